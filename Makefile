@@ -39,6 +39,8 @@ INSTANCES ?= 1000
 EACH_A_MACHINE ?= false
 LIMITS ?=
 STEADY ?= 0s
+SEED ?= 0
+SEEDS ?= 1000
 export BREAK ?=
 ARGS ?=
 
@@ -105,6 +107,21 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 	while IFS=: read -r file name; do \
 		echo "fuzz: $$name in $$(dirname "$$file") for $(FUZZTIME)"; \
 		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$(dirname "$$file")"; \
+	done
+
+.PHONY: simulate
+simulate: ## Seeded histories with faults, on all cores, with a table of what was seen (SEEDS=1000, SEED=0, ARGS=-shrink=0)
+	$(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' -v ./fake/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
+
+.PHONY: calibrate
+calibrate: ## How many histories it takes to find each planted defect, at most (SEEDS=1000)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; cd "$$dir"; \
+	for defect in fake/simulation/testdata/defects/*.patch; do \
+		patch -s -p1 < "$$defect"; \
+		found=$$($(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation -seeds $(SEEDS) -shrink 0 | \
+			grep -E 'histories; seeds|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
+		patch -s -R -p1 < "$$defect"; \
+		echo "$$(basename "$$defect" .patch): $${found:-NOT FOUND in $(SEEDS) histories}"; \
 	done
 
 .PHONY: mutate

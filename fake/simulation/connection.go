@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// connection is the client of one process: each request goes through World.request, which decides what becomes of it.
+type connection struct {
+	client.WithWatch
+
+	process *process
+}
+
+func (c *connection) do(verb string, obj runtime.Object, name string, call func() error) error {
+	gvk, err := gvkOf(obj)
+	if err != nil {
+		return err
+	}
+	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name, Write: verb != "get" && verb != "list"}, call)
+}
+
+// Get implements client.Reader.
+func (c *connection) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+	return c.do("get", obj, key.Name, func() error { return c.WithWatch.Get(ctx, key, obj, o...) })
+}
+
+// List implements client.Reader.
+func (c *connection) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	return c.do("list", list, "", func() error { return c.WithWatch.List(ctx, list, o...) })
+}
+
+// Create implements client.Writer.
+func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
+	return c.do("create", obj, obj.GetName(), func() error { return c.WithWatch.Create(ctx, obj, o...) })
+}
+
+// Delete implements client.Writer.
+func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
+	return c.do("delete", obj, obj.GetName(), func() error { return c.WithWatch.Delete(ctx, obj, o...) })
+}
+
+// Update implements client.Writer.
+func (c *connection) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
+	return c.do("update", obj, obj.GetName(), func() error { return c.WithWatch.Update(ctx, obj, o...) })
+}
+
+// Patch implements client.Writer.
+func (c *connection) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+	return c.do("patch", obj, obj.GetName(), func() error { return c.WithWatch.Patch(ctx, obj, p, o...) })
+}
+
+// Status implements client.StatusClient.
+func (c *connection) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+// SubResource implements client.SubResourceClientConstructor.
+func (c *connection) SubResource(name string) client.SubResourceClient {
+	return &subresource{SubResourceClient: c.WithWatch.SubResource(name), connection: c, name: name}
+}
+
+type subresource struct {
+	client.SubResourceClient
+
+	connection *connection
+	name       string
+}
+
+// Patch implements client.SubResourceWriter.
+func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+	return s.connection.do("patch "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Patch(ctx, obj, p, o...) })
+}
+
+// Update implements client.SubResourceWriter.
+func (s *subresource) Update(ctx context.Context, obj client.Object, o ...client.SubResourceUpdateOption) error {
+	return s.connection.do("update "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Update(ctx, obj, o...) })
+}
+
+// calls sends the calls of the process to the cloud through World.request too.
+func (p *process) calls() cloud.Decorator {
+	return cloud.Around(func(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
+		return p.world.request(p, Request{
+			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
+		}, func() error { return call(ctx) })
+	})
+}

@@ -1,0 +1,28 @@
+// Package simulation runs the reconcilers of this library through histories that nothing but a seed decides, in one goroutine and in
+// virtual time.
+//
+//	report, err := simulation.RunSeeds(ctx, simulation.Seeds{Count: 1000, Progress: os.Stderr})
+//	if report.First != nil {
+//		fmt.Print(report.First.Shrunk(ctx, simulation.Options{}, 300).Table())
+//	}
+//
+// A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets that create Nodes, users, and two managers, each with the
+// reconcilers of Machines, MachineSets and MachineDeployments and with caches that are behind by some events, kind by kind. Between any two
+// requests of a pass something else may happen: an event arrives, the other manager acts, a person scales, deletes, rolls out or strips
+// annotations. Requests are lost, refused or carried out without an answer; a manager crashes before or after any of them and comes back
+// with an empty memory; two lead at once; clocks are wrong (AllFaults).
+//
+// After each write the Invariants hold, and those of Options. Then the faults stop: everything desired is reached within Bound of virtual
+// time, then there is silence, and after a deletion nothing is left.
+//
+// The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
+// one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices. Report.Print says how often each
+// fault, each pair of faults and each reason of a condition was seen, and what was never seen.
+//
+// # Limits
+//
+// There are no drains, budgets, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no
+// faults of watches (410, a cache that is narrowed) or of backups that are restored. Reconcilers are woken for every event that may
+// concern them, so a missing event source is not found. A Node that joins while the cache of the manager that ends its Machine has yet to
+// show it is left to the cloud controller manager, as in a real cluster.
+package simulation

@@ -1,0 +1,145 @@
+package simulation
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// Fault is something that goes wrong.
+type Fault string
+
+// Faults.
+const (
+	// LostAnswer: a request is carried out, and its answer does not arrive. NotSent: it does not get there.
+	LostAnswer Fault = "lost answer"
+	NotSent    Fault = "not sent"
+	// ServerError, TooMany, Conflict, Forbidden and Timeout are answers 500, 429, 409, 403 and 504.
+	ServerError Fault = "500"
+	TooMany     Fault = "429"
+	Conflict    Fault = "409"
+	Forbidden   Fault = "403"
+	Timeout     Fault = "504"
+	// CrashBefore and CrashAfter: the process dies before a request is carried out, or before it sees the answer.
+	CrashBefore Fault = "crash before"
+	CrashAfter  Fault = "crash after"
+	// TwoLeaders: a second process leads as well. Lag: caches are behind while others act. Skew: the clock of a process is wrong.
+	TwoLeaders Fault = "two leaders"
+	Lag        Fault = "lag"
+	Skew       Fault = "skew"
+	// UserScales, UserDeletes and UserStrips: a person changes the replicas, deletes a Machine, or removes the annotations of an owner.
+	UserScales  Fault = "user scales"
+	UserDeletes Fault = "user deletes"
+	UserStrips  Fault = "user strips annotations"
+	// UserRollsOut: the template changes, or goes back.
+	UserRollsOut Fault = "user rolls out"
+)
+
+// AllFaults returns all of them.
+func AllFaults() []Fault {
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut})
+}
+
+func requestFaults() []Fault {
+	return []Fault{LostAnswer, NotSent, ServerError, TooMany, Conflict, Forbidden, Timeout, CrashBefore, CrashAfter}
+}
+
+// Request is a request of a process.
+type Request struct {
+	Verb, Kind, Name string
+	// Write may change something; Cloud is a call to the cloud, not to the API server.
+	Write, Cloud bool
+}
+
+// String names it.
+func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
+
+func (w *World) has(f Fault) bool { return slices.Contains(w.options.Faults, f) }
+
+// oneRequestIn is how many requests there are to one that goes wrong, and oneBetweenIn to one before which something else happens.
+const (
+	oneRequestIn = 12
+	oneBetweenIn = 6
+)
+
+// request decides what becomes of a request. Between two requests of a pass, others act.
+func (w *World) request(p *process, r Request, call func() error) error {
+	if w.between(); p.crashed {
+		return errCrashed
+	}
+	if !r.Cloud {
+		w.requests++
+	}
+	fault := w.drawn(requestFaults(), oneRequestIn)
+	if fault == Conflict && !r.Write {
+		fault = ""
+	}
+	if fault != "" {
+		w.seen[faultPrefix+string(fault)]++
+	}
+	w.acting = p
+	defer func() { w.acting = nil }()
+	var err error
+	switch fault {
+	case "":
+		err = call()
+	case LostAnswer, CrashAfter:
+		_ = call()
+		err = io.ErrUnexpectedEOF
+	default:
+		err = answerOf(fault, r)
+	}
+	if fault == CrashBefore || fault == CrashAfter {
+		p.crashed, err = true, errCrashed
+	}
+	answer := ""
+	if err != nil {
+		answer = err.Error()
+	}
+	if fault != "" {
+		answer = string(fault) + ": " + answer
+	}
+	w.note(p.name, r.String(), answer)
+	return err
+}
+
+// drawn returns one of some faults, once in n times; empty for none.
+func (w *World) drawn(among []Fault, n int) Fault {
+	if w.calm || !w.choices.oneIn(n) {
+		return ""
+	}
+	fault := among[w.choices.pick(len(among))]
+	if !w.has(fault) {
+		return ""
+	}
+	return fault
+}
+
+func answerOf(f Fault, r Request) error {
+	gr := schema.GroupResource{Group: "cluster.x-k8s.io", Resource: r.Kind}
+	if r.Cloud {
+		class := map[Fault]cloud.Class{TooMany: cloud.RateLimited, Forbidden: cloud.Unauthenticated, Conflict: cloud.Exhausted}[f]
+		if class == "" {
+			class = cloud.Unavailable
+		}
+		return cloud.Errorf(class, "simulated: %s", f)
+	}
+	switch f { //nolint:exhaustive // the others have no answer
+	case ServerError:
+		return apierrors.NewInternalError(errors.New("simulated"))
+	case TooMany:
+		return apierrors.NewTooManyRequests("simulated", 1)
+	case Conflict:
+		return apierrors.NewConflict(gr, r.Name, errors.New("simulated"))
+	case Forbidden:
+		return apierrors.NewForbidden(gr, r.Name, errors.New("simulated"))
+	case Timeout:
+		return apierrors.NewTimeoutError("simulated", 1)
+	}
+	return io.ErrUnexpectedEOF
+}

@@ -1,0 +1,130 @@
+package simulation
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Write is one write that the API server has carried out. The objects must not be changed.
+type Write struct {
+	// Before is nil for a creation. After is the last state of an object that was removed.
+	Before, After *unstructured.Unstructured
+	Removed       bool
+}
+
+// Invariant is what must hold in every history.
+type Invariant struct {
+	// Name is a sentence.
+	Name string
+	// AfterWrite is called after each write, and AtEnd when everything is deleted. Each may be nil. It must not use the store.
+	AfterWrite func(*World, Write) error
+	AtEnd      func(*World) error
+}
+
+// Invariants returns those that every history of this package is checked for. Reached and silent are checked by Run itself: once the faults
+// have stopped, the set has what it wants within Bound, and then no request is made.
+func Invariants() []Invariant {
+	return []Invariant{
+		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
+		{Name: "a Machine never has two instances", AfterWrite: oneInstance},
+		{Name: "there are never more Machines than were ever wanted and surge", AfterWrite: notTooMany},
+		{Name: "a rollout keeps as many Machines available as it says", AfterWrite: floor},
+		{Name: "a Machine of another owner is never deleted", AfterWrite: foreignStays},
+		{Name: "a Machine goes only after its instance", AfterWrite: instanceFirst},
+		{Name: "nothing is left at the end", AtEnd: nothingLeft},
+	}
+}
+
+func ownedBySet(m *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(m)
+	return owner != nil && owner.Kind == "MachineSet"
+}
+
+func oneForEachSlot(w *World, _ Write) error {
+	seen := map[string]string{}
+	for _, m := range w.Objects("Machine") {
+		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
+		if slot == "/" {
+			continue
+		}
+		if other := seen[slot]; other != "" {
+			return fmt.Errorf("%s and %s are for the slot %s", other, m.GetName(), slot)
+		}
+		seen[slot] = m.GetName()
+	}
+	return nil
+}
+
+func oneInstance(w *World, _ Write) error {
+	for _, m := range w.Objects("Machine") {
+		if n := w.cloud.Made(string(m.GetUID())); n > 1 {
+			return fmt.Errorf("%s has %d", m.GetName(), n)
+		}
+	}
+	return nil
+}
+
+func notTooMany(w *World, e Write) error {
+	if e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
+		return nil
+	}
+	if n, most := len(w.owned()), w.scene.most+w.scene.surge; n > most {
+		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
+	}
+	return nil
+}
+
+// floor holds for what a rollout does: a person who scales or deletes can break any bound.
+func floor(w *World, e Write) error {
+	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
+		!isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() ||
+		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)] > 0 {
+		return nil
+	}
+	left := 0
+	for _, m := range w.owned() {
+		if isAvailable(m) {
+			left++
+		}
+	}
+	if least := w.scene.least - w.scene.unavailable; left < least {
+		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", e.After.GetName(), left, least)
+	}
+	return nil
+}
+
+func foreignStays(w *World, e Write) error {
+	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending() {
+		return fmt.Errorf("%s is being deleted", ForeignName)
+	}
+	return nil
+}
+
+func instanceFirst(w *World, e Write) error {
+	if !e.Removed || e.After.GetKind() != "Machine" {
+		return nil
+	}
+	for _, i := range w.instances() {
+		if i.Token == string(e.After.GetUID()) && i.State != cloud.Deleting {
+			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
+		}
+	}
+	return nil
+}
+
+func nothingLeft(w *World) error {
+	for _, kind := range []string{"MachineDeployment", "MachineSet", "Machine", "Node"} {
+		for _, obj := range w.Objects(kind) {
+			return fmt.Errorf("%s %s", kind, obj.GetName())
+		}
+	}
+	for _, i := range w.instances() {
+		return fmt.Errorf("the instance %s", i.ProviderID)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+// errCrashed ends every request of a process that has crashed.
+var errCrashed = errors.New("the process has crashed")
+
+// reconciler is one reconciler in a process.
+type reconciler struct {
+	name string
+	run  func(context.Context, reconcile.Request) (reconcile.Result, error)
+}
+
+// process is one manager: its caches, its reconcilers with their memory, and what it is about to do. A crash loses all of it.
+type process struct {
+	world   *World
+	name    string
+	skew    time.Duration
+	view    *view
+	all     []reconciler
+	queue   []queued
+	failed  map[string]int
+	crashed bool
+	busy    bool
+}
+
+// queued is a reconciliation that is due.
+type queued struct {
+	reconciler int
+	key        types.NamespacedName
+	due        time.Time
+}
+
+// start gives a process caches of what the API server has now, and reconcilers that remember nothing.
+func (p *process) start(ctx context.Context) error {
+	p.view, p.queue, p.failed, p.crashed = newView(p.world.kinds()), nil, map[string]int{}, false
+	for _, obj := range p.world.stored() {
+		k := p.view.kinds[obj.GroupVersionKind().GroupKind()]
+		k.pending = append(k.pending, change{object: obj})
+		k.deliver()
+	}
+	for _, gk := range p.world.groupKinds() {
+		p.view.kinds[gk].version = p.world.version
+	}
+	if err := p.setUp(ctx); err != nil {
+		return err
+	}
+	p.wakeAll()
+	return nil
+}
+
+// setUp makes the reconcilers, as an operator's main function does.
+func (p *process) setUp(ctx context.Context) error {
+	ports := pass.Ports{Client: &connection{WithWatch: p.world.store.Client(), process: p}, Cache: p.view, APIReader: &connection{
+		WithWatch: p.world.store.Client(), process: p,
+	}}
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: cloud.Of(p.world.cloud, p.calls()), Poll: pollEvery,
+		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {
+			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
+		return err
+	}
+	clock := skewed{p}
+	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		machine.Ports{Ports: ports, Workload: machine.Workload{Nodes: nodes{p.view}}}, machine.Options{Steps: steps, Clock: clock})
+	if err != nil {
+		return err
+	}
+	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		return err
+	}
+	sets, err := machineset.New(kinds, machineset.Ports{Ports: ports}, machineset.Options{Clock: clock, Parallel: 1})
+	if err != nil {
+		return err
+	}
+	ofDeployments, err := deployment.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		return err
+	}
+	deployments, err := deployment.New(ofDeployments, deployment.Ports{Ports: ports}, deployment.Options{Clock: clock})
+	if err != nil {
+		return err
+	}
+	p.all = []reconciler{
+		{"Machine", machines.Reconcile}, {"MachineSet", sets.Reconcile}, {"MachineDeployment", deployments.Reconcile},
+	}
+	return errors.Join(machines.IndexMachines(ctx), sets.IndexMachines(ctx), deployments.Index(ctx))
+}
+
+// skewed is the clock of a process.
+type skewed struct{ process *process }
+
+// Now implements clock.PassiveClock.
+func (s skewed) Now() time.Time { return s.process.world.Now().Add(s.process.skew) }
+
+// Since implements clock.PassiveClock.
+func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+
+// wake makes a reconciliation due, at once or later. One that is due earlier stays.
+func (p *process) wake(reconciler int, key types.NamespacedName, after time.Duration) {
+	due := p.world.Now().Add(after)
+	for i := range p.queue {
+		if q := &p.queue[i]; q.reconciler == reconciler && q.key == key {
+			if due.Before(q.due) {
+				q.due = due
+			}
+			return
+		}
+	}
+	p.queue = append(p.queue, queued{reconciler, key, due})
+}
+
+func (p *process) wakeAll() {
+	for i, r := range p.all {
+		for _, obj := range p.view.kinds[p.world.groupKind(r.name)].sorted() {
+			p.wake(i, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, 0)
+		}
+	}
+}
+
+// due returns what the process can do now, in an order that depends on nothing else.
+func (p *process) due() []queued {
+	now := p.world.Now()
+	var ready []queued
+	for _, q := range p.queue {
+		if !q.due.After(now) {
+			ready = append(ready, q)
+		}
+	}
+	slices.SortFunc(ready, func(a, b queued) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.reconciler, b.reconciler), cmp.Compare(a.key.String(), b.key.String()))
+	})
+	return ready
+}
+
+// run reconciles one object, and puts it back into the queue as controller-runtime does.
+func (p *process) run(ctx context.Context, q queued) {
+	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
+	p.busy = true
+	result, err := p.all[q.reconciler].run(ctx, reconcile.Request{NamespacedName: q.key})
+	p.busy = false
+	if p.crashed {
+		return
+	}
+	id := fmt.Sprint(q.reconciler, " ", q.key)
+	switch {
+	case err != nil:
+		p.failed[id]++
+		p.wake(q.reconciler, q.key, min(time.Second<<min(p.failed[id], 10), maxBackoff))
+		p.world.note(p.name, p.all[q.reconciler].name+" "+q.key.Name, "error: "+err.Error())
+	case result.RequeueAfter > 0:
+		delete(p.failed, id)
+		p.wake(q.reconciler, q.key, result.RequeueAfter)
+	default:
+		delete(p.failed, id)
+	}
+}
+
+const (
+	// maxBackoff bounds the pause after errors, so that a history with faults ends in bounded time.
+	maxBackoff = time.Minute
+	// pollEvery is how often Machines look at an instance that does not run yet.
+	pollEvery = 10 * time.Second
+)
+
+// deliver gives the process the next event of a kind, and wakes what it may concern: the object, and all Machines and sets, of which there
+// are few.
+func (p *process) deliver(kind *viewed) {
+	e := kind.deliver()
+	p.world.note(p.name, "sees "+describe(e), "")
+	for i, r := range p.all {
+		if e.object.GetKind() == r.name {
+			p.wake(i, types.NamespacedName{Namespace: e.object.GetNamespace(), Name: e.object.GetName()}, 0)
+		}
+	}
+	p.wakeAll()
+}

@@ -1,0 +1,207 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/children"
+)
+
+// RootName is the name of the MachineSet or the MachineDeployment, and ForeignName that of a Machine that its labels select and that has
+// another owner.
+const (
+	RootName    = "workers"
+	ForeignName = "foreign"
+)
+
+// revisionLabel of a template and its Machines is the revision.
+const revisionLabel = "example.com/revision"
+
+// scene is what the users want.
+type scene struct {
+	// kind is that of the root: MachineSet or MachineDeployment.
+	kind string
+	// surge and unavailable are those of a rolling update.
+	surge, unavailable int
+	// revision is the last one that a user asked for.
+	revision int
+	// most and least are what the root ever wanted.
+	most, least int
+}
+
+// populate creates the root, and a Machine of another owner.
+func (w *World) populate(ctx context.Context) error {
+	s := scene{kind: "MachineSet", least: 3}
+	root := map[string]any{
+		"clusterName": "c1", "replicas": int64(3),
+		"selector": map[string]any{"matchLabels": map[string]any{"pool": RootName}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"pool": RootName, revisionLabel: "0"}},
+			"spec":     map[string]any{"clusterName": "c1"},
+		},
+	}
+	if w.choices.pick(2) == 1 {
+		s.kind = "MachineDeployment"
+		s.surge = 1 - w.choices.pick(2)
+		s.unavailable = 1 - s.surge
+		root["rollout"] = map[string]any{"strategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{
+			"maxSurge": int64(s.surge), "maxUnavailable": int64(s.unavailable),
+		}}}
+	}
+	w.scene = s
+	obj := w.object(s.kind)
+	obj.Object["spec"] = root
+	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
+	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
+	unstructured.RemoveNestedField(foreign.Object, "spec", "bootstrap", "configRef")
+	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
+		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
+	}}
+	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign))
+}
+
+// object returns an object of a kind with the name of the root.
+func (w *World) object(kind string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(kindOf(kind))
+	obj.SetNamespace(namespace)
+	obj.SetName(RootName)
+	return obj
+}
+
+// patch is what a user does to an object.
+func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body string) {
+	into := &unstructured.Unstructured{}
+	into.SetGroupVersionKind(obj.GroupVersionKind())
+	into.SetNamespace(obj.GetNamespace())
+	into.SetName(obj.GetName())
+	err := w.store.Client().Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
+	w.note("user", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
+}
+
+// scales, rollsOut, strips and deletes are what users do.
+func (w *World) scales(ctx context.Context) {
+	n := w.choices.pick(6)
+	w.patch(ctx, w.object(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+}
+
+// rollsOut asks for a new revision, or for one of before.
+func (w *World) rollsOut(ctx context.Context) {
+	next := w.choices.pick(w.scene.revision + 2)
+	w.scene.revision = max(w.scene.revision, next)
+	w.patch(ctx, w.object(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
+}
+
+func (w *World) strips(ctx context.Context) {
+	all := append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...)
+	if len(all) > 0 {
+		w.patch(ctx, all[w.choices.pick(len(all))], `{"metadata":{"annotations":null}}`)
+	}
+}
+
+func (w *World) deletes(ctx context.Context) {
+	if all := w.owned(); len(all) > 0 {
+		m := all[w.choices.pick(len(all))]
+		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
+	}
+}
+
+// root returns the root as the API server has it; nil without.
+func (w *World) root() *unstructured.Unstructured {
+	for _, obj := range w.Objects(w.scene.kind) {
+		if obj.GetName() == RootName {
+			return obj
+		}
+	}
+	return nil
+}
+
+// desired is how many Machines the root wants; 0 without a root.
+func (w *World) desired() int {
+	root := w.root()
+	if root == nil || root.GetDeletionTimestamp() != nil {
+		return 0
+	}
+	n, _, _ := unstructured.NestedInt64(root.Object, "spec", "replicas")
+	return int(n)
+}
+
+func revisionOf(obj *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(obj.Object, append(path, "metadata", "labels", revisionLabel)...)
+	return text
+}
+
+// owned are the Machines of sets.
+func (w *World) owned() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, m := range w.Objects("Machine") {
+		if ownedBySet(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func isAvailable(m *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+	return phase == "Running" && m.GetDeletionTimestamp() == nil
+}
+
+// missing says what is not as desired.
+func (w *World) missing(ctx context.Context) string {
+	w.confirmRestored(ctx)
+	root, owned := w.root(), w.owned()
+	for _, m := range owned {
+		if !isAvailable(m) {
+			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+			return fmt.Sprintf("Machine %s is %s", m.GetName(), phase)
+		}
+		if want := revisionOf(root, "spec", "template"); w.scene.kind == "MachineDeployment" && revisionOf(m) != want {
+			return fmt.Sprintf("Machine %s has the revision %s of %s: %s", m.GetName(), revisionOf(m), want, w.said())
+		}
+	}
+	if len(owned) != w.desired() {
+		return fmt.Sprintf("%d Machines are Running of %d: %s", len(owned), w.desired(), w.said())
+	}
+	return ""
+}
+
+// messages returns what an object says in its conditions.
+func messages(obj *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	var text []string
+	for _, one := range conditions {
+		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
+			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+func (w *World) said() string {
+	var text []string
+	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
+		if m := messages(obj); m != "" {
+			text = append(text, m)
+		}
+	}
+	return strings.Join(text, "\n")
+}
+
+// confirmRestored is the person who does what an owner asks for: one without its ledger that once had children does not know whether they
+// are yet to come.
+func (w *World) confirmRestored(ctx context.Context) {
+	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
+		uid := string(obj.GetUID())
+		if strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
+			w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, children.RestoredAnnotation, uid))
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Seeds say which histories to run.
+type Seeds struct {
+	// From is the first seed, and Count is how many there are.
+	From, Count uint64
+	// Workers run side by side. Default: one for each processor.
+	Workers int
+	// Options are those of each history.
+	Options Options
+	// FailFast stops at the first broken invariant.
+	FailFast bool
+	// Progress receives a line now and then; nil prints nothing. Every is the time between two lines; default ten seconds.
+	Progress io.Writer
+	Every    time.Duration
+	// Clock measures the time for Progress. Default the real one.
+	Clock clock.WithTicker
+}
+
+// Report is what came of the histories.
+type Report struct {
+	// Histories ran, with Events lines in all. Failed are the seeds with a broken invariant, and First is the first of them.
+	Histories, Events uint64
+	Failed            []uint64
+	First             *BrokenError
+	// Seen counts what happened: faults, pairs of faults in one history, and reasons of conditions.
+	Seen Coverage
+}
+
+// faultPrefix begins the names of faults in a Coverage.
+const faultPrefix = "fault "
+
+// Coverage counts by name.
+type Coverage map[string]int
+
+// RunSeeds runs many histories. It stops when ctx ends, and then reports what ran. The error says that a world could not be made.
+func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
+	s.Workers = cmp.Or(s.Workers, runtime.GOMAXPROCS(0))
+	s.Every = cmp.Or(s.Every, 10*time.Second)
+	if s.Clock == nil {
+		s.Clock = clock.RealClock{}
+	}
+	var next atomic.Uint64
+	next.Store(s.From)
+	r := &running{Report: Report{Seen: Coverage{}}, begun: s.Clock.Now(), of: s}
+	var workers sync.WaitGroup
+	for range s.Workers {
+		workers.Go(func() {
+			for ctx.Err() == nil && !(s.FailFast && r.hasFailed()) {
+				seed := next.Add(1) - 1
+				if seed >= s.From+s.Count {
+					return
+				}
+				r.one(ctx, seed)
+			}
+		})
+	}
+	stop := r.report(ctx)
+	workers.Wait()
+	stop()
+	slices.Sort(r.Failed)
+	return r.Report, r.err
+}
+
+// running is a Report that is being made.
+type running struct {
+	Report
+
+	of    Seeds
+	begun time.Time
+	mu    sync.Mutex
+	first uint64
+	err   error
+}
+
+func (r *running) hasFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.First != nil
+}
+
+func (r *running) one(ctx context.Context, seed uint64) {
+	w, err := run(ctx, Seeded(seed), r.of.Options)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if failure, broken := errors.AsType[*BrokenError](err); broken {
+		if r.Failed = append(r.Failed, seed); r.First == nil || seed < r.first {
+			r.First, r.first = failure, seed
+		}
+	} else if err != nil {
+		r.err = errors.Join(r.err, fmt.Errorf("seed %d: %w", seed, err))
+		return
+	}
+	r.Histories++
+	r.Events += uint64(len(w.history))
+	r.Seen.add(w.seen)
+}
+
+// add adds what one history had, and the pairs of its faults.
+func (c Coverage) add(seen Coverage) {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		c[name] += seen[name]
+		if fault, is := strings.CutPrefix(name, faultPrefix); is {
+			faults = append(faults, fault)
+		}
+	}
+	for i, one := range faults {
+		for _, other := range faults[i+1:] {
+			c["pair "+one+" + "+other]++
+		}
+	}
+}
+
+// report prints progress until stop is called.
+func (r *running) report(ctx context.Context) (stop func()) {
+	if r.of.Progress == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		ticker := r.of.Clock.NewTicker(r.of.Every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+				r.line()
+			}
+		}
+	})
+	return func() { close(done); printing.Wait(); r.line() }
+}
+
+func (r *running) line() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	took := r.of.Clock.Since(r.begun)
+	each := float64(r.Histories) / max(took.Seconds(), 0.001)
+	_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second, %.1f a second and worker\n",
+		r.Histories, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
+}
+
+// Print prints how often what was seen, and what was never seen of all faults and their pairs.
+func (r Report) Print(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
+		if !strings.HasPrefix(name, "pair ") {
+			_, _ = fmt.Fprintf(w, "%s\t%d\n", name, r.Seen[name])
+		}
+	}
+	for _, name := range r.Never() {
+		_, _ = fmt.Fprintf(w, "%s\tnever\n", name)
+	}
+	return w.Flush()
+}
+
+// Never returns the faults and pairs of faults that no history had.
+func (r Report) Never() []string {
+	var never []string
+	faults := make([]string, 0, len(AllFaults()))
+	for _, f := range AllFaults() {
+		faults = append(faults, string(f))
+	}
+	slices.Sort(faults)
+	for i, one := range faults {
+		if r.Seen[faultPrefix+one] == 0 {
+			never = append(never, faultPrefix+one)
+		}
+		for _, other := range faults[i+1:] {
+			if name := "pair " + one + " + " + other; r.Seen[name] == 0 {
+				never = append(never, name)
+			}
+		}
+	}
+	return never
+}
+
+// Table returns a history as text, a line for each event, with the broken invariant last.
+func (f *BrokenError) Table() string {
+	var text strings.Builder
+	for _, e := range f.History {
+		text.WriteString(e.String() + "\n")
+	}
+	text.WriteString("broken: " + f.Error() + "\n")
+	return text.String()
+}
+
+// Shrunk returns a simpler history that breaks the same invariant, which takes up to tries histories.
+func (f *BrokenError) Shrunk(ctx context.Context, o Options, tries int) *BrokenError {
+	best := f
+	Shrink(f.Choices, tries, func(candidate []uint32) bool {
+		var failure *BrokenError
+		if _, err := Run(ctx, Replayed(candidate), o); !errors.As(err, &failure) || failure.Invariant != f.Invariant {
+			return false
+		}
+		best = failure
+		return true
+	})
+	return best
+}

@@ -1,0 +1,293 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// change is one event of the API server.
+type change struct {
+	object  *unstructured.Unstructured
+	removed bool
+}
+
+// view is the cache of one process: a cache.Cache that has what was delivered to it, kind by kind, and is otherwise behind. Nothing in it
+// runs by itself.
+type view struct {
+	kinds   map[schema.GroupKind]*viewed
+	indexes map[string]client.IndexerFunc // by kind and name
+}
+
+// viewed is one kind in a view.
+type viewed struct {
+	pending []change
+	objects map[types.NamespacedName]*unstructured.Unstructured
+	version string // of the last event that was delivered
+}
+
+func newView(kinds []schema.GroupVersionKind) *view {
+	v := &view{kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}}
+	for _, gvk := range kinds {
+		v.kinds[gvk.GroupKind()] = &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
+	}
+	return v
+}
+
+// deliver takes the oldest event of a kind.
+func (k *viewed) deliver() change {
+	e := k.pending[0]
+	k.pending = k.pending[1:]
+	key := client.ObjectKeyFromObject(e.object)
+	if k.version = e.object.GetResourceVersion(); e.removed {
+		delete(k.objects, key)
+	} else {
+		k.objects[key] = e.object
+	}
+	return e
+}
+
+// sorted returns the objects of a kind by namespace and name.
+func (k *viewed) sorted() []*unstructured.Unstructured {
+	all := make([]*unstructured.Unstructured, 0, len(k.objects))
+	for _, obj := range k.objects {
+		all = append(all, obj)
+	}
+	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return all
+}
+
+func gvkOf(obj runtime.Object) (schema.GroupVersionKind, error) {
+	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
+	if err == nil && meta.IsListType(obj) {
+		gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
+	}
+	return gvk, err
+}
+
+// of returns what a view has of the kind of an object.
+func (v *view) of(obj runtime.Object) (*viewed, schema.GroupVersionKind, error) {
+	gvk, err := gvkOf(obj)
+	if err != nil {
+		return nil, gvk, err
+	}
+	k := v.kinds[gvk.GroupKind()]
+	if k == nil {
+		return nil, gvk, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	}
+	return k, gvk, nil
+}
+
+// Get implements client.Reader.
+func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	k, gvk, err := v.of(into)
+	if err != nil {
+		return err
+	}
+	obj := k.objects[key]
+	if obj == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
+	}
+	return fill(obj.DeepCopy(), into)
+}
+
+// fill puts an object into one of another form.
+func fill(from *unstructured.Unstructured, into runtime.Object) error {
+	if u, is := into.(*unstructured.Unstructured); is {
+		u.Object = from.Object
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, into)
+}
+
+// List implements client.Reader.
+func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	k, gvk, err := v.of(into)
+	if err != nil {
+		return err
+	}
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	var items []runtime.Object
+	for _, obj := range k.sorted() {
+		if !v.selects(gvk, &o, obj) {
+			continue
+		}
+		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
+			obj = obj.DeepCopy()
+		}
+		items = append(items, obj)
+	}
+	into.SetResourceVersion(k.version)
+	if list, is := into.(*unstructured.UnstructuredList); is {
+		for _, obj := range items {
+			list.Items = append(list.Items, *obj.(*unstructured.Unstructured)) //nolint:forcetypeassert // it was made above
+		}
+		return nil
+	}
+	return fmt.Errorf("a simulated cache lists unstructured objects only, not %T", into)
+}
+
+func (v *view) selects(gvk schema.GroupVersionKind, o *client.ListOptions, obj *unstructured.Unstructured) bool {
+	if o.Namespace != "" && o.Namespace != obj.GetNamespace() {
+		return false
+	}
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return o.FieldSelector == nil || v.inIndex(gvk, o.FieldSelector, obj)
+}
+
+func (v *view) inIndex(gvk schema.GroupVersionKind, selector fields.Selector, obj *unstructured.Unstructured) bool {
+	for _, want := range selector.Requirements() {
+		index := v.indexes[gvk.GroupKind().String()+" "+want.Field]
+		if index == nil || !slices.Contains(index(obj), want.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// IndexField implements client.FieldIndexer.
+func (v *view) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	_, gvk, err := v.of(obj)
+	if err == nil {
+		v.indexes[gvk.GroupKind().String()+" "+field] = extract
+	}
+	return err
+}
+
+// GetInformer implements cache.Informers.
+func (v *view) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	k, _, err := v.of(obj)
+	return informer{k}, err
+}
+
+// GetInformerForKind implements cache.Informers.
+func (v *view) GetInformerForKind(_ context.Context, gvk schema.GroupVersionKind, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return informer{v.kinds[gvk.GroupKind()]}, nil
+}
+
+// RemoveInformer implements cache.Informers.
+func (v *view) RemoveInformer(context.Context, client.Object) error { return nil }
+
+// Start implements cache.Informers.
+func (v *view) Start(context.Context) error { return nil }
+
+// WaitForCacheSync implements cache.Informers.
+func (v *view) WaitForCacheSync(context.Context) bool { return true }
+
+// informer says how far a kind is. It has no handlers: the World wakes reconcilers itself.
+type informer struct{ kind *viewed }
+
+// AddEventHandler implements cache.Informer.
+func (informer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return nil, nil //nolint:nilnil // nothing registers
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.Informer.
+func (i informer) AddEventHandlerWithResyncPeriod(
+	h toolscache.ResourceEventHandler, _ time.Duration,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+// AddEventHandlerWithOptions implements cache.Informer.
+func (i informer) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+// RemoveEventHandler implements cache.Informer.
+func (informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
+
+// AddIndexers implements cache.Informer.
+func (informer) AddIndexers(toolscache.Indexers) error { return nil }
+
+// HasSynced implements cache.Informer.
+func (informer) HasSynced() bool { return true }
+
+// IsStopped implements cache.Informer.
+func (informer) IsStopped() bool { return false }
+
+// GetStore is that of shared informers; children ask it how far the cache is.
+func (i informer) GetStore() toolscache.Store { return versioned{version: i.kind.version} }
+
+type versioned struct {
+	toolscache.Store
+
+	version string
+}
+
+// LastStoreSyncResourceVersion implements toolscache.Store.
+func (v versioned) LastStoreSyncResourceVersion() string { return v.version }
+
+// nodes finds the Nodes of a view.
+type nodes struct{ *view }
+
+// HasSynced implements workload.Nodes.
+func (nodes) HasSynced() bool { return true }
+
+// ByName implements noderef.Lookup.
+func (n nodes) ByName(name string) *corev1.Node {
+	obj := n.kinds[schema.GroupKind{Kind: "Node"}].objects[types.NamespacedName{Name: name}]
+	if obj == nil {
+		return nil
+	}
+	node := &corev1.Node{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, node) != nil {
+		return nil
+	}
+	return node
+}
+
+// ByProviderID implements noderef.Lookup.
+func (n nodes) ByProviderID(id string) []*corev1.Node {
+	if !noderef.ValidProviderID(id) {
+		return nil
+	}
+	var found []*corev1.Node
+	for _, obj := range n.kinds[schema.GroupKind{Kind: "Node"}].sorted() {
+		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); has == id {
+			found = append(found, n.ByName(obj.GetName()))
+		}
+	}
+	return found
+}
+
+// HasSyncedChecker implements cache.Informer.
+func (informer) HasSyncedChecker() toolscache.DoneChecker { return listed{} }
+
+type listed struct{}
+
+// Name implements toolscache.DoneChecker.
+func (listed) Name() string { return "simulated cache" }
+
+// Done implements toolscache.DoneChecker.
+func (listed) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
