@@ -38,7 +38,7 @@ type Options struct {
 	// event delays the following ones. It is called with the store locked and must not use the store.
 	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
 	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in; removed says
-	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object, which it may keep.
+	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object; it may keep it.
 	OnEvent func(object *unstructured.Unstructured, removed bool)
 	// Seed determines UIDs and generated names.
 	Seed uint64
