@@ -121,10 +121,12 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 	var classes machine.MachineClasses
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond, WithoutBootstrap: true,
-		RequestOf: func(ctx context.Context, m *contract.MachineState) (provider.Request, error) {
+		RequestOf: func(ctx context.Context, m *contract.MachineState) (provider.Request, error) { //nolint:gocritic // classes come later
 			return classes.RequestOf(ctx, m)
 		},
-		UserData: func(ctx context.Context, m *contract.MachineState) ([]byte, error) { return classes.UserData(ctx, m) },
+		UserData: func(ctx context.Context, m *contract.MachineState) ([]byte, error) { //nolint:gocritic // classes come later
+			return classes.UserData(ctx, m)
+		},
 	})
 	require.NoError(t, err)
 	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {

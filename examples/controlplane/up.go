@@ -24,8 +24,8 @@ func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	checkout(flags)
 	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
-	flags.IntVar(&o.hollow, "hollow-nodes", 0, "start this many kubelets without a host, for the Nodes hollow-0 and up, and wait until they are Ready: "+
-		"they boot from rendered first-boot data, as machines do")
+	flags.IntVar(&o.hollow, "hollow-nodes", 0, "start this many kubelets without a host, hollow-0 and up, and wait until their Nodes are "+
+		"Ready: they boot from rendered first-boot data, as machines do")
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")

@@ -150,7 +150,8 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 
 // addKinds adds the reconcilers of what flags add to Machines.
 func addKinds(
-	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards, ports machine.Ports, options machine.Options,
+	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards, ports machine.Ports,
+	options machine.Options,
 ) error {
 	for _, kind := range []struct {
 		wanted bool

@@ -76,8 +76,8 @@ type Ports struct {
 	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
 	NodesOf        func(cluster types.NamespacedName) (workload.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
-	// ReachOf says whether the API servers of a cluster answer, and since when: the method Of of a guard.Gate of machineset/guard is one. While
-	// they do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
+	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. While they
+	// do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
 	ReachOf func(cluster types.NamespacedName) safety.Reach
 }
 

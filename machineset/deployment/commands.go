@@ -162,20 +162,21 @@ func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progres
 	return c.progress(state, sets), nil
 }
 
-// progress corrects the status by the sets. The status may be that of before a change: a restart by annotation raises no generation that a
-// controller could report as observed. A deployment without sets is as its status says.
-func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Progress {
+// counts corrects the numbers of the status by the sets, and reports whether one has the deployment's template. The status may be that of
+// before a change: a restart by annotation raises no generation that a controller could report as observed. A deployment without sets is
+// as its status says.
+func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Progress, begun bool) {
 	facts := rollout.Facts{After: d.RolloutAfter, Now: c.clock().Now()}
 	for _, one := range sets {
 		facts.Sets = append(facts.Sets, one.facts(nil))
 	}
 	current, begun := rollout.Current(facts)
-	p := Progress{
+	p = Progress{
 		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0),
 		Updated:   d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(int32(current.Replicas))), //nolint:gosec // it was read as one
 		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
 	}
-	if begun = begun || len(sets) == 0; len(sets) > 0 {
+	if len(sets) > 0 {
 		p.Updated = min(p.Updated, int32(current.Replicas)) //nolint:gosec // it was read as one
 	}
 	for _, one := range sets {
@@ -183,6 +184,11 @@ func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Prog
 			p.Replicas = max(p.Replicas, p.Updated+old)
 		}
 	}
+	return p, begun || len(sets) == 0
+}
+
+func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Progress {
+	p, begun := c.counts(d, sets)
 	rolling, _ := pass.Find(d.Conditions, ConditionRollingOut)
 	scaling, _ := pass.Find(d.Conditions, contract.ConditionScalingUp)
 	for _, held := range children.Bulleted(rolling.Message + "\n" + scaling.Message) {
@@ -216,10 +222,7 @@ func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Prog
 }
 
 func (c Commands) clock() clock.PassiveClock {
-	if c.Clock == nil {
-		return clock.RealClock{}
-	}
-	return c.Clock
+	return cmp.Or[clock.PassiveClock](c.Clock, clock.RealClock{})
 }
 
 func (c Commands) deployment(ctx context.Context, key types.NamespacedName) (contract.Object, *contract.MachineDeploymentState, error) {

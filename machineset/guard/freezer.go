@@ -67,9 +67,10 @@ type Scope[S, U any] struct {
 	env *Freezer
 }
 
-// SetScope is a pass over a set, and DeploymentScope one over a deployment.
 type (
-	SetScope        = Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	// SetScope is a pass over a set.
+	SetScope = Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	// DeploymentScope is a pass over a deployment.
 	DeploymentScope = Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 )
 

@@ -50,7 +50,8 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 		Calls: provider.Of(driver), UserData: w.bootstrapData, Poll: time.Second,
 	})
 	require.NoError(t, err)
-	w.startReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Options{Steps: steps, Policy: machine.Policy{
+	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	w.startReconciler(kind, machine.Options{Steps: steps, Policy: machine.Policy{
 		// The budget would wait for the pods of the dead kubelet for as long as these wait for it.
 		DrainPolicy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{After: -1, SkipTerminatingAfter: silence, BypassBudgetsAfter: silence}},
 	}}, &warnings{})
