@@ -50,7 +50,7 @@ func (s *safetyOptions) flags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.freezePeriod, "machine-safety-overshooting-period", guard.DefaultFreezerPeriod,
 		"time between two looks at the number of Machines of a MachineSet without an event; 0 freezes none")
 	flags.DurationVar(&s.gatePeriod, "machine-safety-apiserver-statuscheck-period", guard.DefaultGatePeriod,
-		"time between two probes of the API servers; 0 makes none")
+		"time between two probes of the API servers, where MachineSets, health checks or a driver need that; 0 makes none")
 	flags.DurationVar(&s.gateTolerance, "machine-safety-apiserver-statuscheck-timeout", guard.DefaultGateTolerance,
 		"time without an answer after which MachineSets and MachineDeployments create nothing")
 	flags.BoolVar(&s.freezeAll, "machine-safety-freeze-all", false,
@@ -101,7 +101,7 @@ func guardKinds(o options) guard.Kinds {
 // policyRules are the rights of the safety in the cluster of the Machines.
 func (s *safetyOptions) policyRules(o options) []rbacv1.PolicyRule {
 	w := guard.Wiring{
-		Kinds: guardKinds(o), Freezer: o.machineSets && s.freezePeriod > 0, Gate: s.gatePeriod > 0, Clusters: o.clusters != clustersNever,
+		Kinds: guardKinds(o), Freezer: o.machineSets && s.freezePeriod > 0, Gate: o.hasGate(), Clusters: o.clusters != clustersNever,
 		Collector: o.looksForOrphans(), Events: true,
 	}
 	if o.driver.isProvider() {
@@ -122,7 +122,7 @@ func newSafeguards(mgr ctrl.Manager, o options, clusters *external.Clusters, por
 	if err := metrics.Registry.Register(s.metrics); err != nil {
 		return s, fmt.Errorf("set up metrics of the safety: %w", err)
 	}
-	if o.safety.gatePeriod == 0 {
+	if !o.hasGate() {
 		return s, nil
 	}
 	options := guard.GateOptions{
@@ -185,7 +185,16 @@ func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o options, cluste
 
 // looksForOrphans reports whether instances or Nodes without a Machine are looked for.
 func (o options) looksForOrphans() bool {
-	return o.safety.orphanPeriod > 0 && (o.driver.name != "" || o.safety.annotate)
+	return o.guarded() && o.safety.orphanPeriod > 0 && (o.driver.name != "" || o.safety.annotate)
+}
+
+// hasGate reports whether API servers are asked now and then whether they answer.
+func (o options) hasGate() bool { return o.guarded() && o.safety.gatePeriod > 0 }
+
+// guarded reports whether there is anything to keep safe: a manager of Machines alone creates nothing by itself, and makes no request
+// while nothing changes.
+func (o options) guarded() bool {
+	return o.machineSets || o.machineDeployments || o.machineHealthChecks || o.driver.name != "" || o.safety.freezeAll
 }
 
 func (s safeguards) addCollector(mgr ctrl.Manager, o options, clusters *external.Clusters, ports machine.Ports) error {
