@@ -129,12 +129,7 @@ func owned(name, uid string) fake.Option {
 // update writes to a Machine what its own reconciler would.
 func (w *world) update(ref *unstructured.Unstructured, u contract.MachineUpdate) {
 	w.t.Helper()
-	for range 2 { // the spec, and then the status
-		w.Change(ref, func(obj *unstructured.Unstructured) { require.NoError(w.t, w.kinds.Machine.Adapter.Write(obj, u)) })
-		obj := w.Get(ref)
-		require.NoError(w.t, w.kinds.Machine.Adapter.Write(obj, u))
-		require.NoError(w.t, w.Client.Status().Update(w.t.Context(), obj))
-	}
+	w.Change(ref, func(obj *unstructured.Unstructured) { require.NoError(w.t, w.kinds.Machine.Adapter.Write(obj, u)) })
 }
 
 // becomes gives the Node of a Machine a Ready condition.
