@@ -24,6 +24,29 @@ func ExampleStore() {
 	// Node "node-1" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from "" to valid
 }
 
+// Loops that a test drives: a pod waits until the scheduler acts, and then for its kubelet.
+func ExampleStore_Step() {
+	ctx := context.Background()
+	store := fake.NewStore(fake.Options{})
+	loops := store.Step(fake.Loops{Scheduler: true, Kubelet: true})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "web", Image: "web"}},
+	}}
+	fmt.Println(store.Client().Create(ctx, node), store.Client().Create(ctx, pod))
+	for range 100 {
+		tasks := loops.Tasks()
+		if len(tasks) == 0 {
+			break
+		}
+		loops.Do(tasks[0])
+	}
+	fmt.Println(store.Client().Get(ctx, client.ObjectKeyFromObject(pod), pod), pod.Spec.NodeName, pod.Status.Phase)
+	// Output:
+	// <nil> <nil>
+	// <nil> node-1 Running
+}
+
 // A lost answer: the write happened, but the client cannot know.
 func ExampleStore_LoseNext() {
 	ctx := context.Background()

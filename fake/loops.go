@@ -58,35 +58,43 @@ func AllLoops() Loops {
 // handled as if they were new.
 func (s *Store) Start(ctx context.Context, l Loops) (wait func()) {
 	var group sync.WaitGroup
-	if l.Workloads {
-		w := &workloads{s}
-		runLoop(ctx, s, &group, w.keys, w.sync)
-	}
-	if l.Budgets {
-		b := &budgets{s}
-		runLoop(ctx, s, &group, b.keys, b.sync)
-	}
-	if l.Scheduler {
-		sch := &scheduler{Store: s, pending: map[objectKey]struct{}{}}
-		runLoop(ctx, s, &group, sch.keys, sch.sync)
-	}
-	if l.Kubelet {
-		k := &kubelets{Store: s, loops: l, stages: map[objectKey]stage{}}
-		runLoop(ctx, s, &group, k.keys, k.sync)
-	}
-	if l.GarbageCollector {
-		g := &collector{s}
-		runLoop(ctx, s, &group, g.keys, g.sync)
-	}
-	if l.PodGC {
-		p := &podCollector{s}
-		runLoop(ctx, s, &group, p.keys, p.sync)
-	}
-	if l.Namespaces {
-		n := &namespaces{s}
-		runLoop(ctx, s, &group, n.keys, n.sync)
+	for _, one := range s.loops(l) {
+		runLoop(ctx, s, &group, one)
 	}
 	return group.Wait
+}
+
+// loop is one of Loops: keys returns the objects to sync after an event, and sync reconciles one object and returns when to sync it again,
+// or 0. Both run with the store locked, so that a loop never uses stale state.
+type loop struct {
+	name string
+	keys func(event) []objectKey
+	sync func(objectKey) time.Duration
+}
+
+// loops returns those that are asked for.
+func (s *Store) loops(l Loops) []loop {
+	w, b, g, p, n := &workloads{s}, &budgets{s}, &collector{s}, &podCollector{s}, &namespaces{s}
+	sch, k := &scheduler{Store: s, pending: map[objectKey]struct{}{}}, &kubelets{Store: s, loops: l, stages: map[objectKey]stage{}}
+	var all []loop
+	for _, one := range []struct {
+		loop
+
+		wanted bool
+	}{
+		{loop{"workloads", w.keys, w.sync}, l.Workloads},
+		{loop{"budgets", b.keys, b.sync}, l.Budgets},
+		{loop{"scheduler", sch.keys, sch.sync}, l.Scheduler},
+		{loop{"kubelet", k.keys, k.sync}, l.Kubelet},
+		{loop{"garbage collector", g.keys, g.sync}, l.GarbageCollector},
+		{loop{"pod collector", p.keys, p.sync}, l.PodGC},
+		{loop{"namespaces", n.keys, n.sync}, l.Namespaces},
+	} {
+		if one.wanted {
+			all = append(all, one.loop)
+		}
+	}
+	return all
 }
 
 // objectKey names an object of any kind.
@@ -104,22 +112,26 @@ func (s *Store) lookup(key objectKey) *record {
 	return nil
 }
 
-// runLoop starts one loop: keys returns the objects to sync after an event, and sync reconciles one object and returns
-// when to sync it again, or 0. Both run with the store locked, so that a loop never uses stale state.
-func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, keys func(event) []objectKey, sync func(objectKey) time.Duration) {
-	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[objectKey]{Clock: s.clock})
-	l := &listener{notify: func(e event) {
-		for _, key := range keys(e) {
-			queue.Add(key)
-		}
-	}}
-	s.mu.Lock()
+// listen tells a loop of everything that the store has, and of each event. The caller holds the lock.
+func (s *Store) listen(l *listener) {
 	for _, k := range s.registry.kinds {
 		for _, rec := range k.all("") {
 			l.notify(event{version: rec.version, current: rec})
 		}
 	}
 	s.listeners[l] = struct{}{}
+}
+
+// runLoop starts one loop.
+func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, one loop) {
+	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[objectKey]{Clock: s.clock})
+	l := &listener{notify: func(e event) {
+		for _, key := range one.keys(e) {
+			queue.Add(key)
+		}
+	}}
+	s.mu.Lock()
+	s.listen(l)
 	s.mu.Unlock()
 
 	group.Go(func() {
@@ -131,7 +143,7 @@ func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, keys func(eve
 			s.mu.Lock()
 			again := time.Duration(0)
 			if ctx.Err() == nil {
-				again = sync(key)
+				again = one.sync(key)
 			}
 			s.mu.Unlock()
 			if again > 0 {
