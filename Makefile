@@ -111,14 +111,14 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 
 .PHONY: simulate
 simulate: ## Seeded histories with faults, on all cores, with a table of what was seen (SEEDS=1000, SEED=0, ARGS=-shrink=0)
-	$(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' -v ./fake/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
+	GOGC=400 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' -v ./fake/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
 
 .PHONY: calibrate
 calibrate: ## How many histories it takes to find each planted defect, at most (SEEDS=1000)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; cd "$$dir"; \
 	for defect in fake/simulation/testdata/defects/*.patch; do \
 		patch -s -p1 < "$$defect"; \
-		found=$$($(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation -seeds $(SEEDS) -shrink 0 | \
+		found=$$(GOGC=400 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation -seeds $(SEEDS) -shrink 0 | \
 			grep -E 'histories; seeds|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
 		patch -s -R -p1 < "$$defect"; \
 		echo "$$(basename "$$defect" .patch): $${found:-NOT FOUND in $(SEEDS) histories}"; \

@@ -51,14 +51,14 @@ type queued struct {
 
 // start gives a process caches of what the API server has now, and reconcilers that remember nothing.
 func (p *process) start(ctx context.Context) error {
-	p.view, p.queue, p.failed, p.crashed = newView(p.world.kinds()), nil, map[string]int{}, false
-	for _, obj := range p.world.stored() {
-		k := p.view.kinds[obj.GroupVersionKind().GroupKind()]
-		k.pending = append(k.pending, change{object: obj})
-		k.deliver()
-	}
-	for _, gk := range p.world.groupKinds() {
-		p.view.kinds[gk].version = p.world.version
+	p.view, p.queue, p.failed, p.crashed = newView(served()), nil, map[string]int{}, false
+	for _, gvk := range served() {
+		k := p.view.kinds[gvk.GroupKind()]
+		for _, obj := range p.world.Objects(gvk.Kind) {
+			k.pending = append(k.pending, change{object: obj})
+			k.deliver()
+		}
+		k.version = p.world.version
 	}
 	if err := p.setUp(ctx); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *process) wake(reconciler int, key types.NamespacedName, after time.Dura
 
 func (p *process) wakeAll() {
 	for i, r := range p.all {
-		for _, obj := range p.view.kinds[p.world.groupKind(r.name)].sorted() {
+		for _, obj := range sorted(p.view.kinds[kindOf(r.name).GroupKind()].objects) {
 			p.wake(i, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, 0)
 		}
 	}

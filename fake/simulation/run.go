@@ -3,17 +3,9 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/fake"
-	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
 const (
@@ -71,8 +63,8 @@ func (w *World) step(ctx context.Context) {
 	}
 	var possible []func()
 	for i, p := range w.processes {
-		for _, gk := range w.groupKinds() {
-			if k := p.view.kinds[gk]; len(k.pending) > 0 && (!w.has(Lag) || w.choices.pick(3) == 0) {
+		for _, gvk := range served() {
+			if k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0 && (!w.has(Lag) || w.choices.pick(3) == 0) {
 				possible = append(possible, func() { p.deliver(k) })
 			} else if len(k.pending) > 0 {
 				w.seen[faultPrefix+string(Lag)]++
@@ -84,8 +76,8 @@ func (w *World) step(ctx context.Context) {
 			}
 		}
 	}
-	for _, i := range w.booted() {
-		possible = append(possible, func() { w.joins(ctx, i) })
+	for _, a := range w.actors {
+		possible = append(possible, a.can(ctx, w)...)
 	}
 	if len(possible) == 0 {
 		w.pass(time.Duration(1+w.choices.pick(20)) * time.Second)
@@ -118,31 +110,37 @@ func (w *World) between() {
 	}
 }
 
+// disturbance is a fault that does not concern one request.
+type disturbance struct {
+	fault Fault
+	do    func(*World, context.Context)
+}
+
+func disturbances() []disturbance {
+	return []disturbance{
+		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
+		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut},
+	}
+}
+
 // disturb lets something go wrong, or a person act.
 func (w *World) disturb(ctx context.Context) {
-	among := []Fault{TwoLeaders, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut}
-	fault := among[w.choices.pick(len(among))]
-	if !w.has(fault) {
-		return
+	among := disturbances()
+	if d := among[w.choices.pick(len(among))]; w.has(d.fault) {
+		w.seen[faultPrefix+string(d.fault)]++
+		d.do(w, ctx)
 	}
-	w.seen[faultPrefix+string(fault)]++
-	switch fault { //nolint:exhaustive // those of requests are drawn elsewhere
-	case TwoLeaders:
-		w.leads[0], w.leads[1] = [][2]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)][0], true
-		w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
-	case Skew:
-		p := w.processes[w.choices.pick(len(w.processes))]
-		p.skew = time.Duration(w.choices.pick(7)-3) * 20 * time.Second
-		w.note(p.name, "has its clock off by "+p.skew.String(), "")
-	case UserScales:
-		w.scales(ctx)
-	case UserDeletes:
-		w.deletes(ctx)
-	case UserStrips:
-		w.strips(ctx)
-	case UserRollsOut:
-		w.rollsOut(ctx)
-	}
+}
+
+func (w *World) elects(context.Context) {
+	w.leads = [][]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)]
+	w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
+}
+
+func (w *World) skews(context.Context) {
+	p := w.processes[w.choices.pick(len(w.processes))]
+	p.skew = time.Duration(w.choices.pick(7)-3) * 20 * time.Second
+	w.note(p.name, "has its clock off by "+p.skew.String(), "")
 }
 
 func said(err error) string {
@@ -150,30 +148,6 @@ func said(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// instances are those of the cloud, in order.
-func (w *World) instances() []cloud.Instance {
-	all, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: "c1"})
-	return all
-}
-
-// booted are the instances that run and have no Node.
-func (w *World) booted() []cloud.Instance {
-	var all []cloud.Instance
-	for _, i := range w.instances() {
-		if i.State == cloud.Running && w.objects[w.nodeKind()][types.NamespacedName{Name: i.Name}] == nil {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
-// joins creates the Node of an instance, as its kubelet does.
-func (w *World) joins(ctx context.Context, i cloud.Instance) {
-	node := fake.Node(i.Name, i.ProviderID)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
 }
 
 // pass lets time pass.
@@ -253,8 +227,8 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 // round does everything that is possible now, and reports whether there was anything.
 func (w *World) round(ctx context.Context) (did bool) {
 	for i, p := range w.processes {
-		for _, gk := range w.groupKinds() {
-			for k := p.view.kinds[gk]; len(k.pending) > 0; did = true {
+		for _, gvk := range served() {
+			for k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0; did = true {
 				p.deliver(k)
 			}
 		}
@@ -266,23 +240,13 @@ func (w *World) round(ctx context.Context) (did bool) {
 			did = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.unseen)) {
-		w.collects(ctx, name)
-		did = true
-	}
-	for _, i := range w.booted() {
-		w.joins(ctx, i)
-		did = true
+	for _, a := range w.actors {
+		for _, do := range a.can(ctx, w) {
+			do()
+			did = true
+		}
 	}
 	return did
-}
-
-// collects deletes a Node whose instance is gone, as the cloud controller manager does.
-func (w *World) collects(ctx context.Context, name string) {
-	delete(w.unseen, name)
-	node := &corev1.Node{}
-	node.Name = name
-	w.note("cloud", "delete Node "+name, said(w.store.Client().Delete(ctx, node)))
 }
 
 // wait is how long nothing is due.
@@ -293,6 +257,11 @@ func (w *World) wait(end time.Time) time.Duration {
 			if w.leads[i] {
 				next = min(next, q.due.Sub(w.Now()))
 			}
+		}
+	}
+	for _, a := range w.actors {
+		if at := a.next(w); !at.IsZero() {
+			next = min(next, at.Sub(w.Now()))
 		}
 	}
 	return max(time.Millisecond, min(next, 30*time.Second))

@@ -56,7 +56,7 @@ func (w *World) populate(ctx context.Context) error {
 		}}}
 	}
 	w.scene = s
-	obj := w.object(s.kind)
+	obj := named(s.kind)
 	obj.Object["spec"] = root
 	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
 	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
@@ -67,8 +67,8 @@ func (w *World) populate(ctx context.Context) error {
 	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign))
 }
 
-// object returns an object of a kind with the name of the root.
-func (w *World) object(kind string) *unstructured.Unstructured {
+// named returns an object of a kind with the name of the root.
+func named(kind string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetGroupVersionKind(kindOf(kind))
 	obj.SetNamespace(namespace)
@@ -89,14 +89,14 @@ func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body 
 // scales, rollsOut, strips and deletes are what users do.
 func (w *World) scales(ctx context.Context) {
 	n := w.choices.pick(6)
-	w.patch(ctx, w.object(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
 }
 
 // rollsOut asks for a new revision, or for one of before.
 func (w *World) rollsOut(ctx context.Context) {
 	next := w.choices.pick(w.scene.revision + 2)
 	w.scene.revision = max(w.scene.revision, next)
-	w.patch(ctx, w.object(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
 }
 
 func (w *World) strips(ctx context.Context) {
@@ -115,12 +115,7 @@ func (w *World) deletes(ctx context.Context) {
 
 // root returns the root as the API server has it; nil without.
 func (w *World) root() *unstructured.Unstructured {
-	for _, obj := range w.Objects(w.scene.kind) {
-		if obj.GetName() == RootName {
-			return obj
-		}
-	}
-	return nil
+	return w.object(w.scene.kind, namespace, RootName)
 }
 
 // desired is how many Machines the root wants; 0 without a root.

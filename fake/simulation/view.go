@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,18 +65,6 @@ func (k *viewed) deliver() change {
 	return e
 }
 
-// sorted returns the objects of a kind by namespace and name.
-func (k *viewed) sorted() []*unstructured.Unstructured {
-	all := make([]*unstructured.Unstructured, 0, len(k.objects))
-	for _, obj := range k.objects {
-		all = append(all, obj)
-	}
-	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return all
-}
-
 func gvkOf(obj runtime.Object) (schema.GroupVersionKind, error) {
 	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
 	if err == nil && meta.IsListType(obj) {
@@ -130,7 +117,7 @@ func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.Li
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	var items []runtime.Object
-	for _, obj := range k.sorted() {
+	for _, obj := range sorted(k.objects) {
 		if !v.selects(gvk, &o, obj) {
 			continue
 		}
@@ -269,7 +256,7 @@ func (n nodes) ByProviderID(id string) []*corev1.Node {
 		return nil
 	}
 	var found []*corev1.Node
-	for _, obj := range n.kinds[schema.GroupKind{Kind: "Node"}].sorted() {
+	for _, obj := range sorted(n.kinds[schema.GroupKind{Kind: "Node"}].objects) {
 		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); has == id {
 			found = append(found, n.ByName(obj.GetName()))
 		}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,9 +37,10 @@ type World struct {
 	calm      bool   // no faults any more
 	nested    int    // requests that wait for what happens between them
 	acting    *process
-	unseen    map[string]bool // Nodes that joined while the cache of the process that ended their Machine was behind
 
-	objects  map[schema.GroupKind]map[types.NamespacedName]*unstructured.Unstructured
+	actors   []actor
+	left     *cloudControllers
+	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
 	version  string
 	requests int // that processes sent to the API server
 	scene    scene
@@ -91,42 +94,28 @@ func kindOf(kind string) schema.GroupVersionKind {
 	return fake.MachineGVK().GroupVersion().WithKind(kind)
 }
 
-// kinds are those that processes cache.
-func (w *World) kinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{kindOf("Machine"), kindOf("MachineSet"), kindOf("MachineDeployment"), {Version: "v1", Kind: "Node"}}
+// served are the kinds that processes cache, in the order in which they are looked at.
+func served() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{kindOf("Machine"), kindOf("MachineSet"), kindOf("MachineDeployment"), corev1.SchemeGroupVersion.WithKind("Node")}
 }
-
-func (w *World) groupKinds() []schema.GroupKind {
-	var all []schema.GroupKind
-	for _, gvk := range w.kinds() {
-		all = append(all, gvk.GroupKind())
-	}
-	return all
-}
-
-func (w *World) groupKind(kind string) schema.GroupKind { return kindOf(kind).GroupKind() }
-
-func (w *World) nodeKind() schema.GroupKind { return schema.GroupKind{Kind: "Node"} }
 
 // Now is the virtual time.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
-// Objects returns the objects of a kind as the API server has them, by name. They must not be changed.
+// Objects returns the objects of a kind as the API server has them, by namespace and name. They must not be changed.
 func (w *World) Objects(kind string) []*unstructured.Unstructured {
-	gk := w.groupKind(kind)
-	if kind == "Node" {
-		gk = schema.GroupKind{Kind: kind}
-	}
-	var all []*unstructured.Unstructured
-	for _, obj := range w.objects[gk] {
-		all = append(all, obj)
-	}
-	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all
+	return sorted(w.objects[kind])
 }
 
-func (w *World) stored() []*unstructured.Unstructured {
-	return slices.Concat(w.Objects("Machine"), w.Objects("MachineSet"), w.Objects("MachineDeployment"), w.Objects("Node"))
+// object returns one object; nil without it.
+func (w *World) object(kind, namespace, name string) *unstructured.Unstructured {
+	return w.objects[kind][types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+func sorted(objects map[types.NamespacedName]*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.SortedFunc(maps.Values(objects), func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 // newWorld has a set, a Machine of another owner, and two processes, of which one leads.
@@ -138,15 +127,16 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w := &World{
 		ctx: ctx, choices: choices, options: o, begun: begun, clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
-		objects: map[schema.GroupKind]map[types.NamespacedName]*unstructured.Unstructured{}, unseen: map[string]bool{}, seen: Coverage{},
+		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 	}
-	for _, gk := range w.groupKinds() {
-		w.objects[gk] = map[types.NamespacedName]*unstructured.Unstructured{}
+	for _, gvk := range served() {
+		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: []fake.ServedKind{
 		{GVK: kindOf("Machine"), Status: true}, {GVK: kindOf("MachineSet"), Status: true}, {GVK: kindOf("MachineDeployment"), Status: true},
 	}})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second})
+	w.addActors()
 	if err := w.populate(ctx); err != nil {
 		return nil, err
 	}
@@ -163,7 +153,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 // onEvent is called by the store for each write.
 func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.version = obj.GetResourceVersion()
-	of := w.objects[obj.GroupVersionKind().GroupKind()]
+	of := w.objects[obj.GetKind()]
 	if of == nil {
 		return
 	}
@@ -177,7 +167,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		k.pending = append(k.pending, change{obj, removed})
 	}
 	if removed && obj.GetKind() == "Machine" && w.acting != nil {
-		w.missedNode(obj)
+		w.left.missed(w, obj)
 	}
 	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
@@ -193,18 +183,6 @@ func (w *World) reasons(obj *unstructured.Unstructured) {
 	for _, one := range all {
 		if c, _ := one.(map[string]any); c != nil {
 			w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
-		}
-	}
-}
-
-// missedNode remembers the Node of a Machine that is gone, if the process that ended it could not know of the Node. Others collect such
-// Nodes: the cloud controller manager, or a person who is told by machineset/guard.
-func (w *World) missedNode(machine *unstructured.Unstructured) {
-	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
-	for _, node := range w.Objects("Node") {
-		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-		if has == id && len(nodes{w.acting.view}.ByProviderID(id)) == 0 {
-			w.unseen[node.GetName()] = true
 		}
 	}
 }

@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/fake"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// actor is a part of the World that acts by itself, beside the processes and the users.
+type actor interface {
+	// can returns what it can do now, in an order that nothing but the history decides. Each function allows for what others did meanwhile.
+	can(ctx context.Context, w *World) []func()
+	// next is when it can do something although nothing else happens; the zero time if it does not know one.
+	next(w *World) time.Time
+}
+
+func (w *World) addActors() {
+	w.left = &cloudControllers{unseen: map[string]bool{}}
+	w.actors = []actor{w.left, kubelets{}, loops{w.store.Step(fake.Loops{GarbageCollector: true})}}
+}
+
+// kubelets create the Nodes of instances that run.
+type kubelets struct{}
+
+func (kubelets) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, i := range w.instances() {
+		if i.State == cloud.Running && w.object("Node", "", i.Name) == nil {
+			all = append(all, func() { w.joins(ctx, i) })
+		}
+	}
+	return all
+}
+
+func (kubelets) next(*World) time.Time { return time.Time{} }
+
+// joins creates the Node of an instance.
+func (w *World) joins(ctx context.Context, i cloud.Instance) {
+	node := fake.Node(i.Name, i.ProviderID)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
+}
+
+// cloudControllers delete the Nodes of instances that are gone, if the process that ended their Machine could not know of the Node. Others
+// than the library collect such Nodes: the cloud controller manager, or a person who is told by machineset/guard.
+type cloudControllers struct {
+	unseen map[string]bool
+}
+
+// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind.
+func (c *cloudControllers) missed(w *World, machine *unstructured.Unstructured) {
+	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
+	for _, node := range w.Objects("Node") {
+		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
+		if has == id && len(nodes{w.acting.view}.ByProviderID(id)) == 0 {
+			c.unseen[node.GetName()] = true
+		}
+	}
+}
+
+func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	if !w.calm {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.unseen)) {
+		all = append(all, func() {
+			delete(c.unseen, name)
+			w.note("cloud", "delete Node "+name, said(w.store.Client().Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+		})
+	}
+	return all
+}
+
+func (*cloudControllers) next(*World) time.Time { return time.Time{} }
+
+// loops are the controllers of Kubernetes in the store.
+type loops struct{ stepped *fake.Stepped }
+
+// can returns one function for each loop: it looks at everything that is due.
+func (l loops) can(_ context.Context, w *World) []func() {
+	due := map[string][]fake.Task{}
+	for _, task := range l.stepped.Tasks() {
+		if !task.Due.After(w.Now()) {
+			due[task.Loop] = append(due[task.Loop], task)
+		}
+	}
+	var all []func()
+	for _, name := range slices.Sorted(maps.Keys(due)) {
+		all = append(all, func() {
+			before := w.version
+			for _, task := range due[name] {
+				l.stepped.Do(task)
+			}
+			if w.version != before {
+				w.note(name, fmt.Sprintf("looks at %d objects", len(due[name])), "")
+			}
+		})
+	}
+	return all
+}
+
+func (l loops) next(*World) time.Time {
+	if tasks := l.stepped.Tasks(); len(tasks) > 0 {
+		return tasks[0].Due
+	}
+	return time.Time{}
+}
+
+// instances are those of the cloud, in order.
+func (w *World) instances() []cloud.Instance {
+	all, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: "c1"})
+	return all
+}
