@@ -268,3 +268,28 @@ func BenchmarkStorePatchAmongTenThousand(b *testing.B) {
 		require.Len(b, pods.Items, 100)
 	}
 }
+
+func TestARestoredBackupHasTheObjectsOfItsTime(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	kept, gone := configMap("kept"), configMap("gone")
+	require.NoError(t, errors.Join(c.Create(t.Context(), kept), c.Create(t.Context(), gone)))
+	backup := store.Backup(configMaps)
+	version := kept.ResourceVersion
+	uid := gone.UID
+	require.NoError(t, c.Patch(t.Context(), kept, client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"w"}}`))))
+	later := configMap("later")
+	later.Finalizers = []string{"example.com/held"}
+	require.NoError(t, errors.Join(c.Delete(t.Context(), gone), c.Create(t.Context(), later)))
+	require.NoError(t, c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another-kind", Namespace: "default"}}))
+
+	store.Restore(backup)
+
+	var all corev1.ConfigMapList
+	require.NoError(t, c.List(t.Context(), &all))
+	require.Len(t, all.Items, 2)
+	require.Equal(t, uid, all.Items[0].UID)
+	require.Equal(t, "v", all.Items[1].Data["k"])
+	require.NotEqual(t, version, all.Items[1].ResourceVersion)
+	require.NoError(t, c.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "another-kind"}, &corev1.Secret{}))
+}
