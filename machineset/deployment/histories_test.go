@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -72,6 +73,30 @@ func TestADeploymentThatIsRestoredWithItsSetsTakesThemBack(t *testing.T) {
 		return ""
 	})
 	require.Equal(t, before, w.setsNow()[0].GetName())
+}
+
+// Its sets may be yet to come from the backup, or a person has deleted them together with its ledger.
+func TestADeploymentThatHasLostItsSetsAndItsLedgerSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	stop()
+	w.change(d, withoutAnnotation(scale.LedgerAnnotation))
+	require.NoError(t, w.client.Delete(t.Context(), &w.setsNow()[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.run()
+	uid := string(w.get(d).GetUID())
+	w.eventually("a condition to say what to do", func() string {
+		said := fmt.Sprint(w.get(d).Object["status"])
+		if !strings.Contains(said, children.RestoredAnnotation+" to "+uid) {
+			return said
+		}
+		return ""
+	})
+	require.Empty(t, w.setsNow())
+	w.change(d, annotated(children.RestoredAnnotation, uid))
+	w.rolled(d, "blue", 2)
 }
 
 func TestTwoLeadersAtOnceMakeOneSetForATemplate(t *testing.T) {

@@ -222,6 +222,7 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 func (s *Scope) createSet(ctx context.Context) error {
 	ledger := s.children.AwaitRestored(s.children.Settle(), 1)
 	if len(s.children.Holds) > 0 {
+		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made
 		return nil
 	}
 	resumes := len(ledger.Pending) > 0
