@@ -60,11 +60,15 @@ func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
 	d.Status, d.Reason, d.Message = status, reason, message
 }
 
-// surelyGone is how often in a row the provider must miss an instance that ran: a read of a cloud may be late.
-const surelyGone = 3
+// surelyGone is how often in a row the provider must miss an instance that ran, and neverThere the same for one that was made and never ran:
+// a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
+const (
+	surelyGone = 3
+	neverThere = 10
+)
 
-// Decide says what the answer of a Driver means. Only an instance that ran before can be lost, and only after several looks: a new one may
-// be seen late. An instance that is lost is not made again: the Machine fails, and what owns it decides.
+// Decide says what the answer of a Driver means. An instance is lost only after several looks, and after more of them if it never ran: a
+// new one may be seen late. An instance that is lost is not made again: the Machine fails, and what owns it decides.
 func Decide(f Facts) Decision {
 	if f.Err != nil {
 		return decideError(f)
@@ -104,7 +108,7 @@ func decideError(f Facts) (d Decision) {
 	case delayed:
 		d.say(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")
 		return d
-	case class == provider.NotFound && f.Provisioned:
+	case class == provider.NotFound && (f.Provisioned || f.Recorded && f.Failures >= neverThere):
 		d.Gone = true
 		d.FailureReason, d.FailureMessage = ReasonGone, "The instance no longer exists: delete the Machine"
 		d.say(metav1.ConditionFalse, ReasonGone, d.FailureMessage)

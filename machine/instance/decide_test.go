@@ -35,6 +35,10 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 		"it cannot run": {Facts{Instance: in(provider.Failed)}, "False", ReasonFailed, Decision{
 			Adopt: true, FailureReason: ReasonFailed, FailureMessage: "The provider reports that the instance cannot run: so it is"}},
 		"a new one, unseen": {Facts{Err: missing, Recorded: true, Failures: 9}, "Unknown", "NotFound", Decision{}},
+		"a new one that is never seen": {
+			Facts{Err: missing, Recorded: true, Failures: 10}, "False", ReasonGone,
+			Decision{Gone: true, FailureReason: ReasonGone, FailureMessage: "The instance no longer exists: delete the Machine"}},
+		"one that was never made": {Facts{Err: missing, Failures: 99}, "False", "NotFound", Decision{}},
 		"one that ran is missed once": {
 			Facts{Err: missing, Recorded: true, Provisioned: true, Failures: 2}, "", "", Decision{Keep: true}},
 		"one that ran is missed often": {
