@@ -42,7 +42,7 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 // DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
 // while it has that resource version. The error for one that has changed matches patch.Retryable.
 func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
-	victims, err := s.confirm(ctx, victims, keep)
+	victims, live, err := s.confirm(ctx, victims, keep)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 				failed = append(failed, err)
 				continue
 			}
-			mem.asked[victims[i].UID] = true
+			mem.asked[victims[i].UID] = live[victims[i].Name].ResourceVersion
 			names = append(names, victims[i].Name)
 		}
 		if victims = victims[n:]; len(failed) > before {
@@ -76,23 +76,25 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 	return errors.Join(failed...)
 }
 
-// confirm returns the victims that may go as the API server itself knows the owner and its children.
-func (s *Scope[CS, CU]) confirm(ctx context.Context, victims []scale.Victim, keep int) ([]scale.Victim, error) {
+// confirm returns the victims that may go as the API server itself knows the owner and its children, and those children by name.
+func (s *Scope[CS, CU]) confirm(
+	ctx context.Context, victims []scale.Victim, keep int,
+) ([]scale.Victim, map[string]metav1.PartialObjectMetadata, error) {
 	owner := s.owner.Common()
 	now, err := s.frame.live(ctx, owner.Metadata)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if now.GetResourceVersion() != owner.ResourceVersion {
-		return nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
+		return nil, nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
 	}
 	live, err := s.Live(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if owner.Deleting.IsZero() {
 		if err := s.seesMarks(live); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	spare := -keep
@@ -110,7 +112,7 @@ func (s *Scope[CS, CU]) confirm(ctx context.Context, victims []scale.Victim, kee
 	if len(confirmed) < len(victims) {
 		s.owner.Requeue(pass.ConflictRetry)
 	}
-	return confirmed, nil
+	return confirmed, live, nil
 }
 
 // seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then

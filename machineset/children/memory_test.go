@@ -55,8 +55,8 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 			next: []member{alive("a"), alive("b"), alive("c")}, want: true},
 		"one went whose deletion was": {then: func(r *memory) { r.keep([]member{going, alive("b")}) }, next: []member{alive("b")},
 			want: true},
-		"one went that was to go":       {then: func(r *memory) { r.asked["a"] = true }, next: []member{alive("b")}, want: true},
-		"one is missing that was to go": {then: func(r *memory) { r.asked["a"] = true }, next: []member{alive("a")}},
+		"one went that was to go":       {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("b")}, want: true},
+		"one is missing that was to go": {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("a")}},
 	} {
 		r := NewMemory[contract.MachineState]()
 		r.keep([]member{alive("a"), alive("b")})
@@ -74,13 +74,23 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	t.Parallel()
 	r := NewMemory[contract.MachineState]()
 	for _, uid := range []types.UID{"alive", "going", "gone"} {
-		r.asked[uid], r.read[uid] = true, &known[contract.MachineState]{}
+		r.asked[uid], r.read[uid] = "7", &known[contract.MachineState]{}
 	}
 	r.keep([]Child[contract.MachineState]{
 		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
 	})
-	require.Equal(t, map[types.UID]bool{"alive": true}, r.asked, "the cache has yet to show this deletion alone")
+	require.Equal(t, map[types.UID]string{"alive": "7"}, r.asked, "the cache has yet to show this deletion alone")
 	require.Len(t, r.read, 2)
 	require.NotContains(t, r.read, types.UID("gone"))
 	require.Equal(t, map[types.UID]bool{"alive": true}, r.shown)
+}
+
+func TestAMachineThatLivesOnAfterItsDeletionIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"6": true, "7": true, "8": false, "unreadable": true} {
+		r := NewMemory[contract.MachineState]()
+		r.asked["a"] = "7"
+		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
+		require.Equal(t, want, r.isAsked("a"), version)
+	}
 }
