@@ -119,7 +119,7 @@ calibrate: ## How many histories it takes to find each planted defect, at most (
 	for defect in fake/simulation/testdata/defects/*.patch; do \
 		patch -s -p1 < "$$defect"; \
 		found=$$(GOGC=400 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation -seeds $(SEEDS) -shrink 0 | \
-			grep -E 'histories; seeds|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
+			grep -E 'histories; run|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
 		patch -s -R -p1 < "$$defect"; \
 		echo "$$(basename "$$defect" .patch): $${found:-NOT FOUND in $(SEEDS) histories}"; \
 	done

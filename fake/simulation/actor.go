@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -25,7 +24,7 @@ type actor interface {
 
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[string]bool{}}
-	w.actors = []actor{w.left, kubelets{}, loops{w.store.Step(fake.Loops{GarbageCollector: true})}}
+	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, loops{w.store.Step(fake.Loops{GarbageCollector: true})}}
 }
 
 // kubelets create the Nodes of instances that run.
@@ -75,7 +74,7 @@ func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 	for _, name := range slices.Sorted(maps.Keys(c.unseen)) {
 		all = append(all, func() {
 			delete(c.unseen, name)
-			w.note("cloud", "delete Node "+name, said(w.store.Client().Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+			w.collects(ctx, name)
 		})
 	}
 	return all
@@ -115,6 +114,22 @@ func (l loops) next(*World) time.Time {
 	}
 	return time.Time{}
 }
+
+// network delivers requests whose sender has given up.
+type network struct{}
+
+func (network) can(_ context.Context, w *World) []func() {
+	if len(w.late) == 0 {
+		return nil
+	}
+	return []func(){func() {
+		first := w.late[0]
+		w.late = w.late[1:]
+		first()
+	}}
+}
+
+func (network) next(*World) time.Time { return time.Time{} }
 
 // instances are those of the cloud, in order.
 func (w *World) instances() []cloud.Instance {

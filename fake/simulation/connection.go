@@ -17,11 +17,26 @@ type connection struct {
 }
 
 func (c *connection) do(verb string, obj runtime.Object, name string, call func() error) error {
+	return c.write(verb, obj, name, call, Request{})
+}
+
+// write sends a request that may arrive late or be rewritten.
+func (c *connection) write(verb string, obj runtime.Object, name string, call func() error, r Request) error {
 	gvk, err := gvkOf(obj)
 	if err != nil {
 		return err
 	}
-	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name, Write: verb != "get" && verb != "list"}, call)
+	r.Verb, r.Kind, r.Name, r.Write = verb, gvk.Kind, name, verb != "get" && verb != "list"
+	return c.process.world.request(c.process, r, call)
+}
+
+// copied returns a copy of an object.
+func copied(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) } //nolint:forcetypeassert // it is of the same type
+
+// fixed returns a patch as it is now, so that it can be sent later.
+func fixed(obj client.Object, p client.Patch) (client.Patch, error) {
+	data, err := p.Data(obj)
+	return client.RawPatch(p.Type(), data), err
 }
 
 // Get implements client.Reader.
@@ -36,12 +51,18 @@ func (c *connection) List(ctx context.Context, list client.ObjectList, o ...clie
 
 // Create implements client.Writer.
 func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
-	return c.do("create", obj, obj.GetName(), func() error { return c.WithWatch.Create(ctx, obj, o...) })
+	later := copied(obj)
+	return c.write("create", obj, obj.GetName(), func() error { return c.WithWatch.Create(ctx, obj, o...) }, Request{
+		later: func() error { return c.WithWatch.Create(ctx, later, o...) }, strip: func() { obj.SetAnnotations(nil) },
+	})
 }
 
 // Delete implements client.Writer.
 func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
-	return c.do("delete", obj, obj.GetName(), func() error { return c.WithWatch.Delete(ctx, obj, o...) })
+	later := copied(obj)
+	return c.write("delete", obj, obj.GetName(), func() error { return c.WithWatch.Delete(ctx, obj, o...) }, Request{
+		later: func() error { return c.WithWatch.Delete(ctx, later, o...) },
+	})
 }
 
 // Update implements client.Writer.
@@ -51,7 +72,14 @@ func (c *connection) Update(ctx context.Context, obj client.Object, o ...client.
 
 // Patch implements client.Writer.
 func (c *connection) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-	return c.do("patch", obj, obj.GetName(), func() error { return c.WithWatch.Patch(ctx, obj, p, o...) })
+	later := copied(obj)
+	raw, err := fixed(obj, p)
+	if err != nil {
+		return err
+	}
+	return c.write("patch", obj, obj.GetName(), func() error { return c.WithWatch.Patch(ctx, obj, raw, o...) }, Request{
+		later: func() error { return c.WithWatch.Patch(ctx, later, raw, o...) },
+	})
 }
 
 // Status implements client.StatusClient.
@@ -71,7 +99,14 @@ type subresource struct {
 
 // Patch implements client.SubResourceWriter.
 func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
-	return s.connection.do("patch "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Patch(ctx, obj, p, o...) })
+	later := copied(obj)
+	raw, err := fixed(obj, p)
+	if err != nil {
+		return err
+	}
+	return s.connection.write("patch "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Patch(ctx, obj, raw, o...) }, Request{
+		later: func() error { return s.SubResourceClient.Patch(ctx, later, raw, o...) },
+	})
 }
 
 // Update implements client.SubResourceWriter.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -38,15 +39,26 @@ const (
 	UserStrips  Fault = "user strips annotations"
 	// UserRollsOut: the template changes, or goes back.
 	UserRollsOut Fault = "user rolls out"
+	// UserPauses: a person pauses an object, or lets it go on. UserDeletesSet: a person deletes a MachineSet of a deployment, with one of the
+	// propagation policies. UserRestores: a person backs up the management cluster, and restores that later.
+	UserPauses     Fault = "user pauses"
+	UserDeletesSet Fault = "user deletes a set"
+	UserRestores   Fault = "user restores a backup"
+	// Relist: a watch skips events, and the cache lists again (410). Late: a request is carried out after its sender has given up. Rewritten:
+	// a webhook takes the annotations off a new object.
+	Relist    Fault = "410"
+	Late      Fault = "late"
+	Rewritten Fault = "rewritten"
 )
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
-	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut})
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses, UserDeletesSet,
+		UserRestores, Relist})
 }
 
 func requestFaults() []Fault {
-	return []Fault{LostAnswer, NotSent, ServerError, TooMany, Conflict, Forbidden, Timeout, CrashBefore, CrashAfter}
+	return []Fault{LostAnswer, NotSent, ServerError, TooMany, Conflict, Forbidden, Timeout, CrashBefore, CrashAfter, Late, Rewritten}
 }
 
 // Request is a request of a process.
@@ -54,6 +66,9 @@ type Request struct {
 	Verb, Kind, Name string
 	// Write may change something; Cloud is a call to the cloud, not to the API server.
 	Write, Cloud bool
+
+	later func() error // carries it out at another time; nil if that cannot be
+	strip func()       // takes the annotations away; nil if there are none
 }
 
 // String names it.
@@ -76,7 +91,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 		w.requests++
 	}
 	fault := w.drawn(requestFaults(), oneRequestIn)
-	if fault == Conflict && !r.Write {
+	if fault == Conflict && !r.Write || fault == Late && r.later == nil || fault == Rewritten && r.strip == nil {
 		fault = ""
 	}
 	if fault != "" {
@@ -88,6 +103,12 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	switch fault {
 	case "":
 		err = call()
+	case Rewritten:
+		r.strip()
+		err = call()
+	case Late:
+		w.late = append(w.late, func() { w.note("network", r.String()+" of "+p.name+" arrives", said(r.later())) })
+		err = context.DeadlineExceeded
 	case LostAnswer, CrashAfter:
 		_ = call()
 		err = io.ErrUnexpectedEOF

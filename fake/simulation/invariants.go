@@ -60,9 +60,22 @@ func oneForEachSlot(w *World, _ Write) error {
 	return nil
 }
 
+// oneInstance allows for another one only once a backup was restored that does not know the first, which is gone.
 func oneInstance(w *World, _ Write) error {
+	alive := map[string]int{}
+	if w.backups.restored {
+		for _, i := range w.instances() {
+			if i.State != cloud.Deleting {
+				alive[i.Token]++
+			}
+		}
+	}
 	for _, m := range w.Objects("Machine") {
-		if n := w.cloud.Made(string(m.GetUID())); n > 1 {
+		n := w.cloud.Made(string(m.GetUID()))
+		if w.backups.restored {
+			n = alive[string(m.GetUID())]
+		}
+		if n > 1 {
 			return fmt.Errorf("%s has %d", m.GetName(), n)
 		}
 	}
@@ -83,7 +96,7 @@ func notTooMany(w *World, e Write) error {
 func floor(w *World, e Write) error {
 	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
 		!isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() ||
-		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)] > 0 {
+		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return nil
 	}
 	left := 0

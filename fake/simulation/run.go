@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -119,7 +121,8 @@ type disturbance struct {
 func disturbances() []disturbance {
 	return []disturbance{
 		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
-		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut},
+		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
+		{UserRestores, (*World).restores}, {Relist, (*World).relists},
 	}
 }
 
@@ -160,6 +163,7 @@ func (w *World) end(ctx context.Context) {
 	for _, p := range w.processes {
 		p.skew = 0
 	}
+	w.goesOn(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", quietFor, func() string { return "time" })
 	before := w.requests
@@ -192,9 +196,9 @@ func (w *World) ending() bool {
 
 func (w *World) delete(ctx context.Context) {
 	w.note("user", "delete everything", "")
-	for _, obj := range append(w.Objects(w.scene.kind), w.Objects("Machine")...) {
-		if obj.GetName() == RootName || obj.GetName() == ForeignName {
-			w.fail("a deletion is accepted", w.store.Client().Delete(ctx, obj.DeepCopy()))
+	for _, obj := range w.ours() {
+		if obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet" {
+			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))
 		}
 	}
 }

@@ -7,11 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset/children"
 )
 
 // RootName is the name of the MachineSet or the MachineDeployment, and ForeignName that of a Machine that its labels select and that has
@@ -76,43 +73,6 @@ func named(kind string) *unstructured.Unstructured {
 	return obj
 }
 
-// patch is what a user does to an object.
-func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body string) {
-	into := &unstructured.Unstructured{}
-	into.SetGroupVersionKind(obj.GroupVersionKind())
-	into.SetNamespace(obj.GetNamespace())
-	into.SetName(obj.GetName())
-	err := w.store.Client().Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
-	w.note("user", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
-}
-
-// scales, rollsOut, strips and deletes are what users do.
-func (w *World) scales(ctx context.Context) {
-	n := w.choices.pick(6)
-	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
-}
-
-// rollsOut asks for a new revision, or for one of before.
-func (w *World) rollsOut(ctx context.Context) {
-	next := w.choices.pick(w.scene.revision + 2)
-	w.scene.revision = max(w.scene.revision, next)
-	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
-}
-
-func (w *World) strips(ctx context.Context) {
-	all := append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...)
-	if len(all) > 0 {
-		w.patch(ctx, all[w.choices.pick(len(all))], `{"metadata":{"annotations":null}}`)
-	}
-}
-
-func (w *World) deletes(ctx context.Context) {
-	if all := w.owned(); len(all) > 0 {
-		m := all[w.choices.pick(len(all))]
-		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
-	}
-}
-
 // root returns the root as the API server has it; nil without.
 func (w *World) root() *unstructured.Unstructured {
 	return w.object(w.scene.kind, namespace, RootName)
@@ -156,7 +116,7 @@ func (w *World) missing(ctx context.Context) string {
 	for _, m := range owned {
 		if !isAvailable(m) {
 			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
-			return fmt.Sprintf("Machine %s is %s", m.GetName(), phase)
+			return fmt.Sprintf("Machine %s is %s: %s", m.GetName(), phase, messages(m))
 		}
 		if want := revisionOf(root, "spec", "template"); w.scene.kind == "MachineDeployment" && revisionOf(m) != want {
 			return fmt.Sprintf("Machine %s has the revision %s of %s: %s", m.GetName(), revisionOf(m), want, w.said())
@@ -188,15 +148,4 @@ func (w *World) said() string {
 		}
 	}
 	return strings.Join(text, "\n")
-}
-
-// confirmRestored is the person who does what an owner asks for: one without its ledger that once had children does not know whether they
-// are yet to come.
-func (w *World) confirmRestored(ctx context.Context) {
-	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
-		uid := string(obj.GetUID())
-		if strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
-			w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, children.RestoredAnnotation, uid))
-		}
-	}
 }

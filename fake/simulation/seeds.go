@@ -37,12 +37,20 @@ type Seeds struct {
 
 // Report is what came of the histories.
 type Report struct {
-	// Histories ran, with Events lines in all. Failed are the seeds with a broken invariant, and First is the first of them.
+	// Histories ran, with Events lines in all.
 	Histories, Events uint64
-	Failed            []uint64
-	First             *BrokenError
+	// Failed are the seeds with a broken invariant, in order, and First is the history of the first of them.
+	Failed []Failure
+	First  *BrokenError
 	// Seen counts what happened: faults, pairs of faults in one history, and reasons of conditions.
 	Seen Coverage
+}
+
+// Failure is a seed with a broken invariant.
+type Failure struct {
+	Seed uint64
+	// Broken names the invariant and says what is wrong.
+	Broken string
 }
 
 // faultPrefix begins the names of faults in a Coverage.
@@ -76,7 +84,7 @@ func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 	stop := r.report(ctx)
 	workers.Wait()
 	stop()
-	slices.Sort(r.Failed)
+	slices.SortFunc(r.Failed, func(a, b Failure) int { return cmp.Compare(a.Seed, b.Seed) })
 	return r.Report, r.err
 }
 
@@ -102,7 +110,7 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if failure, broken := errors.AsType[*BrokenError](err); broken {
-		if r.Failed = append(r.Failed, seed); r.First == nil || seed < r.first {
+		if r.Failed = append(r.Failed, Failure{Seed: seed, Broken: failure.Error()}); r.First == nil || seed < r.first {
 			r.First, r.first = failure, seed
 		}
 	} else if err != nil {

@@ -1,0 +1,130 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/fake"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// backups are those of the management cluster: of the Machines and their owners, not of the Nodes, and not of the cloud.
+type backups struct {
+	last     *fake.Backup
+	at       time.Time
+	restored bool
+	restores bool // at this moment
+}
+
+// restores takes a backup the first time, and restores it the next time. Then every cache lists again; a process may also start anew.
+func (w *World) restores(ctx context.Context) {
+	b := &w.backups
+	if b.last == nil {
+		taken := w.store.Backup(managementKinds()...)
+		b.last, b.at = &taken, w.Now()
+		w.note("user", "backs up the management cluster", "")
+		return
+	}
+	w.note("user", fmt.Sprintf("restores the backup from %s ago", w.Now().Sub(b.at)), "")
+	b.restored, b.restores = true, true
+	w.store.Restore(*b.last)
+	b.restores, b.last = false, nil
+	for _, p := range w.processes {
+		switch {
+		case w.choices.pick(2) == 0:
+			for _, gvk := range served() {
+				w.relist(p, gvk)
+			}
+		case p.busy:
+			p.crashed = true
+		default:
+			w.fail("a process starts", p.start(ctx))
+		}
+	}
+}
+
+func managementKinds() []schema.GroupKind {
+	var all []schema.GroupKind
+	for _, gvk := range served() {
+		if gvk.Group == fake.MachineGVK().Group {
+			all = append(all, gvk.GroupKind())
+		}
+	}
+	return all
+}
+
+// relists lets a watch of a process skip events: the answer is 410, and the cache lists again.
+func (w *World) relists(context.Context) {
+	p, gvk := w.processes[w.choices.pick(len(w.processes))], served()[w.choices.pick(len(served()))]
+	w.note(p.name, "lists every "+gvk.Kind+" again after 410", "")
+	w.relist(p, gvk)
+}
+
+func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
+	k := p.view.kinds[gvk.GroupKind()]
+	k.objects, k.pending, k.version = maps.Clone(w.objects[gvk.Kind]), nil, w.version
+	p.wakeAll()
+}
+
+// operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their
+// instance is gone, and instances and Nodes whose Machine the backup does not know.
+type operators struct{}
+
+func (operators) can(ctx context.Context, w *World) []func() {
+	if !w.calm || !w.backups.restored {
+		return nil
+	}
+	var all []func()
+	for _, m := range w.owned() {
+		if m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
+			all = append(all, func() {
+				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
+			})
+		}
+	}
+	for _, i := range w.instances() {
+		if i.State != cloud.Deleting && !w.hasMachine(i.Token) {
+			all = append(all, func() {
+				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+				w.note("operator", "delete the instance "+i.Name, said(err))
+			})
+		}
+	}
+	for _, node := range w.Objects("Node") {
+		if !w.hasInstance(node) {
+			all = append(all, func() { w.collects(ctx, node.GetName()) })
+		}
+	}
+	return all
+}
+
+func (operators) next(*World) time.Time { return time.Time{} }
+
+func (w *World) hasMachine(uid string) bool {
+	for _, m := range w.Objects("Machine") {
+		if string(m.GetUID()) == uid {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) hasInstance(node *unstructured.Unstructured) bool {
+	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
+	return slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return i.ProviderID == id })
+}
+
+// collects deletes a Node whose instance is gone, as the cloud controller manager does.
+func (w *World) collects(ctx context.Context, name string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	w.note("cloud", "delete Node "+name, said(w.store.Client().Delete(ctx, node)))
+}

@@ -1,0 +1,106 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/children"
+)
+
+// patch is what a user does to an object.
+func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body string) {
+	into := &unstructured.Unstructured{}
+	into.SetGroupVersionKind(obj.GroupVersionKind())
+	into.SetNamespace(obj.GetNamespace())
+	into.SetName(obj.GetName())
+	err := w.store.Client().Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
+	w.note("user", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
+}
+
+// scales, rollsOut, strips and deletes are what users do.
+func (w *World) scales(ctx context.Context) {
+	n := w.choices.pick(6)
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+}
+
+// rollsOut asks for a new revision, or for one of before.
+func (w *World) rollsOut(ctx context.Context) {
+	next := w.choices.pick(w.scene.revision + 2)
+	w.scene.revision = max(w.scene.revision, next)
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
+}
+
+func (w *World) strips(ctx context.Context) {
+	all := append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...)
+	if len(all) > 0 {
+		w.patch(ctx, all[w.choices.pick(len(all))], `{"metadata":{"annotations":null}}`)
+	}
+}
+
+func (w *World) deletes(ctx context.Context) {
+	if all := w.owned(); len(all) > 0 {
+		m := all[w.choices.pick(len(all))]
+		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
+	}
+}
+
+// pauses pauses an object, or lets it go on.
+func (w *World) pauses(ctx context.Context) {
+	all := w.ours()
+	if len(all) == 0 {
+		return
+	}
+	obj := all[w.choices.pick(len(all))]
+	if _, paused := obj.GetAnnotations()[contract.PausedAnnotation]; paused {
+		w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, contract.PausedAnnotation))
+		return
+	}
+	w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, contract.PausedAnnotation))
+}
+
+// ours are the objects of this library, the owners first.
+func (w *World) ours() []*unstructured.Unstructured {
+	return slices.Concat(w.Objects("MachineDeployment"), w.Objects("MachineSet"), w.Objects("Machine"))
+}
+
+// goesOn takes every pause away.
+func (w *World) goesOn(ctx context.Context) {
+	for _, obj := range w.ours() {
+		if _, paused := obj.GetAnnotations()[contract.PausedAnnotation]; paused {
+			w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, contract.PausedAnnotation))
+		}
+	}
+}
+
+// deletesSet deletes a MachineSet of the deployment, with one of the propagation policies.
+func (w *World) deletesSet(ctx context.Context) {
+	all := w.Objects("MachineSet")
+	if w.scene.kind != "MachineDeployment" || len(all) == 0 {
+		return
+	}
+	set := all[w.choices.pick(len(all))]
+	policy := []metav1.DeletionPropagation{
+		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+	}[w.choices.pick(3)]
+	w.note("user", fmt.Sprintf("delete MachineSet %s --cascade=%s", set.GetName(), strings.ToLower(string(policy))),
+		said(w.store.Client().Delete(ctx, set.DeepCopy(), client.PropagationPolicy(policy))))
+}
+
+// confirmRestored is the person who does what an owner asks for: one without its ledger that once had children does not know whether they
+// are yet to come.
+func (w *World) confirmRestored(ctx context.Context) {
+	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
+		uid := string(obj.GetUID())
+		if strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
+			w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, children.RestoredAnnotation, uid))
+		}
+	}
+}
