@@ -19,6 +19,8 @@ const (
 	mostRounds = 20000
 	// oneFaultIn is how many steps there are to one in which something goes wrong.
 	oneFaultIn = 8
+	// onePauseIn is how many steps there are to one in which time passes although there is work.
+	onePauseIn = 10
 )
 
 // Names of the invariants that Run checks.
@@ -41,6 +43,7 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a world: %w", err)
 	}
+	w.begin(ctx)
 	for i := 0; i < w.options.Steps && w.broken == nil; i++ {
 		w.step(ctx)
 	}
@@ -57,10 +60,24 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 	return w, nil
 }
 
+// begin lets half of the histories reach what is desired before anything goes wrong.
+func (w *World) begin(ctx context.Context) {
+	if w.choices.pick(2) == 0 {
+		return
+	}
+	w.calm = true
+	w.until(ctx, "", Bound, func() string { return w.missing(ctx) })
+	w.calm = false
+}
+
 // step does one thing, which the choices select.
 func (w *World) step(ctx context.Context) {
 	if w.choices.oneIn(oneFaultIn) {
 		w.disturb(ctx)
+		return
+	}
+	if w.choices.oneIn(onePauseIn) {
+		w.pass(time.Duration(1+w.choices.pick(30)) * time.Second)
 		return
 	}
 	var possible []func()
