@@ -30,10 +30,10 @@ const (
 )
 
 // Run runs one history. The error is a *BrokenError, or says that the world could not be made.
-func Run(ctx context.Context, choices *Choices, o Options) ([]Event, error) {
+func Run(ctx context.Context, choices *Choices, o Options) (History, error) {
 	w, err := run(ctx, choices, o)
 	if w == nil {
-		return nil, err
+		return History{}, err
 	}
 	return w.history, err
 }
@@ -48,13 +48,14 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 		w.step(ctx)
 	}
 	w.end(ctx)
-	if w.broken != nil {
-		w.broken.History, w.broken.Choices = w.history, choices.Made()
-		for name, n := range w.seen {
-			if strings.HasPrefix(name, faultPrefix) && name != faultPrefix+string(Lag) {
-				w.broken.Faults += n
-			}
+	w.history.Choices = choices.Made()
+	for name, n := range w.seen {
+		if strings.HasPrefix(name, faultPrefix) && name != faultPrefix+string(Lag) {
+			w.history.Faults += n
 		}
+	}
+	if w.broken != nil {
+		w.broken.History = w.history
 		return w, w.broken
 	}
 	return w, nil

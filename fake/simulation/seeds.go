@@ -118,7 +118,7 @@ func (r *running) one(ctx context.Context, seed uint64) {
 		return
 	}
 	r.Histories++
-	r.Events += uint64(len(w.history))
+	r.Events += uint64(len(w.history.Events))
 	r.Seen.add(w.seen)
 }
 
@@ -204,16 +204,6 @@ func (r Report) Never() []string {
 		}
 	}
 	return never
-}
-
-// Table returns a history as text, a line for each event, with the broken invariant last.
-func (f *BrokenError) Table() string {
-	var text strings.Builder
-	for _, e := range f.History {
-		text.WriteString(e.String() + "\n")
-	}
-	text.WriteString("broken: " + f.Error() + "\n")
-	return text.String()
 }
 
 // Shrunk returns a simpler history that breaks the same invariant, which takes up to tries histories.

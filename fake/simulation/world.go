@@ -47,7 +47,7 @@ type World struct {
 	requests int // that processes sent to the API server
 	scene    scene
 
-	history []Event
+	history History
 	seen    Coverage
 	broken  *BrokenError
 }
@@ -61,36 +61,6 @@ type Options struct {
 	// Faults are those that may happen. Nil means AllFaults().
 	Faults []Fault
 }
-
-// Event is one line of a history.
-type Event struct {
-	// At is the virtual time since the beginning.
-	At time.Duration
-	// Actor did What, and Answer is what came of it; empty means that it succeeded.
-	Actor, What, Answer string
-}
-
-// String returns the line.
-func (e Event) String() string {
-	line := fmt.Sprintf("%9s  %-9s  %s", e.At.Round(time.Millisecond), e.Actor, e.What)
-	if e.Answer != "" {
-		line += "  ->  " + e.Answer
-	}
-	return line
-}
-
-// BrokenError is a broken invariant.
-type BrokenError struct {
-	// Invariant is its name, and Message says what is wrong.
-	Invariant, Message string
-	// History is everything that happened before, and Choices lead there again. Faults is how much of it went wrong or was done by users.
-	History []Event
-	Choices []uint32
-	Faults  int
-}
-
-// Error implements error.
-func (f *BrokenError) Error() string { return f.Invariant + ": " + f.Message }
 
 func kindOf(kind string) schema.GroupVersionKind {
 	return fake.MachineGVK().GroupVersion().WithKind(kind)
@@ -175,6 +145,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
 	}
 	w.reasons(obj)
+	w.history.moved(w.Now().Sub(w.begun), obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed})
 }
 
@@ -191,7 +162,7 @@ func (w *World) reasons(obj *unstructured.Unstructured) {
 
 // note adds a line to the history.
 func (w *World) note(actor, what, answer string) {
-	w.history = append(w.history, Event{At: w.Now().Sub(w.begun), Actor: actor, What: what, Answer: answer})
+	w.history.Events = append(w.history.Events, Event{At: w.Now().Sub(w.begun), Actor: actor, What: what, Answer: answer})
 }
 
 // check checks what has to hold after each write.

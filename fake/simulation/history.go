@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// History is what happened in a World.
+type History struct {
+	// Events are its lines, in order.
+	Events []Event
+	// Phases are the changes of the phases of Machines, in order.
+	Phases []Phase
+	// Choices lead to it again (Replayed). Faults is how much of it went wrong or was done by users.
+	Choices []uint32
+	Faults  int
+}
+
+// Event is one line of a history.
+type Event struct {
+	// At is the virtual time since the beginning.
+	At time.Duration
+	// Actor did What, and Answer is what came of it; empty means that it succeeded.
+	Actor, What, Answer string
+}
+
+// String returns the line.
+func (e Event) String() string {
+	line := fmt.Sprintf("%9s  %-9s  %s", e.At.Round(time.Millisecond), e.Actor, e.What)
+	if e.Answer != "" {
+		line += "  ->  " + e.Answer
+	}
+	return line
+}
+
+// Phase is a change of the phase of a Machine.
+type Phase struct {
+	// Before is how many events there were before it, and At is the virtual time since the beginning.
+	Before int
+	At     time.Duration
+	// Machine is in Phase now; empty says that it is gone.
+	Machine, Phase string
+}
+
+// moved notes that a Machine has another phase.
+func (h *History) moved(at time.Duration, obj *unstructured.Unstructured, removed bool) {
+	if obj.GetKind() != "Machine" {
+		return
+	}
+	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
+	switch {
+	case removed:
+		phase = ""
+	case phase == "":
+		phase = "Pending"
+	}
+	for i := len(h.Phases) - 1; i >= 0; i-- {
+		if h.Phases[i].Machine == obj.GetName() {
+			if h.Phases[i].Phase == phase {
+				return
+			}
+			break
+		}
+	}
+	h.Phases = append(h.Phases, Phase{Before: len(h.Events), At: at, Machine: obj.GetName(), Phase: phase})
+}
+
+// Table returns the history as text, a line for each event.
+func (h *History) Table() string {
+	var text strings.Builder
+	for _, e := range h.Events {
+		text.WriteString(e.String() + "\n")
+	}
+	return text.String()
+}
+
+// BrokenError is a broken invariant, with everything that happened before.
+type BrokenError struct {
+	History
+
+	// Invariant is its name, and Message says what is wrong.
+	Invariant, Message string
+}
+
+// Error implements error.
+func (f *BrokenError) Error() string { return f.Invariant + ": " + f.Message }
+
+// Table returns the history as text, with the broken invariant last.
+func (f *BrokenError) Table() string { return f.History.Table() + "broken: " + f.Error() + "\n" }
