@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,24 @@ func TestADrawingShowsEachMachineAndWhatWentWrong(t *testing.T) {
 	require.Subset(t, texts, []string{
 		"a", "(1)        0s  manager-0  patch Machine a  ->  500: simulated", "(2)      1m0s  user       delete Machine a", "1h0m0s", "Deleting",
 	})
+}
+
+// Seeds that failed once are run again.
+func TestSeedsThatHaveFailedPass(t *testing.T) {
+	t.Parallel()
+	stories, err := os.ReadFile("testdata/seeds.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(stories)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		number, story, _ := strings.Cut(strings.TrimSpace(line), " ")
+		seed, err := strconv.ParseUint(number, 10, 64)
+		require.NoError(t, err)
+		require.NotEmpty(t, story)
+		_, err = simulation.Run(t.Context(), simulation.Seeded(seed), simulation.Options{})
+		require.NoError(t, err, "seed %d: %s", seed, story)
+	}
 }
 
 func TestASeedGivesTheSameHistoryEveryTime(t *testing.T) {
