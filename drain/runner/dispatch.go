@@ -46,10 +46,37 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	return nil
 }
 
+// pick removes all requests from the queue that may be sent now.
 func (r *Runner) pick(now time.Time) (requests []*attempt, wait time.Duration) {
+	for {
+		a, again := r.pickOne(now)
+		if a == nil {
+			return requests, again
+		}
+		requests = append(requests, a)
+	}
+}
+
+func (r *Runner) pickOne(now time.Time) (request *attempt, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next(now)
+}
+
+// SendNext sends one of the requests that Steps have queued, the one that is next by the rules of Start, and returns after its answer. It
+// is for a caller with a schedule of its own, such as a simulation, that calls it instead of Start: then the Runner has no goroutine. Steps
+// may be called while it waits for the answer. sent is false when none may go now. Then again is when one may go even if nothing changes; 0
+// means that only a Step or an answer changes that.
+//
+// Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes.
+// Config.Informers and [CachedVolumes] must be nil. Sources are woken by answers.
+func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
+	a, again := r.pickOne(r.cfg.Clock.Now())
+	if a == nil {
+		return false, again
+	}
+	r.send(ctx, a)
+	return true, 0
 }
 
 func (r *Runner) send(ctx context.Context, a *attempt) {

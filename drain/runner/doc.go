@@ -2,8 +2,9 @@
 //
 // A reconciler calls [Runner.Step] in every pass. Step cordons the Node, reads its Pods from a [PodSource], makes a plan with package
 // drain, queues what may go now, and reports. [Runner.Start] sends what is queued; a manager runs it only while it is the leader.
-// [Runner.Source] wakes the reconciler when the state changes. After the drain, [Runner.StepVolumes] reports in the same way whether
-// volumes are still attached. [Result.Condition], Config.Events and [Metrics] inform people.
+// A program with a schedule of its own calls [Runner.SendNext] instead. [Runner.Source] wakes the reconciler when the state changes. After
+// the drain, [Runner.StepVolumes] reports in the same way whether volumes are still attached. [Result.Condition], Config.Events and
+// [Metrics] inform people.
 //
 // # Guarantees
 //

@@ -28,25 +28,25 @@ type pause struct {
 	refused error // the API server refused the credentials
 }
 
-// next removes from the queues of the Nodes what may be sent now. wait is when to call again even if nothing changes; 0 means never.
-func (q *queue) next(now time.Time) (requests []*attempt, wait time.Duration) {
+// next removes from the queues of the Nodes the request that may be sent now, if any. wait is when to call again even if nothing changes,
+// after it returned none; 0 means never.
+func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 	if now.Before(q.paused.until) {
 		return nil, q.paused.until.Sub(now)
 	}
-	for idleTurns := 0; q.inFlight < q.limit && idleTurns < len(q.ring); {
+	for idleTurns := 0; q.inFlight < q.limit && idleTurns < len(q.ring); idleTurns++ {
 		q.turn %= len(q.ring)
-		ns := q.ring[q.turn]
 		if wait = q.wait(now); wait > 0 {
-			return requests, wait
+			return nil, wait
 		}
+		ns := q.ring[q.turn]
 		q.turn++
-		idleTurns++
 		if a := q.take(ns, now); a != nil {
 			q.rate.AllowN(now, 1)
-			requests, idleTurns = append(requests, a), 0
+			return a, 0
 		}
 	}
-	return requests, 0
+	return nil, 0
 }
 
 // take returns the first request of a Node that may be sent now, and counts it.

@@ -91,13 +91,36 @@ func (s *sim) start() {
 	if s.setup.wakes {
 		require.NoError(s.t, p.runner.Source().Start(ctx, p))
 	}
-	go func() { p.exited <- p.runner.Start(ctx) }()
+	run := p.runner.Start
+	if s.setup.turns {
+		run = p.sendInTurns
+	}
+	go func() { p.exited <- run(ctx) }()
 	s.proc = p
 	synctest.Wait()
 	s.note("process %d starts", p.id)
 	for _, d := range s.drains {
 		p.stepAt(d, time.Now().Add(s.upTo(time.Second)))
 	}
+}
+
+// sendInTurns is a caller with a schedule of its own: it sends one request after the other, and looks for the next one now and then.
+func (p *simProcess) sendInTurns(ctx context.Context) error {
+	const now = 100 * time.Millisecond
+	for ctx.Err() == nil {
+		sent, again := p.runner.SendNext(ctx)
+		if sent {
+			continue
+		}
+		if again == 0 || again > now {
+			again = now
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+	return nil
 }
 
 // stop ends the process. Nothing may be sent afterwards, and Start has to return without waiting for the API server.
@@ -119,7 +142,7 @@ func (p *simProcess) stop() {
 	node := slices.Sorted(maps.Keys(p.nodes))[0]
 	//nolint:forbidigo // the process's own context has ended
 	_, err := p.runner.Step(context.Background(), runner.Request{Node: p.nodes[node]})
-	if !errors.Is(err, runner.ErrStopped) {
+	if !errors.Is(err, runner.ErrStopped) && !s.setup.turns {
 		s.fail("Step after the end returned %v", err)
 	}
 	s.takeIn()

@@ -64,6 +64,25 @@ func TestSimulation_OneSeedIsOneRun(t *testing.T) {
 	}
 }
 
+func TestSimulation_NeverHarmsWhenTheCallerSendsOneRequestAfterTheOther(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	inTurns := func(setup *simSetup) { setup.turns, setup.informers = true, false }
+	var sum simCount
+	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
+		s := simulate(t, seed, troubleOf(seed), inTurns)
+		sum.add(s.count)
+		if len(s.broken) > 0 {
+			t.Errorf("seed %d:\n%s\nthe end of the run:\n%s", seed, strings.Join(s.broken, "\n"), strings.Join(s.trace, "\n"))
+		}
+	}
+	if sum.accepted == 0 || sum.done == 0 {
+		t.Errorf("nothing was drained: %+v", sum)
+	}
+}
+
 // troubleOf draws which kinds of trouble a seed has: none, some or all.
 func troubleOf(seed uint64) simTrouble {
 	rng := rand.New(rand.NewPCG(seed, 99))

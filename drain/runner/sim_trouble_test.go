@@ -74,6 +74,7 @@ type simSetup struct {
 	nodeLag            time.Duration
 	budgets, informers bool
 	wakes, rules       bool
+	turns              bool          // requests are sent by Runner.SendNext, one at a time, and Start is not called
 	empty              bool          // the first Node has no pods
 	stuck              bool          // the cache of budgets sees nothing after its first list, and says that it is synced
 	trouble            time.Duration // how long it lasts
