@@ -24,7 +24,11 @@ type actor interface {
 
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[string]bool{}}
-	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, loops{w.store.Step(fake.Loops{GarbageCollector: true})}}
+	w.apps = w.drawApps()
+	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, loops{w.store.Step(w.apps.loops())}}
+	if w.apps != nil {
+		w.actors = append(w.actors, drainers{}, lifecycle{})
+	}
 }
 
 // kubelets create the Nodes of instances that run.
@@ -60,7 +64,7 @@ func (c *cloudControllers) missed(w *World, machine *unstructured.Unstructured) 
 	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
 	for _, node := range w.Objects("Node") {
 		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-		if has == id && len(nodes{w.acting.view}.ByProviderID(id)) == 0 {
+		if has == id && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), func(n *corev1.Node) bool { return n.UID == node.GetUID() }) {
 			c.unseen[node.GetName()] = true
 		}
 	}
@@ -106,6 +110,16 @@ func (l loops) can(_ context.Context, w *World) []func() {
 		})
 	}
 	return all
+}
+
+// tasks are those of the loops.
+func (w *World) tasks() []fake.Task {
+	for _, a := range w.actors {
+		if l, is := a.(loops); is {
+			return l.stepped.Tasks()
+		}
+	}
+	return nil
 }
 
 func (l loops) next(*World) time.Time {

@@ -119,6 +119,11 @@ func (p *process) calls() cloud.Decorator {
 	return cloud.Around(func(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 		return p.world.request(p, Request{
 			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
-		}, func() error { return call(ctx) })
+		}, func() error {
+			if op == cloud.OpDelete {
+				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+			}
+			return call(ctx)
+		})
 	})
 }

@@ -49,12 +49,21 @@ const (
 	Relist    Fault = "410"
 	Late      Fault = "late"
 	Rewritten Fault = "rewritten"
+	// KubeletDies: a Node does not answer any more, first one whose Pods terminate. KubeletFails: it answers, and is not ready.
+	// KubeletReturns: one of them is ready again.
+	KubeletDies    Fault = "kubelet dies"
+	KubeletFails   Fault = "kubelet fails"
+	KubeletReturns Fault = "kubelet returns"
+	// NodeReplaced: a person deletes a Node, and its kubelet registers again, with another UID.
+	NodeReplaced Fault = "node replaced"
+	// EvictionRefused: a webhook denies an eviction, or the answer is 429 without details.
+	EvictionRefused Fault = "eviction refused"
 )
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses, UserDeletesSet,
-		UserRestores, Relist})
+		UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused})
 }
 
 func requestFaults() []Fault {
@@ -84,7 +93,8 @@ const (
 
 // request decides what becomes of a request. Between two requests of a pass, others act.
 func (w *World) request(p *process, r Request, call func() error) error {
-	if w.between(); p.crashed {
+	life := p.life
+	if w.between(); p.crashed || p.life != life {
 		return errCrashed
 	}
 	if !r.Cloud {

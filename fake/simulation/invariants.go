@@ -26,8 +26,8 @@ type Invariant struct {
 	AtEnd      func(*World) error
 }
 
-// Invariants returns those that every history of this package is checked for. Reached and silent are checked by Run itself: once the faults
-// have stopped, the set has what it wants within Bound, and then no request is made.
+// Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, and DrainsFirst before
+// each call that deletes an instance.
 func Invariants() []Invariant {
 	return []Invariant{
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
@@ -36,6 +36,8 @@ func Invariants() []Invariant {
 		{Name: "a rollout keeps as many Machines available as it says", AfterWrite: floor},
 		{Name: "a Machine of another owner is never deleted", AfterWrite: foreignStays},
 		{Name: "a Machine goes only after its instance", AfterWrite: instanceFirst},
+		{Name: EvictsOwnPods, AfterWrite: evictsOwnPods},
+		{Name: KeepsBudgets, AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
 	}
 }
@@ -131,7 +133,7 @@ func instanceFirst(w *World, e Write) error {
 }
 
 func nothingLeft(w *World) error {
-	for _, kind := range []string{"MachineDeployment", "MachineSet", "Machine", "Node"} {
+	for _, kind := range []string{"MachineDeployment", "MachineSet", "Machine", "Node", "Pod"} {
 		for _, obj := range w.Objects(kind) {
 			return fmt.Errorf("%s %s", kind, obj.GetName())
 		}

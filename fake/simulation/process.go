@@ -40,6 +40,8 @@ type process struct {
 	failed  map[string]int
 	crashed bool
 	busy    bool
+	life    int      // counts the starts
+	drainer *drainer // nil in a history without Pods
 }
 
 // queued is a reconciliation that is due.
@@ -52,6 +54,7 @@ type queued struct {
 // start gives a process caches of what the API server has now, and reconcilers that remember nothing.
 func (p *process) start(ctx context.Context) error {
 	p.view, p.queue, p.failed, p.crashed = newView(served()), nil, map[string]int{}, false
+	p.life++
 	for _, gvk := range served() {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, obj := range p.world.Objects(gvk.Kind) {
@@ -84,9 +87,13 @@ func (p *process) setUp(ctx context.Context) error {
 	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
 		return err
 	}
+	workload, err := p.workload(ctx)
+	if err != nil {
+		return err
+	}
 	clock := skewed{p}
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: ports, Workload: machine.Workload{Nodes: nodes{p.view}}}, machine.Options{Steps: steps, Clock: clock})
+		machine.Ports{Ports: ports, Workload: workload}, machine.Options{Steps: steps, Clock: clock})
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,12 @@ func (w *World) step(ctx context.Context) {
 
 func (w *World) reconcile(ctx context.Context, p *process, q queued) {
 	p.run(ctx, q)
-	if p.crashed && w.broken == nil {
+	w.restart(ctx, p)
+}
+
+// restart starts a process again that has crashed, once nothing of it is under way.
+func (w *World) restart(ctx context.Context, p *process) {
+	if p.crashed && !p.busy && w.broken == nil {
 		w.note(p.name, "crashes and starts again", "")
 		if err := p.start(ctx); err != nil {
 			w.fail("a process starts", err)
@@ -141,6 +146,8 @@ func disturbances() []disturbance {
 		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
 		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
 		{UserRestores, (*World).restores}, {Relist, (*World).relists},
+		{KubeletDies, (*World).kubeletDies},
+		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
 	}
 }
 
@@ -182,6 +189,7 @@ func (w *World) end(ctx context.Context) {
 		p.skew = 0
 	}
 	w.goesOn(ctx)
+	w.revive(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", quietFor, func() string { return "time" })
 	before := w.requests
@@ -214,6 +222,7 @@ func (w *World) ending() bool {
 
 func (w *World) delete(ctx context.Context) {
 	w.note("user", "delete everything", "")
+	w.undeploy(ctx)
 	for _, obj := range w.ours() {
 		if obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet" {
 			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))

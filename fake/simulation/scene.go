@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -36,12 +37,16 @@ type scene struct {
 // populate creates the root, and a Machine of another owner.
 func (w *World) populate(ctx context.Context) error {
 	s := scene{kind: "MachineSet", least: 3}
+	template := map[string]any{"clusterName": "c1"}
+	if a := w.apps; a != nil && a.limit > 0 {
+		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
+	}
 	root := map[string]any{
 		"clusterName": "c1", "replicas": int64(3),
 		"selector": map[string]any{"matchLabels": map[string]any{"pool": RootName}},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"pool": RootName, revisionLabel: "0"}},
-			"spec":     map[string]any{"clusterName": "c1"},
+			"spec":     template,
 		},
 	}
 	if w.choices.pick(2) == 1 {
@@ -61,7 +66,7 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign))
+	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx))
 }
 
 // named returns an object of a kind with the name of the root.
@@ -112,6 +117,7 @@ func isAvailable(m *unstructured.Unstructured) bool {
 // missing says what is not as desired.
 func (w *World) missing(ctx context.Context) string {
 	w.confirmRestored(ctx)
+	w.relent(ctx)
 	root, owned := w.root(), w.owned()
 	for _, m := range owned {
 		if !isAvailable(m) {

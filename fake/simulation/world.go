@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +44,7 @@ type World struct {
 	left     *cloudControllers
 	backups  backups
 	late     []func()                                                       // requests that have not arrived yet
+	apps     *apps                                                          // nil without Pods
 	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
 	version  string
 	requests int // that processes sent to the API server
@@ -69,6 +72,14 @@ func kindOf(kind string) schema.GroupVersionKind {
 // served are the kinds that processes cache, in the order in which they are looked at.
 func served() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kindOf("Machine"), kindOf("MachineSet"), kindOf("MachineDeployment"), corev1.SchemeGroupVersion.WithKind("Node")}
+}
+
+// ofPods are the other kinds that Objects knows.
+func ofPods() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Pod"), policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+	}
 }
 
 // Now is the virtual time.
@@ -101,7 +112,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		ctx: ctx, choices: choices, options: o, begun: begun, clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 	}
-	for _, gvk := range served() {
+	for _, gvk := range append(served(), ofPods()...) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: []fake.ServedKind{
@@ -135,8 +146,12 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		delete(of, key)
 	}
 	for _, p := range w.processes {
-		k := p.view.kinds[obj.GroupVersionKind().GroupKind()]
-		k.pending = append(k.pending, change{obj, removed})
+		if k := p.view.kinds[obj.GroupVersionKind().GroupKind()]; k != nil {
+			k.pending = append(k.pending, change{obj, removed})
+		}
+	}
+	if w.apps != nil {
+		w.apps.hear(w, obj, removed)
 	}
 	if removed && obj.GetKind() == "Machine" && w.acting != nil {
 		w.left.missed(w, obj)

@@ -1,0 +1,203 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// appName is the name of the ReplicaSet, of its budget and of their label.
+const appName = "web"
+
+// Kinds of budgets.
+const (
+	noBudget = iota
+	oneUnavailable
+	oneAvailable
+	neverAllows
+	budgets
+)
+
+// apps are the Pods of a cluster with their budget, and what runs them: the controllers, the scheduler and the kubelets. A history without
+// Pods has none.
+type apps struct {
+	evictor runner.Evictor
+	deleter runner.Deleter
+
+	replicas, budgeted int
+	// stops is how long a Pod takes to stop, within its grace period. limit is the one of the drains, 0 without.
+	stops, limit time.Duration
+	// pods and budget are as the API server has them; the budget is nil without.
+	pods   map[types.NamespacedName]*corev1.Pod
+	budget *policyv1.PodDisruptionBudget
+	before budgetBefore
+}
+
+// drawApps decides which Pods there are; nil for none.
+func (w *World) drawApps() *apps {
+	if w.choices.pick(2) == 0 {
+		return nil
+	}
+	pick := func(among ...time.Duration) time.Duration { return among[w.choices.pick(len(among))] }
+	return &apps{
+		replicas: 1 + w.choices.pick(4), budgeted: w.choices.pick(budgets), stops: pick(5*time.Second, 40*time.Second, 10*time.Minute),
+		limit: pick(0, 10*time.Minute, time.Minute), pods: map[types.NamespacedName]*corev1.Pod{},
+	}
+}
+
+// deploy creates the Pods' controller and their budget, and starts what runs them.
+func (w *World) deploy(ctx context.Context) error {
+	a := w.apps
+	if a == nil {
+		return nil
+	}
+	clients, err := kubernetes.NewForConfig(w.store.RESTConfig())
+	if err != nil {
+		return err
+	}
+	var wrong, refused error
+	a.evictor, wrong = runner.NewRESTEvictor(clients)
+	a.deleter, refused = runner.NewRESTDeleter(clients)
+	labels := map[string]string{"app": appName}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{{Name: "c", Image: "i"}},
+			TerminationGracePeriodSeconds: ptr.To[int64](60),
+		},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
+	errs := []error{wrong, refused, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
+		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(a.replicas)), Selector: selector, Template: template},
+	})}
+	if spec := a.budgetSpec(); spec != nil {
+		spec.Selector = selector
+		errs = append(errs, w.store.Client().Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: *spec}))
+	}
+	return errors.Join(errs...)
+}
+
+// loops are what acts in the cluster; of an apps that is nil too.
+func (a *apps) loops() fake.Loops {
+	if a == nil {
+		return fake.Loops{GarbageCollector: true}
+	}
+	return fake.Loops{
+		Workloads: true, Budgets: true, Scheduler: true, Kubelet: true, GarbageCollector: true, PodGC: true,
+		StartPod: 3 * time.Second, StopPodFunc: func(pod *corev1.Pod) time.Duration {
+			return min(a.stops, time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0))*time.Second)
+		},
+	}
+}
+
+func (a *apps) budgetSpec() *policyv1.PodDisruptionBudgetSpec {
+	switch a.budgeted {
+	case oneUnavailable:
+		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
+	case oneAvailable:
+		return &policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}
+	case neverAllows:
+		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0))}
+	}
+	return nil
+}
+
+// hear takes an event of the API server.
+func (a *apps) hear(w *World, obj *unstructured.Unstructured, removed bool) {
+	switch obj.GetKind() {
+	case "Pod":
+		pod, key := typed[corev1.Pod](obj), client.ObjectKeyFromObject(obj)
+		if a.pods[key] = pod; removed {
+			delete(a.pods, key)
+		}
+		for _, p := range w.processes {
+			p.drainer.hear(pod, removed)
+		}
+	case "PodDisruptionBudget":
+		if a.budget = typed[policyv1.PodDisruptionBudget](obj); removed {
+			a.budget = nil
+		}
+		for _, p := range w.processes {
+			p.drainer.unseen = append(p.drainer.unseen, a.budget)
+		}
+	}
+}
+
+func typed[T any](obj *unstructured.Unstructured) *T {
+	into := new(T)
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into) // the store made it of such an object
+	return into
+}
+
+// on returns the Pods of a Node, as the API server has them.
+func (a *apps) on(node string) []*corev1.Pod {
+	var all []*corev1.Pod
+	for _, pod := range a.pods {
+		if pod.Spec.NodeName == node {
+			all = append(all, pod)
+		}
+	}
+	return byName(all)
+}
+
+func byName(pods []*corev1.Pod) []*corev1.Pod {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// undeploy is the user who deletes the Pods and their budget with everything else.
+func (w *World) undeploy(ctx context.Context) {
+	if w.apps == nil {
+		return
+	}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
+	_ = w.store.Client().Delete(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: meta}) // a person may have deleted it before
+	w.note("user", "delete ReplicaSet "+appName, said(w.store.Client().Delete(ctx, &appsv1.ReplicaSet{ObjectMeta: meta},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))))
+}
+
+// relentAfter is how long a person waits for drains before they delete a budget that cannot be kept.
+const relentAfter = 10 * time.Minute
+
+// relent is the person who deletes a budget that never lets a Pod go, or whose Pods find no other Node, when a drain has waited for long.
+func (w *World) relent(ctx context.Context) {
+	a := w.apps
+	if a == nil || a.budget == nil || a.budget.Status.DisruptionsAllowed > 0 || !w.drainsSince(w.Now().Add(-relentAfter)) {
+		return
+	}
+	homeless := false
+	for _, pod := range a.pods {
+		homeless = homeless || pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil
+	}
+	if homeless || len(a.pods) == 0 || a.budgeted == neverAllows || a.onlyOneFits() {
+		w.note("user", "delete PodDisruptionBudget "+appName, said(w.store.Client().Delete(ctx, a.budget)))
+	}
+}
+
+// onlyOneFits: one Pod that must be available cannot move.
+func (a *apps) onlyOneFits() bool { return a.budgeted == oneAvailable && a.replicas == 1 }
+
+// drainsSince reports whether a Machine has been deleted for so long.
+func (w *World) drainsSince(t time.Time) bool {
+	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return m.GetDeletionTimestamp() != nil && m.GetDeletionTimestamp().Time.Before(t)
+	})
+}

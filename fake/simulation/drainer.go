@@ -1,0 +1,216 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// drainer drains the Nodes of the Machines of one process, with caches of its own. A crash loses it.
+type drainer struct {
+	*runner.Runner
+
+	process *process
+	podCache
+	budgets budgetCache
+	unseen  []*policyv1.PodDisruptionBudget // versions that the process has yet to see; nil is a budget that is gone
+	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
+}
+
+// newDrainer returns a drainer that remembers nothing.
+func newDrainer(ctx context.Context, p *process) (*drainer, error) {
+	d := &drainer{process: p, podCache: podCache{nodes: map[string]*followedNode{}}, budgets: budgetCache{budget: p.world.apps.budget}}
+	var err error
+	d.Runner, err = runner.New(runner.Config{
+		Nodes: &connection{WithWatch: p.world.store.Client(), process: p}, Pods: &d.podCache, Budgets: &d.budgets,
+		Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
+		Clock: drainClock{WithTicker: p.world.clock, skewed: skewed{p}}, CallTimeout: time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Source().Start(ctx, wakes{process: p})
+}
+
+// drainClock is the clock of a process with the timers of the World, which are not used.
+type drainClock struct {
+	clock.WithTicker
+
+	skewed skewed
+}
+
+// Now implements clock.PassiveClock.
+func (c drainClock) Now() time.Time { return c.skewed.Now() }
+
+// Since implements clock.PassiveClock.
+func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
+
+// wakes is the queue of the Machines as a source of events has it.
+type wakes struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	process *process
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (w wakes) AddAfter(r reconcile.Request, after time.Duration) {
+	w.process.wake(0, r.NamespacedName, after)
+}
+
+// Step implements workload.Drainer.
+func (d *drainer) Step(ctx context.Context, r runner.Request) (runner.Result, error) {
+	d.next = d.process.world.Now()
+	return d.Runner.Step(ctx, r)
+}
+
+// Release implements workload.Drainer.
+func (d *drainer) Release(node string) { d.Runner.Release(node) }
+
+// send sends the next request, if there is one.
+func (d *drainer) send(ctx context.Context) {
+	d.next = time.Time{}
+	defer d.process.world.restart(ctx, d.process)
+	sent, again := d.SendNext(ctx)
+	if now := d.process.world.Now(); sent {
+		d.next = now
+	} else if again > 0 {
+		d.next = now.Add(again)
+	}
+}
+
+func (d *drainer) evict(ctx context.Context, pod runner.PodRef, o runner.EvictOptions) error {
+	return d.request("evict", pod, func() error { return d.process.world.apps.evictor.Evict(ctx, pod, o) })
+}
+
+func (d *drainer) delete(ctx context.Context, pod runner.PodRef, o runner.DeleteOptions) error {
+	return d.request("delete", pod, func() error { return d.process.world.apps.deleter.Delete(ctx, pod, o) })
+}
+
+func (d *drainer) request(verb string, pod runner.PodRef, call func() error) error {
+	w := d.process.world
+	return w.request(d.process, Request{Verb: verb, Kind: "Pod", Name: pod.Name, Write: true}, func() error {
+		w.apps.remember(w.tasks())
+		if verb == "evict" && w.refuses() {
+			return w.refusal()
+		}
+		return call()
+	})
+}
+
+// workload is the access of a process to the Nodes.
+func (p *process) workload(ctx context.Context) (machine.Workload, error) {
+	access := machine.Workload{Nodes: nodes{p.view}}
+	if p.world.apps == nil {
+		return access, nil
+	}
+	var err error
+	p.drainer, err = newDrainer(ctx, p)
+	access.Drainer = p.drainer
+	return access, err
+}
+
+// drainers are the drainers of all processes, as an actor.
+type drainers struct{}
+
+func (drainers) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for i, p := range w.processes {
+		all = append(all, p.drainer.errands(ctx, w.leads[i])...)
+	}
+	return all
+}
+
+func (drainers) next(w *World) time.Time {
+	var next time.Time
+	for i, p := range w.processes {
+		if at := p.drainer.next; w.leads[i] && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
+// hear takes an event of the API server, which the process has yet to see.
+func (d *drainer) hear(pod *corev1.Pod, removed bool) {
+	if d != nil {
+		d.podCache.hear(pod, removed)
+	}
+}
+
+// errands are what the caches and the requests of a drainer can do now.
+func (d *drainer) errands(ctx context.Context, leads bool) []func() {
+	var all []func()
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		f := d.nodes[node]
+		switch {
+		case !f.listed && leads:
+			all = append(all, func() { d.list(ctx, node, f) })
+		case len(f.pending) > 0:
+			all = append(all, func() { d.sees(node, f) })
+		}
+	}
+	if len(d.unseen) > 0 {
+		all = append(all, d.seesBudget)
+	}
+	if leads && !d.next.IsZero() && !d.next.After(d.process.world.Now()) {
+		all = append(all, func() { d.send(ctx) })
+	}
+	return all
+}
+
+// list begins the watch of a Node.
+func (d *drainer) list(ctx context.Context, node string, f *followedNode) {
+	w := d.process.world
+	err := w.request(d.process, Request{Verb: "list", Kind: "Pod", Name: "of " + node}, func() error {
+		f.list(w.apps.on(node))
+		return nil
+	})
+	if err != nil { // the answer did not arrive
+		f.listed = false
+	}
+	w.restart(ctx, d.process)
+	d.wakeOwner(node)
+}
+
+func (d *drainer) sees(node string, f *followedNode) {
+	e := f.deliver()
+	text := "sees Pod " + e.pod.Name + " at " + e.pod.ResourceVersion
+	if e.removed {
+		text += ", removed"
+	}
+	d.process.world.note(d.process.name, text, "")
+	d.wakeOwner(node)
+}
+
+func (d *drainer) seesBudget() {
+	d.budgets.budget, d.unseen = d.unseen[0], d.unseen[1:]
+	text := "sees that the budget is gone"
+	if b := d.budgets.budget; b != nil {
+		text = "sees PodDisruptionBudget " + b.Name + " at " + b.ResourceVersion
+	}
+	d.process.world.note(d.process.name, text, "")
+	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
+		d.wakeOwner(node)
+	}
+}
+
+// wakeOwner wakes the Machines with a Node.
+func (d *drainer) wakeOwner(node string) {
+	for _, m := range sorted(d.process.view.kinds[kindOf("Machine").GroupKind()].objects) {
+		if name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name"); name == node {
+			d.process.wake(0, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, 0)
+		}
+	}
+}

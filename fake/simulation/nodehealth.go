@@ -1,0 +1,173 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// evictAfter is how long Pods tolerate a Node that is not ready before the cluster deletes them.
+const evictAfter = 5 * time.Minute
+
+// typedNodes are the Nodes as the API server has them.
+func (w *World) typedNodes() []*corev1.Node {
+	var all []*corev1.Node
+	for _, obj := range w.Objects("Node") {
+		all = append(all, typed[corev1.Node](obj))
+	}
+	return all
+}
+
+func readyOf(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return &corev1.NodeCondition{}
+}
+
+// choose returns one of the Nodes that match, first those with Pods that terminate; nil without.
+func (w *World) chooseNode(match func(*corev1.Node) bool) *corev1.Node {
+	var some, first []*corev1.Node
+	for _, node := range w.typedNodes() {
+		if !match(node) {
+			continue
+		}
+		some = append(some, node)
+		if w.apps != nil {
+			for _, pod := range w.apps.on(node.Name) {
+				if pod.DeletionTimestamp != nil {
+					first = append(first, node)
+					break
+				}
+			}
+		}
+	}
+	if len(first) > 0 && w.choices.pick(2) == 0 {
+		some = first
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return some[w.choices.pick(len(some))]
+}
+
+// setReady is what the cluster says of a kubelet.
+func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
+	c := readyOf(node)
+	c.Status, c.LastTransitionTime = status, metav1.NewTime(w.Now())
+	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.store.Client().Status().Update(ctx, node)))
+}
+
+// kubeletDies, fails, returns and vanishes are what happens to Nodes.
+func (w *World) kubeletDies(ctx context.Context) {
+	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status != corev1.ConditionUnknown }); node != nil {
+		w.setReady(ctx, node, corev1.ConditionUnknown)
+	}
+}
+
+func (w *World) kubeletFails(ctx context.Context) {
+	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status == corev1.ConditionTrue }); node != nil {
+		w.setReady(ctx, node, corev1.ConditionFalse)
+	}
+}
+
+func (w *World) kubeletReturns(ctx context.Context) {
+	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status != corev1.ConditionTrue }); node != nil {
+		w.setReady(ctx, node, corev1.ConditionTrue)
+	}
+}
+
+// nodeIsDeleted: a person deletes a Node, and its kubelet registers again, with another UID.
+func (w *World) nodeIsDeleted(ctx context.Context) {
+	if node := w.chooseNode(func(*corev1.Node) bool { return true }); node != nil {
+		w.note("user", "delete Node "+node.Name, said(w.store.Client().Delete(ctx, node)))
+	}
+}
+
+// revive repairs the kubelets of Machines that stay, and those that answer and are not ready: nothing else ends that. Those of Machines
+// that are being deleted stay dead.
+func (w *World) revive(ctx context.Context) {
+	leaving := map[string]bool{}
+	for _, m := range w.Objects("Machine") {
+		id, _ := m.Object["spec"].(map[string]any)["providerID"].(string)
+		leaving[id] = m.GetDeletionTimestamp() != nil
+	}
+	for _, node := range w.typedNodes() {
+		switch status := readyOf(node).Status; {
+		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[node.Spec.ProviderID]:
+			w.setReady(ctx, node, corev1.ConditionTrue)
+		}
+	}
+}
+
+// lifecycle is what the cluster does about Nodes that are not ready: their Pods count as not ready, until the Node is back, and after some
+// minutes they are deleted.
+type lifecycle struct{}
+
+func (lifecycle) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, node := range w.typedNodes() {
+		well := readyOf(node).Status == corev1.ConditionTrue
+		over := !well && !w.Now().Before(readyOf(node).LastTransitionTime.Add(evictAfter))
+		for _, pod := range w.apps.on(node.Name) {
+			switch {
+			case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && isReady(pod) != well:
+				all = append(all, func() { w.setPodReady(ctx, pod, well) })
+			case over && pod.DeletionTimestamp == nil:
+				all = append(all, func() { w.note("cluster", "delete Pod "+pod.Name, said(w.store.Client().Delete(ctx, pod.DeepCopy()))) })
+			}
+		}
+	}
+	return all
+}
+
+func (lifecycle) next(w *World) time.Time {
+	var next time.Time
+	for _, node := range w.typedNodes() {
+		at := readyOf(node).LastTransitionTime.Add(evictAfter)
+		if readyOf(node).Status != corev1.ConditionTrue && at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
+// setPodReady is what the cluster says of a Pod whose kubelet does not answer, and the kubelet once it is back.
+func (w *World) setPodReady(ctx context.Context, pod *corev1.Pod, ready bool) {
+	pod = pod.DeepCopy()
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			c.Status, c.LastTransitionTime = status, metav1.NewTime(w.Now())
+		}
+	}
+	w.note("cluster", "Pod "+pod.Name+" is ready: "+string(status), said(w.store.Client().Status().Update(ctx, pod)))
+}
+
+// refuses reports whether a webhook refuses an eviction.
+func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, oneRequestIn) != "" }
+
+// refusal is an answer of a webhook, or of a proxy in front of the API server.
+func (w *World) refusal() error {
+	w.seen[faultPrefix+string(EvictionRefused)]++
+	gr := schema.GroupResource{Resource: "pods"}
+	switch w.choices.pick(3) {
+	case 0:
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429, Reason: metav1.StatusReasonTooManyRequests,
+			Message: `admission webhook "guard.example.com" denied the request: not now`}}
+	case 1:
+		return apierrors.NewForbidden(gr, "", errors.New(`admission webhook "guard.example.com" denied the request: not now`))
+	}
+	return apierrors.NewGenericServerResponse(429, "POST", gr, "", "slow down", 0, true)
+}

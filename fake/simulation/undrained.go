@@ -1,0 +1,190 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/fake"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// Names of the invariants about Pods, which are checked in histories that have some.
+const (
+	EvictsOwnPods = "a Pod is evicted only from the Node of a Machine that is being deleted"
+	KeepsBudgets  = "no eviction leaves fewer healthy Pods than their budget wants"
+	DrainsFirst   = "an instance goes only after its drain, the limit of it, or an excuse of the policy"
+)
+
+// taken reports whether a process takes a Pod away with the write.
+func taken(w *World, e Write) (*corev1.Pod, bool) {
+	if w.acting == nil || e.After.GetKind() != "Pod" || e.Before == nil || e.Before.GetDeletionTimestamp() != nil ||
+		e.After.GetDeletionTimestamp() == nil && !e.Removed {
+		return nil, false
+	}
+	return typed[corev1.Pod](e.Before), true
+}
+
+func evictsOwnPods(w *World, e Write) error {
+	pod, is := taken(w, e)
+	if !is {
+		return nil
+	}
+	id := w.providerIDOf(pod.Spec.NodeName)
+	for _, m := range w.Objects("Machine") {
+		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); id != "" && has == id && m.GetDeletionTimestamp() == nil {
+			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
+		}
+	}
+	return nil
+}
+
+func (w *World) providerIDOf(node string) string {
+	for _, obj := range w.Objects("Node") {
+		if obj.GetName() == node {
+			id, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID")
+			return id
+		}
+	}
+	return ""
+}
+
+// budgetBefore is what a budget allowed when a request arrived.
+type budgetBefore struct {
+	budget  *policyv1.PodDisruptionBudget
+	current bool // its status counts all Pods as they are
+}
+
+// remember is called before each request for a Pod.
+func (a *apps) remember(tasks []fake.Task) {
+	a.before = budgetBefore{budget: a.budget, current: true}
+	for _, t := range tasks {
+		a.before.current = a.before.current && t.Loop != "budgets"
+	}
+}
+
+// keepsBudgets counts anew. While the controller of budgets is behind, only what the status says can be kept.
+func keepsBudgets(w *World, e Write) error {
+	pod, is := taken(w, e)
+	if !is || w.apps.before.budget == nil || !isReady(pod) {
+		return nil
+	}
+	known := w.apps.before
+	if known.budget.Status.DisruptionsAllowed <= 0 {
+		return fmt.Errorf("%s goes, and the budget allows %d disruptions", pod.Name, known.budget.Status.DisruptionsAllowed)
+	}
+	left := 0
+	for _, other := range w.apps.pods {
+		if other.DeletionTimestamp == nil && isReady(other) {
+			left++
+		}
+	}
+	if wants := w.apps.wants(); known.current && left < wants {
+		return fmt.Errorf("%s goes, %d healthy Pods are left, and the budget wants %d", pod.Name, left, wants)
+	}
+	return nil
+}
+
+// wants is how many healthy Pods the budget wants.
+func (a *apps) wants() int {
+	switch a.budgeted {
+	case oneUnavailable:
+		return a.replicas - 1
+	case oneAvailable:
+		return 1
+	case neverAllows:
+		return a.replicas
+	}
+	return 0
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// drainsFirst is checked before a process has an instance deleted.
+func (w *World) drainsFirst(p *process, r *cloud.Request) error {
+	if w.apps == nil {
+		return nil
+	}
+	for _, i := range w.instances() {
+		if (r.ProviderID == "" && i.Token == r.Token || i.ProviderID == r.ProviderID && r.ProviderID != "") && i.State != cloud.Deleting {
+			return w.drained(p, i)
+		}
+	}
+	return nil
+}
+
+// drained reports an error for a Pod that holds the Node of an instance.
+func (w *World) drained(p *process, i cloud.Instance) error {
+	var machine *unstructured.Unstructured
+	for _, m := range w.Objects("Machine") {
+		if string(m.GetUID()) == i.Token {
+			machine = m
+		}
+	}
+	var node *unstructured.Unstructured
+	for _, n := range w.Objects("Node") {
+		if w.providerIDOf(n.GetName()) == i.ProviderID {
+			node = n
+		}
+	}
+	if node == nil || machine == nil || w.overLimit(p, machine) || !knows(p, machine, node.GetUID(), i.ProviderID) {
+		return nil
+	}
+	shown := nodes{p.view}.ByName(node.GetName())
+	for _, pod := range w.apps.on(node.GetName()) {
+		if !excused(p, shown, pod) {
+			return fmt.Errorf("%s of Machine %s has the Pod %s", node.GetName(), machine.GetName(), pod.Name)
+		}
+	}
+	return nil
+}
+
+// skewSlack is how much the clocks of two processes differ at most.
+const skewSlack = 2 * time.Minute
+
+// overLimit reports whether the time for the drain can be over by the clock of the process.
+func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
+	if w.apps.limit == 0 || m.GetDeletionTimestamp() == nil {
+		return false
+	}
+	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack >= w.apps.limit
+}
+
+// knows reports whether a process can know of the Node: it is recorded, or in its cache.
+func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
+	if recorded, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "uid"); recorded == string(uid) {
+		return true
+	}
+	for _, node := range (nodes{p.view}).ByProviderID(id) {
+		if node.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// excused: a Pod that terminates on a Node that does not answer is not waited for, a minute after the time that the policy gives it. See
+// drain.UnreachablePolicy.
+func excused(p *process, node *corev1.Node, pod *corev1.Pod) bool {
+	since, silent := drain.UnreachableSince(node)
+	if !silent || pod.DeletionTimestamp == nil {
+		return false
+	}
+	const after, skip = 5 * time.Minute, time.Minute
+	now := skewed{p}.Now()
+	asked := pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+	return now.Sub(since) >= after && now.Sub(asked) >= skip
+}
