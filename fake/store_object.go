@@ -133,6 +133,11 @@ func decode(v *view, body []byte) (map[string]any, error) {
 	if err := utiljson.Unmarshal(body, &content); err != nil {
 		return nil, apierrors.NewBadRequest("the object provided is not valid JSON: " + err.Error())
 	}
+	return expected(v, content)
+}
+
+// expected returns the content in the stored form, if it is an object of the kind of a view.
+func expected(v *view, content map[string]any) (map[string]any, error) {
 	apiVersion, _ := content["apiVersion"].(string)
 	name, _ := content["kind"].(string)
 	if (apiVersion != "" && apiVersion != v.gvk.GroupVersion().String()) || (name != "" && name != v.gvk.Kind) {

@@ -35,6 +35,12 @@ type change struct {
 type view struct {
 	kinds   map[schema.GroupKind]*viewed
 	indexes map[string]client.IndexerFunc // by kind and name
+	indexed map[indexedBy][]string        // what the indexes say of objects, which never change
+}
+
+type indexedBy struct {
+	object *unstructured.Unstructured
+	index  string
 }
 
 // viewed is one kind in a view.
@@ -45,7 +51,7 @@ type viewed struct {
 }
 
 func newView(kinds []schema.GroupVersionKind) *view {
-	v := &view{kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}}
+	v := &view{kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}, indexed: map[indexedBy][]string{}}
 	for _, gvk := range kinds {
 		v.kinds[gvk.GroupKind()] = &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
 	}
@@ -148,12 +154,27 @@ func (v *view) selects(gvk schema.GroupVersionKind, o *client.ListOptions, obj *
 
 func (v *view) inIndex(gvk schema.GroupVersionKind, selector fields.Selector, obj *unstructured.Unstructured) bool {
 	for _, want := range selector.Requirements() {
-		index := v.indexes[gvk.GroupKind().String()+" "+want.Field]
-		if index == nil || !slices.Contains(index(obj), want.Value) {
+		if !slices.Contains(v.values(gvk.GroupKind().String()+" "+want.Field, obj), want.Value) {
 			return false
 		}
 	}
 	return true
+}
+
+// mostIndexed is how many values are kept before they are computed anew.
+const mostIndexed = 1000
+
+func (v *view) values(index string, obj *unstructured.Unstructured) []string {
+	by := indexedBy{obj, index}
+	values, known := v.indexed[by]
+	if extract := v.indexes[index]; !known && extract != nil {
+		if len(v.indexed) >= mostIndexed {
+			clear(v.indexed)
+		}
+		values = extract(obj)
+		v.indexed[by] = values
+	}
+	return values
 }
 
 // IndexField implements client.FieldIndexer.
