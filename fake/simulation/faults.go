@@ -49,7 +49,7 @@ const (
 	Relist    Fault = "410"
 	Late      Fault = "late"
 	Rewritten Fault = "rewritten"
-	// KubeletDies: a Node does not answer any more, first one whose Pods terminate. KubeletFails: it answers, and is not ready.
+	// KubeletDies: a Node does not answer any more, often one that is being drained. KubeletFails: it answers, and is not ready.
 	// KubeletReturns: one of them is ready again.
 	KubeletDies    Fault = "kubelet dies"
 	KubeletFails   Fault = "kubelet fails"
@@ -85,10 +85,12 @@ func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 
 func (w *World) has(f Fault) bool { return slices.Contains(w.options.Faults, f) }
 
-// oneRequestIn is how many requests there are to one that goes wrong, and oneBetweenIn to one before which something else happens.
+// oneRequestIn is how many requests there are to one that goes wrong, oneDeletionIn how many deletions of instances, after which there is
+// no way back, and oneBetweenIn how many requests to one before which something else happens.
 const (
-	oneRequestIn = 12
-	oneBetweenIn = 6
+	oneRequestIn  = 12
+	oneDeletionIn = 4
+	oneBetweenIn  = 6
 )
 
 // request decides what becomes of a request. Between two requests of a pass, others act.
@@ -100,7 +102,11 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if !r.Cloud {
 		w.requests++
 	}
-	fault := w.drawn(requestFaults(), oneRequestIn)
+	n := oneRequestIn
+	if r.Cloud && r.Verb == string(cloud.OpDelete) {
+		n = oneDeletionIn
+	}
+	fault := w.drawn(requestFaults(), n)
 	if fault == Conflict && !r.Write || fault == Late && r.later == nil || fault == Rewritten && r.strip == nil {
 		fault = ""
 	}

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
 // evictAfter is how long Pods tolerate a Node that is not ready before the cluster deletes them.
@@ -33,25 +35,19 @@ func readyOf(node *corev1.Node) *corev1.NodeCondition {
 	return &corev1.NodeCondition{}
 }
 
-// choose returns one of the Nodes that match, first those with Pods that terminate; nil without.
+// chooseNode returns one of the Nodes that match, every other time one that is being drained; nil without.
 func (w *World) chooseNode(match func(*corev1.Node) bool) *corev1.Node {
-	var some, first []*corev1.Node
+	var some, drained []*corev1.Node
 	for _, node := range w.typedNodes() {
 		if !match(node) {
 			continue
 		}
-		some = append(some, node)
-		if w.apps != nil {
-			for _, pod := range w.apps.on(node.Name) {
-				if pod.DeletionTimestamp != nil {
-					first = append(first, node)
-					break
-				}
-			}
+		if some = append(some, node); node.Spec.Unschedulable {
+			drained = append(drained, node)
 		}
 	}
-	if len(first) > 0 && w.choices.pick(2) == 0 {
-		some = first
+	if len(drained) > 0 && w.choices.pick(2) == 0 {
+		some = drained
 	}
 	if len(some) == 0 {
 		return nil
@@ -85,10 +81,20 @@ func (w *World) kubeletReturns(ctx context.Context) {
 	}
 }
 
-// nodeIsDeleted: a person deletes a Node, and its kubelet registers again, with another UID.
+// nodeIsDeleted: a person deletes a Node, and its kubelet registers again, with another UID, at once or later.
 func (w *World) nodeIsDeleted(ctx context.Context) {
-	if node := w.chooseNode(func(*corev1.Node) bool { return true }); node != nil {
-		w.note("user", "delete Node "+node.Name, said(w.store.Client().Delete(ctx, node)))
+	node := w.chooseNode(func(*corev1.Node) bool { return true })
+	if node == nil {
+		return
+	}
+	w.note("user", "delete Node "+node.Name, said(w.store.Client().Delete(ctx, node)))
+	if w.choices.pick(2) == 0 {
+		return
+	}
+	for _, i := range w.instances() {
+		if i.Name == node.Name && i.State == cloud.Running {
+			w.joins(ctx, i)
+		}
 	}
 }
 
