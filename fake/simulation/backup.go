@@ -29,7 +29,7 @@ type backups struct {
 func (w *World) restores(ctx context.Context) {
 	b := &w.backups
 	if b.last == nil {
-		taken := w.store.Backup(managementKinds()...)
+		taken := w.store.Backup(w.managementKinds()...)
 		b.last, b.at = &taken, w.Now()
 		w.note("user", "backs up the management cluster", "")
 		return
@@ -41,7 +41,7 @@ func (w *World) restores(ctx context.Context) {
 	for _, p := range w.processes {
 		switch {
 		case w.choices.pick(2) == 0:
-			for _, gvk := range served() {
+			for _, gvk := range w.served {
 				w.relist(p, gvk)
 			}
 		case p.busy:
@@ -52,19 +52,18 @@ func (w *World) restores(ctx context.Context) {
 	}
 }
 
-func managementKinds() []schema.GroupKind {
-	var all []schema.GroupKind
-	for _, gvk := range served() {
-		if gvk.Group == fake.MachineGVK().Group {
-			all = append(all, gvk.GroupKind())
-		}
+// managementKinds are those of the operator.
+func (w *World) managementKinds() []schema.GroupKind {
+	all := make([]schema.GroupKind, 0, len(w.options.Operator.Kinds))
+	for _, k := range w.options.Operator.Kinds {
+		all = append(all, k.GVK.GroupKind())
 	}
 	return all
 }
 
 // relists lets a watch of a process skip events: the answer is 410, and the cache lists again.
 func (w *World) relists(context.Context) {
-	p, gvk := w.processes[w.choices.pick(len(w.processes))], served()[w.choices.pick(len(served()))]
+	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
 	w.note(p.name, "lists every "+gvk.Kind+" again after 410", "")
 	w.relist(p, gvk)
 }

@@ -208,7 +208,7 @@ func (d *drainer) seesBudget() {
 
 // wakeOwner wakes the Machines with a Node.
 func (d *drainer) wakeOwner(node string) {
-	for _, m := range sorted(d.process.view.kinds[kindOf("Machine").GroupKind()].objects) {
+	for _, m := range d.process.reconciled(0) {
 		if name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name"); name == node {
 			d.process.wake(0, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, 0)
 		}

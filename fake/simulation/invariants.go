@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,7 +73,7 @@ func oneInstance(w *World, _ Write) error {
 			}
 		}
 	}
-	for _, m := range w.Objects("Machine") {
+	for _, m := range w.ours() {
 		n := w.cloud.Made(string(m.GetUID()))
 		if w.backups.restored {
 			n = alive[string(m.GetUID())]
@@ -121,7 +122,7 @@ func foreignStays(w *World, e Write) error {
 }
 
 func instanceFirst(w *World, e Write) error {
-	if !e.Removed || e.After.GetKind() != "Machine" {
+	if !e.Removed {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -133,10 +134,8 @@ func instanceFirst(w *World, e Write) error {
 }
 
 func nothingLeft(w *World) error {
-	for _, kind := range []string{"MachineDeployment", "MachineSet", "Machine", "Node", "Pod"} {
-		for _, obj := range w.Objects(kind) {
-			return fmt.Errorf("%s %s", kind, obj.GetName())
-		}
+	for _, obj := range slices.Concat(w.ours(), w.Objects("Node"), w.Objects("Pod")) {
+		return fmt.Errorf("%s %s", obj.GetKind(), obj.GetName())
 	}
 	for _, i := range w.instances() {
 		return fmt.Errorf("the instance %s", i.ProviderID)

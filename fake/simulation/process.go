@@ -8,26 +8,16 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // errCrashed ends every request of a process that has crashed.
 var errCrashed = errors.New("the process has crashed")
-
-// reconciler is one reconciler in a process.
-type reconciler struct {
-	name string
-	run  func(context.Context, reconcile.Request) (reconcile.Result, error)
-}
 
 // process is one manager: its caches, its reconcilers with their memory, and what it is about to do. A crash loses all of it.
 type process struct {
@@ -35,7 +25,7 @@ type process struct {
 	name    string
 	skew    time.Duration
 	view    *view
-	all     []reconciler
+	all     []Reconciler
 	queue   []queued
 	failed  map[string]int
 	crashed bool
@@ -53,9 +43,9 @@ type queued struct {
 
 // start gives a process caches of what the API server has now, and reconcilers that remember nothing.
 func (p *process) start(ctx context.Context) error {
-	p.view, p.queue, p.failed, p.crashed = newView(served()), nil, map[string]int{}, false
+	p.view, p.queue, p.failed, p.crashed = newView(p.world.served), nil, map[string]int{}, false
 	p.life++
-	for _, gvk := range served() {
+	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, obj := range p.world.Objects(gvk.Kind) {
 			k.pending = append(k.pending, change{object: obj})
@@ -72,51 +62,16 @@ func (p *process) start(ctx context.Context) error {
 
 // setUp makes the reconcilers, as an operator's main function does.
 func (p *process) setUp(ctx context.Context) error {
-	ports := pass.Ports{Client: &connection{WithWatch: p.world.store.Client(), process: p}, Cache: p.view, APIReader: &connection{
-		WithWatch: p.world.store.Client(), process: p,
-	}}
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
-		Calls: cloud.Of(p.world.cloud, p.calls()), Poll: pollEvery,
-		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {
-			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
-		return err
-	}
 	workload, err := p.workload(ctx)
 	if err != nil {
 		return err
 	}
-	clock := skewed{p}
-	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: ports, Workload: workload}, machine.Options{Steps: steps, Clock: clock})
-	if err != nil {
-		return err
-	}
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
-	if err != nil {
-		return err
-	}
-	sets, err := machineset.New(kinds, machineset.Ports{Ports: ports}, machineset.Options{Clock: clock, Parallel: 1})
-	if err != nil {
-		return err
-	}
-	ofDeployments, err := deployment.ClusterAPI(contract.V1Beta2)
-	if err != nil {
-		return err
-	}
-	deployments, err := deployment.New(ofDeployments, deployment.Ports{Ports: ports}, deployment.Options{Clock: clock})
-	if err != nil {
-		return err
-	}
-	p.all = []reconciler{
-		{"Machine", machines.Reconcile}, {"MachineSet", sets.Reconcile}, {"MachineDeployment", deployments.Reconcile},
-	}
-	return errors.Join(machines.IndexMachines(ctx), sets.IndexMachines(ctx), deployments.Index(ctx))
+	client := &connection{WithWatch: p.world.store.Client(), process: p}
+	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
+		Ports: pass.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
+		Calls: cloud.Of(p.world.cloud, p.calls()),
+	})
+	return err
 }
 
 // skewed is the clock of a process.
@@ -143,11 +98,21 @@ func (p *process) wake(reconciler int, key types.NamespacedName, after time.Dura
 }
 
 func (p *process) wakeAll() {
-	for i, r := range p.all {
-		for _, obj := range sorted(p.view.kinds[kindOf(r.name).GroupKind()].objects) {
+	for i := range p.all {
+		for _, obj := range p.reconciled(i) {
 			p.wake(i, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, 0)
 		}
 	}
+}
+
+// reconciled are the objects of a reconciler that the process knows.
+func (p *process) reconciled(reconciler int) []*unstructured.Unstructured {
+	for _, gvk := range p.world.served {
+		if gvk.Kind == p.all[reconciler].Kind {
+			return sorted(p.view.kinds[gvk.GroupKind()].objects)
+		}
+	}
+	return nil
 }
 
 // due returns what the process can do now, in an order that depends on nothing else.
@@ -169,7 +134,7 @@ func (p *process) due() []queued {
 func (p *process) run(ctx context.Context, q queued) {
 	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
 	p.busy = true
-	result, err := p.all[q.reconciler].run(ctx, reconcile.Request{NamespacedName: q.key})
+	result, err := p.all[q.reconciler].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
 	p.busy = false
 	if p.crashed {
 		return
@@ -179,7 +144,7 @@ func (p *process) run(ctx context.Context, q queued) {
 	case err != nil:
 		p.failed[id]++
 		p.wake(q.reconciler, q.key, min(time.Second<<min(p.failed[id], 10), maxBackoff))
-		p.world.note(p.name, p.all[q.reconciler].name+" "+q.key.Name, "error: "+err.Error())
+		p.world.note(p.name, p.all[q.reconciler].Kind+" "+q.key.Name, "error: "+err.Error())
 	case result.RequeueAfter > 0:
 		delete(p.failed, id)
 		p.wake(q.reconciler, q.key, result.RequeueAfter)
@@ -201,7 +166,7 @@ func (p *process) deliver(kind *viewed) {
 	e := kind.deliver()
 	p.world.note(p.name, "sees "+describe(e), "")
 	for i, r := range p.all {
-		if e.object.GetKind() == r.name {
+		if e.object.GetKind() == r.Kind {
 			p.wake(i, types.NamespacedName{Namespace: e.object.GetNamespace(), Name: e.object.GetName()}, 0)
 		}
 	}

@@ -83,7 +83,7 @@ func (w *World) step(ctx context.Context) {
 	}
 	var possible []func()
 	for i, p := range w.processes {
-		for _, gvk := range served() {
+		for _, gvk := range w.served {
 			if k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0 && (!w.has(Lag) || w.choices.pick(3) == 0) {
 				possible = append(possible, func() { p.deliver(k) })
 			} else if len(k.pending) > 0 {
@@ -223,6 +223,9 @@ func (w *World) ending() bool {
 func (w *World) delete(ctx context.Context) {
 	w.note("user", "delete everything", "")
 	w.undeploy(ctx)
+	for _, obj := range w.options.Operator.Objects {
+		w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, copied(obj))))
+	}
 	for _, obj := range w.ours() {
 		if obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet" {
 			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))
@@ -258,7 +261,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 // round does everything that is possible now, and reports whether there was anything.
 func (w *World) round(ctx context.Context) (did bool) {
 	for i, p := range w.processes {
-		for _, gvk := range served() {
+		for _, gvk := range w.served {
 			for k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0; did = true {
 				p.deliver(k)
 			}

@@ -36,6 +36,13 @@ type scene struct {
 
 // populate creates the root, and a Machine of another owner.
 func (w *World) populate(ctx context.Context) error {
+	if o := w.options.Operator; o.Missing != nil {
+		var errs []error
+		for _, obj := range o.Objects {
+			errs = append(errs, w.store.Client().Create(ctx, copied(obj)))
+		}
+		return errors.Join(errs...)
+	}
 	s := scene{kind: "MachineSet", least: 3}
 	template := map[string]any{"clusterName": "c1"}
 	if a := w.apps; a != nil && a.limit > 0 {
@@ -118,6 +125,9 @@ func isAvailable(m *unstructured.Unstructured) bool {
 func (w *World) missing(ctx context.Context) string {
 	w.confirmRestored(ctx)
 	w.relent(ctx)
+	if o := w.options.Operator; o.Missing != nil {
+		return o.Missing(w)
+	}
 	root, owned := w.root(), w.owned()
 	for _, m := range owned {
 		if !isAvailable(m) {

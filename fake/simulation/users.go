@@ -27,12 +27,18 @@ func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body 
 
 // scales, rollsOut, strips and deletes are what users do.
 func (w *World) scales(ctx context.Context) {
+	if w.root() == nil {
+		return
+	}
 	n := w.choices.pick(6)
 	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
 }
 
 // rollsOut asks for a new revision, or for one of before.
 func (w *World) rollsOut(ctx context.Context) {
+	if w.root() == nil {
+		return
+	}
 	next := w.choices.pick(w.scene.revision + 2)
 	w.scene.revision = max(w.scene.revision, next)
 	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
@@ -66,9 +72,13 @@ func (w *World) pauses(ctx context.Context) {
 	w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, contract.PausedAnnotation))
 }
 
-// ours are the objects of this library, the owners first.
+// ours are the objects of the operator's kinds, the last kind first: owners come after what they own.
 func (w *World) ours() []*unstructured.Unstructured {
-	return slices.Concat(w.Objects("MachineDeployment"), w.Objects("MachineSet"), w.Objects("Machine"))
+	var all []*unstructured.Unstructured
+	for _, k := range slices.Backward(w.options.Operator.Kinds) {
+		all = append(all, w.Objects(k.GVK.Kind)...)
+	}
+	return all
 }
 
 // goesOn takes every pause away.

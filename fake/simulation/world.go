@@ -31,6 +31,7 @@ type World struct {
 	options Options
 	clock   *clocktesting.FakeClock
 	begun   time.Time
+	served  []schema.GroupVersionKind
 	store   *fake.Store
 	cloud   *fake.Driver
 
@@ -63,15 +64,22 @@ type Options struct {
 	Invariants []Invariant
 	// Faults are those that may happen. Nil means AllFaults().
 	Faults []Fault
+	// Operator is what the managers run. Nil means the library's own reconcilers for the kinds of Cluster API, for a MachineSet or a
+	// MachineDeployment that people change.
+	Operator *Operator
 }
 
 func kindOf(kind string) schema.GroupVersionKind {
 	return fake.MachineGVK().GroupVersion().WithKind(kind)
 }
 
-// served are the kinds that processes cache, in the order in which they are looked at.
-func served() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{kindOf("Machine"), kindOf("MachineSet"), kindOf("MachineDeployment"), corev1.SchemeGroupVersion.WithKind("Node")}
+// servedKinds are the kinds that processes cache, in the order in which they are looked at.
+func servedKinds(o *Operator) []schema.GroupVersionKind {
+	all := make([]schema.GroupVersionKind, 0, len(o.Kinds)+1)
+	for _, k := range o.Kinds {
+		all = append(all, k.GVK)
+	}
+	return append(all, corev1.SchemeGroupVersion.WithKind("Node"))
 }
 
 // ofPods are the other kinds that Objects knows.
@@ -108,16 +116,17 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	if o.Faults == nil {
 		o.Faults = AllFaults()
 	}
+	if o.Operator == nil {
+		o.Operator = library()
+	}
 	w := &World{
-		ctx: ctx, choices: choices, options: o, begun: begun, clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
+		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun, clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 	}
-	for _, gvk := range append(served(), ofPods()...) {
+	for _, gvk := range slices.Concat(w.served, ofPods()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
-	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: []fake.ServedKind{
-		{GVK: kindOf("Machine"), Status: true}, {GVK: kindOf("MachineSet"), Status: true}, {GVK: kindOf("MachineDeployment"), Status: true},
-	}})
+	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second})
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
