@@ -31,6 +31,7 @@ type process struct {
 	crashed bool
 	busy    bool
 	life    int      // counts the starts
+	stop    func()   // ends what the last start began
 	drainer *drainer // nil in a history without Pods
 }
 
@@ -43,6 +44,8 @@ type queued struct {
 
 // start gives a process caches of what the API server has now, and reconcilers that remember nothing.
 func (p *process) start(ctx context.Context) error {
+	p.stop()
+	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.served), nil, map[string]int{}, false
 	p.life++
 	for _, gvk := range p.world.served {

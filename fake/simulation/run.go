@@ -43,6 +43,7 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a world: %w", err)
 	}
+	defer w.stop()
 	w.begin(ctx)
 	for i := 0; i < w.options.Steps && w.broken == nil; i++ {
 		w.step(ctx)
@@ -59,6 +60,13 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 		return w, w.broken
 	}
 	return w, nil
+}
+
+// stop ends what the processes began: what waits for the end of a context would keep the World in memory.
+func (w *World) stop() {
+	for _, p := range w.processes {
+		p.stop()
+	}
 }
 
 // begin lets half of the histories reach what is desired before anything goes wrong.

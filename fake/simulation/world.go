@@ -133,7 +133,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		return nil, err
 	}
 	for i := range w.leads {
-		p := &process{world: w, name: fmt.Sprintf("manager-%d", i)}
+		p := &process{world: w, name: fmt.Sprintf("manager-%d", i), stop: func() {}}
 		w.processes = append(w.processes, p)
 		if err := p.start(ctx); err != nil {
 			return nil, err
