@@ -19,11 +19,6 @@
 // outage [Reach.Timer] starts the timers of health checks anew: a fleet that was Unknown because nothing could report has as long to come
 // back as a Machine whose Node fails now.
 //
-// # Outages of a failure domain
-//
-// [FindOutages] tells Machines that fail one by one from a domain that fails as a whole. Replacing all its Machines would need as much
-// capacity in the other domains and gain nothing when it comes back.
-//
 // # Orphans
 //
 // [PlanOrphans] says which instances have no Machine, and which of them to delete now. [MarkNodes] says which Nodes have none: they are

@@ -23,14 +23,6 @@ func ExampleEvaluate() {
 	// There are 9 Machines, and the set may have fewer than 8: it creates none until there are at most 7
 }
 
-// A health check asks which zones are down before it replaces anything, and starts its timers no earlier than the end of an outage.
-func ExampleFindOutages() {
-	outages := safety.FindOutages([]safety.Domain{{Name: "a", Machines: 50, Unhealthy: 50}, {Name: "b", Machines: 50, Unhealthy: 1}},
-		safety.OutageLimits{})
-	fmt.Println(outages.Down, outages.Spares("a"), outages.Spares("b"))
-	// Output: [a] true false
-}
-
 // An instance of which no Machine is left is reported, and deleted only after several passes.
 func ExamplePlanOrphans() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
