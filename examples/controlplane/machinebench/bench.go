@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/capi"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -21,7 +22,7 @@ type comparison struct {
 	options
 
 	say       bench.Say
-	built     programs
+	built     arms.Programs
 	plane     *cluster.ControlPlane
 	client    client.Client // for the preparation of fleets; no arm uses it
 	clientset kubernetes.Interface
@@ -36,7 +37,7 @@ func (c *comparison) measure(ctx context.Context) (runs []measured, err error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if c.built, err = buildPrograms(ctx, c.arms, dir, c.say); err != nil {
+	if c.built, err = arms.Build(ctx, c.arms, dir, c.say); err != nil {
 		return nil, err
 	}
 	o := cluster.Options{KeepDir: c.keep, ExtraArgs: map[cluster.Component][]string{
@@ -143,7 +144,7 @@ func (c *comparison) lead(ctx context.Context, f *fleet, a armName, l limitName)
 	if err != nil {
 		return nil, err
 	}
-	m, err := startManager(ctx, c.built, a, l, c.plane)
+	m, err := arms.Start(ctx, c.built, a, c.plane, l.flags(a)...)
 	if err != nil {
 		return nil, err
 	}

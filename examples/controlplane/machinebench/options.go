@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
@@ -53,16 +54,12 @@ Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
 Flags:
 `
 
-// armName names a manager.
-type armName string
+type armName = arms.Name
 
-// The arms, in the order in which they are printed.
 const (
-	armOurs armName = "ours"
-	armCAPI armName = "capi"
+	armOurs = arms.Ours
+	armCAPI = arms.CAPI
 )
-
-func armNames() []armName { return []armName{armOurs, armCAPI} }
 
 // limitName names the client limits of a run.
 type limitName string
@@ -72,6 +69,14 @@ const (
 	limitDefault limitName = "default"
 	limitOff     limitName = "off"
 )
+
+// flags are those of an arm for the limits.
+func (l limitName) flags(a armName) []string {
+	if l == limitOff {
+		return arms.NoLimits(a)
+	}
+	return arms.DefaultLimits(a)
+}
 
 func limitNames() []limitName { return []limitName{limitDefault, limitOff} }
 
@@ -101,7 +106,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.DurationVar(&o.steady, "steady", 0,
 		"how long the requests of Running Machines are counted, for the first of the limits; 0 for not at all")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
-	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
+	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	limits := flags.String("limits", "", "comma-separated `names` of limits; the default is all")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -114,7 +119,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err == nil {
-		o.arms, err = choose("arm", *arms, armNames())
+		o.arms, err = choose("arm", *chosen, arms.Names())
 	}
 	if err == nil {
 		o.limits, err = choose("limit", *limits, limitNames())

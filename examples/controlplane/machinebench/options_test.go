@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
@@ -51,11 +52,11 @@ func TestWhatIsNamedIsMeasuredInTheOrderOfTheHelp(t *testing.T) {
 		args []string
 		want options
 	}{
-		{nil, options{output: "text", machines: 500, pods: 30, rounds: 1, arms: armNames(), limits: limitNames()}},
+		{nil, options{output: "text", machines: 500, pods: 30, rounds: 1, arms: arms.Names(), limits: limitNames()}},
 		{
 			[]string{"--arms", "capi, ours", "--limits", "off", "--machines", "50", "--pods", "0", "--steady", "5m", "--rounds", "3", "-o", "json"},
 			options{
-				output: "json", machines: 50, rounds: 3, arms: armNames(), limits: []limitName{limitOff}, steady: 5 * time.Minute,
+				output: "json", machines: 50, rounds: 3, arms: arms.Names(), limits: []limitName{limitOff}, steady: 5 * time.Minute,
 			},
 		},
 	} {
@@ -82,7 +83,7 @@ func TestLimitsAreThoseOfClusterAPIOnBothSidesOrNone(t *testing.T) {
 		limitOff: {ours: []string{"--kube-api-qps=-1", "--workload-api-qps=-1"},
 			capi: []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"}},
 	} {
-		require.Subset(t, ourFlags(l), want.ours)
-		require.Equal(t, want.capi, capiFlags(l))
+		require.Subset(t, l.flags(armOurs), want.ours)
+		require.Equal(t, want.capi, l.flags(armCAPI))
 	}
 }

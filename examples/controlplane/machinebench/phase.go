@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
@@ -21,7 +22,7 @@ type trial struct {
 	*comparison
 
 	fleet   *fleet
-	manager *manager
+	manager *arms.Manager
 	extras  bool // live heap and rest are measured too
 }
 
@@ -31,8 +32,8 @@ func (t *trial) figures(ctx context.Context) (*figures, error) {
 	var empty float64
 	var err error
 	if t.extras {
-		if empty, err = t.manager.liveHeap(ctx); err != nil {
-			return nil, fmt.Errorf("measure live heap: %w", err)
+		if empty, err = t.manager.LiveHeap(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if f.Create, err = t.phase(ctx, t.fleet.create); err != nil {
@@ -54,9 +55,9 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 	if err != nil {
 		return p, err
 	}
-	before, err := t.manager.cpuSeconds(ctx)
+	before, err := t.manager.CPUSeconds(ctx)
 	if err != nil {
-		return p, fmt.Errorf("measure CPU: %w", err)
+		return p, err
 	}
 	wall, err := act(ctx)
 	if err != nil {
@@ -66,9 +67,9 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 	if err != nil {
 		return p, err
 	}
-	after, err := t.manager.cpuSeconds(ctx)
+	after, err := t.manager.CPUSeconds(ctx)
 	if err != nil {
-		return p, fmt.Errorf("measure CPU: %w", err)
+		return p, err
 	}
 	p.Wall, p.CPU = wall.Seconds(), (after-before)/float64(t.fleet.machines)
 	p.fromEvents(own, t.fleet.machines)
@@ -76,14 +77,14 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 }
 
 // rest waits until a manager stops writing, and returns its requests since a mark.
-func (c *comparison) rest(ctx context.Context, m *manager, since cluster.AuditMark) (cluster.AuditEvents, error) {
+func (c *comparison) rest(ctx context.Context, m *arms.Manager, since cluster.AuditMark) (cluster.AuditEvents, error) {
 	began := time.Now()
 	for {
 		events, err := c.plane.Audit().Since(since)
 		if err != nil {
 			return nil, err
 		}
-		own, last := events.From(m.agent), began
+		own, last := events.From(m.Agent), began
 		for _, e := range own.Writes().Where(isCounted) {
 			if e.Received.After(last) {
 				last = e.Received
@@ -117,7 +118,7 @@ func (t *trial) measureExtras(ctx context.Context, f *figures, empty float64) er
 		if err != nil {
 			return err
 		}
-		f.Steady = restsOf(events.From(t.manager.agent), t.steady.Seconds())
+		f.Steady = restsOf(events.From(t.manager.Agent), t.steady.Seconds())
 	}
 	p := &pods{fleet: t.fleet, clientset: t.clientset, perNode: t.pods}
 	if t.pods > 0 {
@@ -126,9 +127,9 @@ func (t *trial) measureExtras(ctx context.Context, f *figures, empty float64) er
 			return err
 		}
 	}
-	full, err := t.manager.liveHeap(ctx)
+	full, err := t.manager.LiveHeap(ctx)
 	if err != nil {
-		return fmt.Errorf("measure live heap: %w", err)
+		return err
 	}
 	f.Heap = heapOf(empty, full, t.fleet.machines, t.pods)
 	if t.pods > 0 {

@@ -17,18 +17,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
 // ownName starts every line of progress and every error.
 const ownName = "pool-bench"
 
-// armName is one of the compared programs.
-type armName string
+type armName = arms.Name
 
 const (
-	armOurs armName = "ours"
-	armCAPI armName = "capi"
+	armOurs = arms.Ours
+	armCAPI = arms.CAPI
 )
 
 type options struct {
@@ -53,12 +53,12 @@ Flags:
 // parse reads the flags. Help goes to out, and flag.ErrHelp is returned.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	var arms string
+	var chosen string
 	flags := flag.NewFlagSet("poolbench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.instances, "instances", 1000, "instances of the pool")
 	flags.BoolVar(&o.machines, "machines", false, "the provider makes an InfraMachine for each instance, so that each has a Machine")
-	flags.StringVar(&arms, "arms", "ours,capi", "comma-separated arms: ours, capi")
+	flags.StringVar(&chosen, "arms", "ours,capi", "comma-separated arms: ours, capi")
 	flags.DurationVar(&o.steady, "steady", 30*time.Second, "how long requests are counted after the pool is complete")
 	flags.StringVar(&o.output, "output", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -70,15 +70,15 @@ func parse(args []string, out io.Writer) (options, error) {
 		}
 		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
-	if arms == "" {
-		arms = "ours,capi"
+	if chosen == "" {
+		chosen = "ours,capi"
 	}
-	for arm := range strings.SplitSeq(arms, ",") {
+	for arm := range strings.SplitSeq(chosen, ",") {
 		if a := armName(arm); a == armOurs || a == armCAPI {
 			o.arms = append(o.arms, a)
 			continue
 		}
-		return o, fmt.Errorf("%w: --arms %q: give ours, capi or both", bench.ErrUsage, arms)
+		return o, fmt.Errorf("%w: --arms %q: give ours, capi or both", bench.ErrUsage, chosen)
 	}
 	if o.instances < 1 || o.instances > 10000 {
 		return o, fmt.Errorf("%w: --instances %d: give 1 to 10000", bench.ErrUsage, o.instances)

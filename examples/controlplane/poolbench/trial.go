@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/capi"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -30,8 +25,6 @@ import (
 )
 
 const (
-	ourPackage  = "github.com/machinist-dev/machinist/examples/manager"
-	ourAgent    = "machinist-manager"
 	clusterName = "bench"
 	// limit ends a trial that does not finish.
 	limit = 15 * time.Minute
@@ -43,51 +36,36 @@ const (
 // trial is one arm on its own control plane.
 type trial struct {
 	options
-	arm    armName
-	agent  string
-	plane  *cluster.ControlPlane
-	client client.Client
-	say    bench.Say
-	// metrics is the metrics address of the program.
-	metrics, ready string
+	arm     armName
+	manager *arms.Manager
+	plane   *cluster.ControlPlane
+	client  client.Client
+	say     bench.Say
 }
 
 // measure measures one arm.
 func measure(ctx context.Context, o options, a armName, say bench.Say) (*figures, error) {
-	program, err := build(ctx, a, say)
+	dir, err := os.MkdirTemp("", "poolbench-")
 	if err != nil {
 		return nil, err
 	}
-	if a == armOurs {
-		defer func() { _ = os.RemoveAll(filepath.Dir(program)) }()
+	defer func() { _ = os.RemoveAll(dir) }()
+	built, err := arms.Build(ctx, []armName{a}, dir, say)
+	if err != nil {
+		return nil, err
 	}
 	var f *figures
 	err = bench.OnControlPlane(ctx, say, cluster.Options{}, func(ctx context.Context, plane *cluster.ControlPlane) error {
 		t := &trial{options: o, arm: a, plane: plane, say: say}
 		var err error
-		f, err = t.run(ctx, program)
+		f, err = t.run(ctx, built)
 		return err
 	})
 	return f, err
 }
 
-func build(ctx context.Context, a armName, say bench.Say) (string, error) {
-	if a == armCAPI {
-		return capi.BuildManager(ctx, say)
-	}
-	dir, err := os.MkdirTemp("", "poolbench-")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "manager")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ourPackage).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build %s: %w\n%s", ourPackage, err, out)
-	}
-	return program, nil
-}
-
 // run prepares the control plane, starts the program, and measures it.
-func (t *trial) run(ctx context.Context, program string) (*figures, error) {
+func (t *trial) run(ctx context.Context, built arms.Programs) (*figures, error) {
 	admin := t.plane.Config()
 	admin.UserAgent = "poolbench"
 	var err error
@@ -110,28 +88,30 @@ func (t *trial) run(ctx context.Context, program string) (*figures, error) {
 		return nil, err
 	}
 	defer stop()
-	process, err := t.start(program)
-	if err != nil {
+	if t.manager, err = arms.Start(ctx, built, t.arm, t.plane, t.flags()...); err != nil {
 		return nil, err
 	}
-	defer process.Stop()
+	defer t.manager.Stop()
 	var f *figures
-	err = process.While(ctx, func(ctx context.Context) error {
+	err = t.manager.While(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not at its end after %s", limit))
 		defer cancel()
-		err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
-			_, err := fetch(ctx, t.ready)
-			return err == nil, nil
-		})
-		if err != nil {
-			return fmt.Errorf("wait for the program to be ready: %w", context.Cause(ctx))
-		}
+		var err error
 		if f, err = t.lead(ctx); err != nil {
 			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 		return nil
 	})
 	return f, err
+}
+
+// flags are those of the arm without client limits.
+func (t *trial) flags() []string {
+	flags := arms.NoLimits(t.arm)
+	if t.arm == armOurs {
+		flags = append(flags, "--machinepools")
+	}
+	return flags
 }
 
 // provide runs the provider in this process until stop is called.
@@ -162,30 +142,6 @@ func (t *trial) provide(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// start starts the program without client limits.
-func (t *trial) start(program string) (*bench.Process, error) {
-	var ports [2]int
-	for i := range ports {
-		var err error
-		if ports[i], err = bench.FreePort(); err != nil {
-			return nil, err
-		}
-	}
-	health, metrics := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	t.ready, t.metrics = "http://"+health+"/readyz", "http://"+metrics+"/metrics"
-	if t.arm == armCAPI {
-		t.agent = capi.UserAgent
-		return capi.StartManager(capi.ManagerOptions{
-			Program: program, Kubeconfig: t.plane.Kubeconfig(), Dir: t.plane.Dir(),
-			Flags: append(capi.Unlimited(), "--health-addr="+health, "--diagnostics-address="+metrics),
-		})
-	}
-	t.agent = ourAgent
-	return bench.StartProcess("our manager", filepath.Join(t.plane.Dir(), "manager.log"), nil, program, "--machinepools",
-		"--workload-clusters",
-		"--kubeconfig="+t.plane.Kubeconfig(), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
-}
-
 // lead creates the pool, waits until it is complete, and counts requests.
 func (t *trial) lead(ctx context.Context) (*figures, error) {
 	if err := bench.Sleep(ctx, settle); err != nil {
@@ -195,7 +151,7 @@ func (t *trial) lead(ctx context.Context) (*figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := t.cpu(ctx)
+	before, err := t.manager.CPUSeconds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +169,7 @@ func (t *trial) lead(ctx context.Context) (*figures, error) {
 	if err := bench.Sleep(ctx, settle); err != nil {
 		return nil, err
 	}
-	after, err := t.cpu(ctx)
+	after, err := t.manager.CPUSeconds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -311,35 +267,5 @@ func (t *trial) sent(mark cluster.AuditMark) (cluster.AuditEvents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return events.From(t.agent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" && e.Resource != "leases" }), nil
-}
-
-// cpu returns the CPU seconds of the program.
-func (t *trial) cpu(ctx context.Context) (float64, error) {
-	text, err := fetch(ctx, t.metrics)
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(text) {
-		if value, found := strings.CutPrefix(string(line), "process_cpu_seconds_total "); found {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-	}
-	return 0, fmt.Errorf("%s has no process_cpu_seconds_total", t.metrics)
-}
-
-func fetch(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, response.Status)
-	}
-	return io.ReadAll(response.Body)
+	return events.From(t.manager.Agent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" && e.Resource != "leases" }), nil
 }

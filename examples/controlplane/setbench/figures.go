@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
@@ -98,13 +99,13 @@ func (f figures) String() string {
 }
 
 // report is a table of all writes, and a line of medians for other programs.
-func report(o options, measured map[string][]figures) string {
+func report(o options, measured map[arms.Name][]figures) string {
 	var out strings.Builder
 	host := bench.ThisHost()
 	fmt.Fprintf(&out, "%d Machines of one %s, %d rounds, on %d CPUs %s\n\nWrites of the last round:\n", o.machines,
 		strings.ToLower(strings.TrimPrefix(o.kind(), "Machine")), o.rounds, host.CPUs, host.OS)
 	names := map[string]bool{}
-	last := map[string]figures{}
+	last := map[arms.Name]figures{}
 	for arm, all := range measured {
 		last[arm] = all[len(all)-1]
 		for _, p := range last[arm].phases() {
@@ -115,7 +116,7 @@ func report(o options, measured map[string][]figures) string {
 	}
 	fmt.Fprintf(&out, "%-40s %15s %15s\n", "", armOurs, armCAPI)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		cell := func(arm string) string {
+		cell := func(arm arms.Name) string {
 			if _, found := last[arm]; !found {
 				return "-"
 			}

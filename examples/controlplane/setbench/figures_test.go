@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
@@ -32,18 +33,18 @@ func TestTheLastLineHasMediansAndRatios(t *testing.T) {
 		p := phase{seconds: seconds, writes: map[string]int{"create machines": writes}}
 		return figures{machines: 10, cpu: seconds, up: p, down: p}
 	}
-	text := report(options{machines: 10, rounds: 3}, map[string][]figures{armOurs: {at(1, 10), at(9, 10), at(2, 10)}, armCAPI: {at(4, 20)}})
+	text := report(options{machines: 10, rounds: 3}, map[arms.Name][]figures{armOurs: {at(1, 10), at(9, 10), at(2, 10)}, armCAPI: {at(4, 20)}})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	want := "set-bench: writes/machine ours=2.00 capi=4.00 ratio=0.50 | cpu ours=2.00s capi=4.00s ratio=0.50 | " +
 		"up ours=2.00s capi=4.00s ratio=0.50 | down ours=2.00s capi=4.00s ratio=0.50"
 	require.Equal(t, want, lines[len(lines)-1])
-	alone := report(options{machines: 10, rounds: 1}, map[string][]figures{armOurs: {at(1, 10)}})
+	alone := report(options{machines: 10, rounds: 1}, map[arms.Name][]figures{armOurs: {at(1, 10)}})
 	require.Contains(t, alone, "ratio=-")
 }
 
 func TestTheCostOfARolloutIsSaidOnItsOwn(t *testing.T) {
 	p := phase{seconds: 3, writes: map[string]int{"create machines": 10}}
-	text := report(options{machines: 10, rounds: 1, rollout: true}, map[string][]figures{armOurs: {{machines: 10, up: p, down: p, roll: &p}}})
+	text := report(options{machines: 10, rounds: 1, rollout: true}, map[arms.Name][]figures{armOurs: {{machines: 10, up: p, down: p, roll: &p}}})
 	require.Contains(t, text, "10 + 10 + 10")
 	require.Contains(t, text, "roll-writes/machine ours=1.00")
 	require.Contains(t, text, "Machines of one deployment")
@@ -57,6 +58,6 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 	o, err := parse([]string{"--arms", "ours", "--machines", "5"}, &out)
 	require.NoError(t, err)
-	require.Equal(t, options{machines: 5, rounds: 1, arms: []string{armOurs}}, o)
+	require.Equal(t, options{machines: 5, rounds: 1, arms: []arms.Name{armOurs}}, o)
 	require.Empty(t, out.String())
 }

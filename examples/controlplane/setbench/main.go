@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
@@ -42,13 +43,13 @@ Flags:
 
 // Names of the arms, in the order in which they are printed.
 const (
-	armOurs = "ours"
-	armCAPI = "capi"
+	armOurs = arms.Ours
+	armCAPI = arms.CAPI
 )
 
 type options struct {
 	machines, rounds int
-	arms             []string
+	arms             []arms.Name
 	keep, rollout    bool
 }
 
@@ -65,7 +66,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	c := &comparison{options: o, say: bench.NewSay(stderr, ownName), measured: map[string][]figures{}}
+	c := &comparison{options: o, say: bench.NewSay(stderr, ownName), measured: map[arms.Name][]figures{}}
 	err = c.measure(ctx)
 	if len(c.measured) > 0 {
 		fmt.Fprint(stdout, report(o, c.measured))
@@ -81,7 +82,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
 	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
-	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
+	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage)
@@ -89,10 +90,12 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		flags.PrintDefaults()
 		return o, err
 	}
-	all := []string{armOurs, armCAPI}
-	o.arms = all
-	if *arms != "" {
-		o.arms = strings.Split(*arms, ",")
+	o.arms = arms.Names()
+	if *chosen != "" {
+		o.arms = nil
+		for name := range strings.SplitSeq(*chosen, ",") {
+			o.arms = append(o.arms, arms.Name(name))
+		}
 	}
 	switch {
 	case err != nil:
@@ -100,8 +103,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.machines < 1 || o.machines > 5000 || o.rounds < 1:
 		err = errors.New("--machines must be 1 to 5000, and --rounds at least 1")
-	case slices.ContainsFunc(o.arms, func(a string) bool { return !slices.Contains(all, a) }):
-		err = fmt.Errorf("--arms %q: there are %v", *arms, all)
+	case slices.ContainsFunc(o.arms, func(a arms.Name) bool { return !slices.Contains(arms.Names(), a) }):
+		err = fmt.Errorf("--arms %q: there are %v", *chosen, arms.Names())
 	}
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/capi"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -43,10 +44,10 @@ type comparison struct {
 	options
 
 	say      bench.Say
-	built    map[string]string
+	built    arms.Programs
 	plane    *cluster.ControlPlane
 	client   client.Client
-	measured map[string][]figures
+	measured map[arms.Name][]figures
 }
 
 func (c *comparison) measure(ctx context.Context) error {
@@ -55,7 +56,7 @@ func (c *comparison) measure(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if c.built, err = buildPrograms(ctx, c.arms, dir, c.say); err != nil {
+	if c.built, err = arms.Build(ctx, c.arms, dir, c.say); err != nil {
 		return err
 	}
 	return bench.OnControlPlane(ctx, c.say, cluster.Options{KeepDir: c.keep}, func(ctx context.Context, plane *cluster.ControlPlane) error {
@@ -145,7 +146,7 @@ func (c *comparison) all(ctx context.Context) error {
 }
 
 // one has an arm scale a set of its own up and down, or a deployment, and roll that out in between.
-func (c *comparison) one(ctx context.Context, arm, name string) (figures, error) {
+func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figures, error) {
 	f := figures{machines: c.machines}
 	obj := c.object(name)
 	if err := c.client.Create(ctx, obj); err != nil {
@@ -155,28 +156,28 @@ func (c *comparison) one(ctx context.Context, arm, name string) (figures, error)
 	if err != nil {
 		return f, err
 	}
-	m, err := startManager(ctx, c.built[arm], arm, c.plane)
+	m, err := arms.Start(ctx, c.built, arm, c.plane, flags(arm)...)
 	if err != nil {
 		return f, err
 	}
 	defer m.Stop()
 	n := int64(c.machines)
 	err = m.While(ctx, func(ctx context.Context) error {
-		if _, err := c.rest(ctx, m.agent, mark); err != nil {
+		if _, err := c.rest(ctx, m.Agent, mark); err != nil {
 			return err
 		}
-		if f.up, err = c.phase(ctx, m.agent, obj, scaledTo(n), n); err != nil {
+		if f.up, err = c.phase(ctx, m.Agent, obj, scaledTo(n), n); err != nil {
 			return err
 		}
 		if c.rollout {
 			next := fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate)
-			roll, err := c.phase(ctx, m.agent, obj, next, n)
+			roll, err := c.phase(ctx, m.Agent, obj, next, n)
 			if err != nil {
 				return err
 			}
 			f.roll = &roll
 		}
-		if f.down, err = c.phase(ctx, m.agent, obj, scaledTo(0), 0); err != nil {
+		if f.down, err = c.phase(ctx, m.Agent, obj, scaledTo(0), 0); err != nil {
 			return err
 		}
 		if err := c.client.Delete(ctx, obj); err != nil {
@@ -189,6 +190,15 @@ func (c *comparison) one(ctx context.Context, arm, name string) (figures, error)
 	m.Stop()
 	f.cpu = m.CPU().Seconds()
 	return f, err
+}
+
+// flags are those of an arm at Cluster API's client limits. That of Cluster API reconciles all kinds anyway.
+func flags(arm arms.Name) []string {
+	flags := arms.DefaultLimits(arm)
+	if arm == armOurs {
+		flags = append(flags, "--machinesets", "--machinedeployments")
+	}
+	return flags
 }
 
 func scaledTo(replicas int64) string { return fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas) }
