@@ -92,6 +92,10 @@ bench-machine: control-plane ## Machines side by side with Cluster API on a real
 bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
 	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
+.PHONY: bench-health
+bench-health: control-plane ## A tenth of a MachineSet replaced by a health check side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
+	$(GO) run ./examples/controlplane/setbench --health --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+
 .PHONY: bench-rollout
 bench-rollout: control-plane ## One plan for 10,000 Machines, and one rollout side by side with Cluster API on a real control plane (ROLLOUTSIZE=200, ROUNDS, ARMS=ours,capi)
 	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout

@@ -98,6 +98,22 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
+// PeakMemory returns the most bytes of memory that the process has occupied so far (its peak resident set), and whether the system tells.
+// Call it before Stop.
+func (p *Process) PeakMemory() (bytes float64, known bool) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(content)) {
+		var kib float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
+			return 1024 * kib, true
+		}
+	}
+	return 0, false
+}
+
 // FreePort returns an unused TCP port of the loopback interface.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // is there at once, or fails at once

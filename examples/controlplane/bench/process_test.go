@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +36,16 @@ func TestWorkBesideAProcessReturnsItsOwnResult(t *testing.T) {
 func TestAProgramThatIsNotThereIsNamed(t *testing.T) {
 	_, err := bench.StartProcess("the helper", filepath.Join(t.TempDir(), "log"), nil, filepath.Join(t.TempDir(), "missing"))
 	require.ErrorContains(t, err, "start the helper")
+}
+
+func TestTheMemoryOfAProcessIsItsOwn(t *testing.T) {
+	p, err := bench.StartProcess("the helper", filepath.Join(t.TempDir(), "log"), nil, "sleep", "60")
+	require.NoError(t, err)
+	t.Cleanup(p.Stop)
+	peak, known := p.PeakMemory()
+	require.Equal(t, runtime.GOOS == "linux", known)
+	if known {
+		require.Greater(t, peak, float64(1<<10))
+		require.Less(t, peak, float64(64<<20))
+	}
 }

@@ -24,6 +24,9 @@ type Objects struct {
 	Plane  *cluster.ControlPlane
 	// Cluster is the name of the Cluster.
 	Cluster string
+	// Infrastructure: the Cluster also has an infrastructure object, which is provisioned. Without one, the manager's health checks judge no
+	// Machine, because it does not know whether the Cluster's infrastructure is ready.
+	Infrastructure bool
 }
 
 // Install creates CRDs (Cluster API's and those of the fake providers), the Cluster, the Secret with its kubeconfig, and a
@@ -43,9 +46,13 @@ func (o *Objects) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	of := o.object("Cluster", o.Cluster, map[string]any{
-		"clusterNetwork": map[string]any{"serviceDomain": "cluster.local"},
-	})
+	spec := map[string]any{"clusterNetwork": map[string]any{"serviceDomain": "cluster.local"}}
+	if o.Infrastructure {
+		if spec["infrastructureRef"], err = o.infrastructure(ctx); err != nil {
+			return err
+		}
+	}
+	of := o.object("Cluster", o.Cluster, spec)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: metav1.NamespaceDefault, Name: o.Cluster + "-kubeconfig",
@@ -62,6 +69,22 @@ func (o *Objects) Install(ctx context.Context) error {
 	status := `{"status":{"initialization":{"infrastructureProvisioned":true,"controlPlaneInitialized":true},"conditions":[` +
 		`{"type":"ControlPlaneInitialized","status":"True","reason":"Initialized","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 	return o.Client.Status().Patch(ctx, of, client.RawPatch(types.MergePatchType, []byte(status)))
+}
+
+// infrastructure creates the infrastructure object of the Cluster, with its CRD, and returns the reference to it.
+func (o *Objects) infrastructure(ctx context.Context) (map[string]any, error) {
+	gvk := fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().WithKind("FakeCluster")
+	if err := cluster.InstallCRDs(ctx, o.Plane.Config(), fake.CRD(gvk, contract.V1Beta2)); err != nil {
+		return nil, err
+	}
+	obj := o.object(gvk.Kind, o.Cluster, map[string]any{})
+	obj.SetGroupVersionKind(gvk)
+	if err := o.Client.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	status := []byte(`{"status":{"initialization":{"provisioned":true}}}`)
+	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": o.Cluster},
+		o.Client.Status().Patch(ctx, obj, client.RawPatch(types.MergePatchType, status))
 }
 
 // controlPlane is the Machine of a control plane. The manager drains and deletes Nodes only while a control plane

@@ -1,17 +1,27 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/fake"
 )
+
+// named is the phase with another name.
+func (p phase) named(name string) phase {
+	p.name = name
+	return p
+}
 
 func TestWritesAreCountedByWhatTheyAre(t *testing.T) {
 	events := cluster.AuditEvents{
@@ -19,7 +29,7 @@ func TestWritesAreCountedByWhatTheyAre(t *testing.T) {
 		{Verb: "list", Resource: "machines", Code: 200}, {Verb: "watch", Resource: "machines", Code: 200},
 		{Verb: "update", Resource: "leases", Code: 200},
 	}
-	p := phaseOf(events, 2*time.Second)
+	p := phaseOf(events, time.Time{}, 2*time.Second)
 	if diff := cmp.Diff(map[string]int{"create machines": 1, "patch machinesets/status": 1}, p.writes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -31,7 +41,7 @@ func TestWritesAreCountedByWhatTheyAre(t *testing.T) {
 func TestTheLastLineHasMediansAndRatios(t *testing.T) {
 	at := func(seconds float64, writes int) figures {
 		p := phase{seconds: seconds, writes: map[string]int{"create machines": writes}}
-		return figures{machines: 10, cpu: seconds, up: p, down: p}
+		return figures{machines: 10, cpu: seconds, phases: []phase{p.named(stepUp), p.named(stepDown)}}
 	}
 	text := report(options{machines: 10, rounds: 3}, map[arms.Name][]figures{armOurs: {at(1, 10), at(9, 10), at(2, 10)}, armCAPI: {at(4, 20)}})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -44,15 +54,63 @@ func TestTheLastLineHasMediansAndRatios(t *testing.T) {
 
 func TestTheCostOfARolloutIsSaidOnItsOwn(t *testing.T) {
 	p := phase{seconds: 3, writes: map[string]int{"create machines": 10}}
-	text := report(options{machines: 10, rounds: 1, rollout: true}, map[arms.Name][]figures{armOurs: {{machines: 10, up: p, down: p, roll: &p}}})
+	text := report(options{machines: 10, rounds: 1, rollout: true}, map[arms.Name][]figures{armOurs: {{
+		machines: 10, phases: []phase{p.named(stepUp), p.named(stepRoll), p.named(stepDown)},
+	}}})
 	require.Contains(t, text, "10 + 10 + 10")
 	require.Contains(t, text, "roll-writes/machine ours=1.00")
 	require.Contains(t, text, "Machines of one deployment")
 }
 
+func TestTheTimeOfAReplacementBeginsWhenNodesFail(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(seconds int, verb string) cluster.AuditEvent {
+		return cluster.AuditEvent{Received: start.Add(time.Duration(seconds) * time.Second), Verb: verb, Resource: "machines", Code: 200}
+	}
+	p := phaseOf(cluster.AuditEvents{at(12, "delete"), at(11, "delete"), at(14, "create"), at(13, "get")}, start, 20*time.Second)
+	require.Equal(t, map[string]span{"delete machines": {11, 12}, "create machines": {14, 14}}, p.times)
+	require.InDelta(t, 9, p.work(), 0)
+	f := figures{machines: 10, replaced: 2, memory: 3 << 20, phases: []phase{
+		phase{writes: map[string]int{"patch machines/status": 10}, seconds: 1}.named(stepJudge), p.named(stepReplace),
+	}}
+	text := report(options{machines: 10, rounds: 1, health: true}, map[arms.Name][]figures{armOurs: {f}})
+	require.Contains(t, text, "judged after 1.0s; 1 Machines deleted 11.0s to 12.0s after their Nodes failed, "+
+		"the last other one Available after 20.0s")
+	require.Contains(t, text, "health-bench: requests/replaced ours=2.00 capi=0.00 ratio=- | writes/replaced ours=1.50 capi=0.00 ratio=- | "+
+		"judge-writes/machine ours=1.00 capi=0.00 ratio=- | cpu ours=0.00s capi=0.00s ratio=- | replaced ours=20.00s capi=0.00s ratio=- | "+
+		"work ours=9.00s capi=0.00s ratio=- | memory ours=3.00MiB capi=0.00MiB ratio=-")
+}
+
+// With most Machines of a zone it would be an outage, which ours does not end by new Machines.
+func TestMachinesGoBadInAllZones(t *testing.T) {
+	var machines []unstructured.Unstructured
+	for i := range 300 {
+		name := fmt.Sprintf("m-%03d", i)
+		m := fake.Machine(name, fake.WithField(name, "status", "nodeRef", "name"))
+		m.SetUID(types.UID(name))
+		machines = append(machines, *m)
+	}
+	nodes, uids := victims(machines, 30)
+	inZone := map[string]int{}
+	for _, node := range nodes {
+		inZone[zoneOf(node)]++
+		require.True(t, uids[types.UID(node)])
+	}
+	require.Equal(t, map[string]int{"zone-0": 10, "zone-1": 10, "zone-2": 10}, inZone)
+	again, _ := victims(machines, 30)
+	require.Equal(t, nodes, again)
+	all, _ := victims(machines[:2], 5)
+	require.Len(t, all, 2)
+	require.Equal(t, 1, options{machines: 3, health: true}.bad())
+	require.Equal(t, 30, options{machines: 300, health: true}.bad())
+	require.Zero(t, options{machines: 300}.bad())
+}
+
 func TestWrongFlagsAreNamed(t *testing.T) {
 	var out strings.Builder
-	for _, args := range [][]string{{"--machines", "0"}, {"--rounds", "0"}, {"--arms", "theirs"}, {"more"}, {"--nothing"}} {
+	for _, args := range [][]string{
+		{"--machines", "0"}, {"--rounds", "0"}, {"--arms", "theirs"}, {"--health", "--rollout"}, {"more"}, {"--nothing"},
+	} {
 		_, err := parse(args, &out)
 		require.ErrorIs(t, err, bench.ErrUsage, args)
 	}

@@ -1,8 +1,9 @@
-// Command setbench scales one MachineSet with examples/manager and with Cluster API's manager on a real control plane on this
-// computer, and prints side by side what each of them cost.
+// Command setbench scales one MachineSet, or replaces its unhealthy Machines, with examples/manager and with Cluster API's manager on a
+// real control plane on this computer, and prints side by side what each of them cost.
 //
 //	go run ./examples/controlplane/setbench
 //	go run ./examples/controlplane/setbench --rollout
+//	go run ./examples/controlplane/setbench --health
 //
 // Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside
 // the other times of the same run.
@@ -28,14 +29,24 @@ control plane on this computer, at Cluster API's own client limits (100 requests
 what that cost. Both managers lead the Machines too, and all their writes count but Leases. With --rollout it is a
 MachineDeployment, whose Machines are all replaced in between, with a maxSurge of 10%.
 
+With --health the set is complete when a MachineHealthCheck is created; when all Machines are judged, the Nodes of a tenth of them, in
+three zones, are not Ready any more, half of them NotReady and half Unknown, until others are Available in their place. Both have the
+same check (a timeout of 10s, a nodeStartupTimeout of 600s, a maxUnhealthy of 40%), 100 workers, and their other defaults: ours also
+looks for outages, and remembers what it has replaced; Cluster API's reconciles a check once in 15s at most. "replaced" begins when the
+Nodes fail, so it contains how long it takes to notice; "work" begins with the first deletion. CPU is that of the replacement, and memory
+is the most that the process has ever occupied.
+
   go run ./examples/controlplane/setbench                 300 Machines, both arms
   go run ./examples/controlplane/setbench --rollout       300 Machines of a MachineDeployment
+  go run ./examples/controlplane/setbench --health        300 Machines, 30 of which are replaced
   go run ./examples/controlplane/setbench --rounds 3      medians of three rounds
   go run ./examples/controlplane/setbench --arms ours     one arm
 
 The last line of standard output is
   set-bench: writes/machine ours=… capi=… ratio=… | cpu … | up … | down …
-and with --rollout also roll … and roll-writes/machine ….
+and with --rollout also roll … and roll-writes/machine …. With --health it is
+  health-bench: requests/replaced ours=… capi=… ratio=… | writes/replaced … | judge-writes/machine … | cpu … | replaced … | work … |
+    memory …
 Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
 
 Flags:
@@ -50,7 +61,8 @@ const (
 type options struct {
 	machines, rounds int
 	arms             []arms.Name
-	keep, rollout    bool
+	keep             bool
+	rollout, health  bool
 }
 
 func main() { bench.Main(run) }
@@ -81,6 +93,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.IntVar(&o.machines, "machines", 300, "how many Machines the set is scaled to")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
 	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
+	flags.BoolVar(&o.health, "health", false, "have a health check replace Machines in place of scaling")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	err := flags.Parse(args)
@@ -103,6 +116,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.machines < 1 || o.machines > 5000 || o.rounds < 1:
 		err = errors.New("--machines must be 1 to 5000, and --rounds at least 1")
+	case o.health && o.rollout:
+		err = errors.New("--health and --rollout: choose one")
 	case slices.ContainsFunc(o.arms, func(a arms.Name) bool { return !slices.Contains(arms.Names(), a) }):
 		err = fmt.Errorf("--arms %q: there are %v", *chosen, arms.Names())
 	}

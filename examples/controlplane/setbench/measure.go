@@ -7,12 +7,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,6 +44,7 @@ type comparison struct {
 	built    arms.Programs
 	plane    *cluster.ControlPlane
 	client   client.Client
+	cached   client.Reader // the cache of the provider
 	measured map[arms.Name][]figures
 }
 
@@ -59,7 +57,11 @@ func (c *comparison) measure(ctx context.Context) error {
 	if c.built, err = arms.Build(ctx, c.arms, dir, c.say); err != nil {
 		return err
 	}
-	return bench.OnControlPlane(ctx, c.say, cluster.Options{KeepDir: c.keep}, func(ctx context.Context, plane *cluster.ControlPlane) error {
+	o := cluster.Options{KeepDir: c.keep}
+	if c.health {
+		o.ManagedNodes = livingNodes
+	}
+	return bench.OnControlPlane(ctx, c.say, o, func(ctx context.Context, plane *cluster.ControlPlane) error {
 		c.plane = plane
 		if err := c.install(ctx); err != nil {
 			return err
@@ -80,7 +82,8 @@ func (c *comparison) install(ctx context.Context) error {
 	if c.client, err = client.New(c.config("setbench"), client.Options{Scheme: scheme.Scheme}); err != nil {
 		return err
 	}
-	if err := (&capi.Objects{Client: c.client, Plane: c.plane, Cluster: clusterName}).Install(ctx); err != nil {
+	objects := &capi.Objects{Client: c.client, Plane: c.plane, Cluster: clusterName, Infrastructure: c.health}
+	if err := objects.Install(ctx); err != nil {
 		return err
 	}
 	for _, gvk := range []schema.GroupVersionKind{fake.InfraMachineGVK(contract.V1Beta2), fake.BootstrapConfigGVK(contract.V1Beta2)} {
@@ -101,10 +104,12 @@ func (c *comparison) install(ctx context.Context) error {
 			}
 		}
 	}
-	return startProvider(ctx, c.config("setbench-provider"))
+	c.cached, err = startProvider(ctx, c.config("setbench-provider"))
+	return err
 }
 
-func startProvider(ctx context.Context, to *rest.Config) error {
+// startProvider runs the contract provider in this process until ctx ends, and returns what it has cached.
+func startProvider(ctx context.Context, to *rest.Config) (client.Reader, error) {
 	mgr, err := ctrl.NewManager(to, ctrl.Options{
 		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
@@ -114,19 +119,19 @@ func startProvider(ctx context.Context, to *rest.Config) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("start the provider: %w", err)
+		return nil, fmt.Errorf("start the provider: %w", err)
 	}
-	if err := (&fake.Infrastructure{}).SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("start the provider: %w", err)
+	if err := (&fake.Infrastructure{Node: nodeOf}).SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("start the provider: %w", err)
 	}
 	if err := (&fake.Bootstrap{}).SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("start the provider: %w", err)
+		return nil, fmt.Errorf("start the provider: %w", err)
 	}
 	go func() { _ = mgr.Start(ctx) }() // what goes wrong shows in what is waited for
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return nil
+	return mgr.GetClient(), nil
 }
 
 // all measures every arm in every round, until ctx ends. The arms take turns.
@@ -145,58 +150,15 @@ func (c *comparison) all(ctx context.Context) error {
 	return nil
 }
 
-// one has an arm scale a set of its own up and down, or a deployment, and roll that out in between.
-func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figures, error) {
-	f := figures{machines: c.machines}
-	obj := c.object(name)
-	if err := c.client.Create(ctx, obj); err != nil {
-		return f, err
-	}
-	mark, err := c.plane.Audit().Mark()
-	if err != nil {
-		return f, err
-	}
-	m, err := arms.Start(ctx, c.built, arm, c.plane, flags(arm)...)
-	if err != nil {
-		return f, err
-	}
-	defer m.Stop()
-	n := int64(c.machines)
-	err = m.While(ctx, func(ctx context.Context) error {
-		if _, err := c.rest(ctx, m.Agent, mark); err != nil {
-			return err
-		}
-		if f.up, err = c.phase(ctx, m.Agent, obj, scaledTo(n), n); err != nil {
-			return err
-		}
-		if c.rollout {
-			next := fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate)
-			roll, err := c.phase(ctx, m.Agent, obj, next, n)
-			if err != nil {
-				return err
-			}
-			f.roll = &roll
-		}
-		if f.down, err = c.phase(ctx, m.Agent, obj, scaledTo(0), 0); err != nil {
-			return err
-		}
-		if err := c.client.Delete(ctx, obj); err != nil {
-			return err
-		}
-		return wait.PollUntilContextTimeout(ctx, statusPoll, restLimit, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(c.client.Get(ctx, client.ObjectKeyFromObject(obj), obj.DeepCopy())), nil
-		})
-	})
-	m.Stop()
-	f.cpu = m.CPU().Seconds()
-	return f, err
-}
-
 // flags are those of an arm at Cluster API's client limits. That of Cluster API reconciles all kinds anyway.
-func flags(arm arms.Name) []string {
+func (o options) flags(arm arms.Name) []string {
 	flags := arms.DefaultLimits(arm)
-	if arm == armOurs {
-		flags = append(flags, "--machinesets", "--machinedeployments")
+	if arm != armOurs {
+		return flags
+	}
+	flags = append(flags, "--machinesets", "--machinedeployments")
+	if o.health {
+		flags = append(flags, "--machinehealthchecks", "--concurrency=100") // as many as Cluster API's
 	}
 	return flags
 }
@@ -238,87 +200,4 @@ func (c *comparison) object(name string) *unstructured.Unstructured {
 	obj.SetNamespace(metav1.NamespaceDefault)
 	obj.SetName(name)
 	return obj
-}
-
-// phase changes the object, waits until its status says that all is done and its manager is at rest, and counts.
-func (c *comparison) phase(ctx context.Context, agent string, obj *unstructured.Unstructured, change string, n int64) (phase, error) {
-	mark, err := c.plane.Audit().Mark()
-	if err != nil {
-		return phase{}, err
-	}
-	start := time.Now()
-	changed := obj.DeepCopy()
-	if err := c.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
-		return phase{}, err
-	}
-	err = wait.PollUntilContextTimeout(ctx, statusPoll, phaseLimit, true, func(ctx context.Context) (bool, error) {
-		fresh := obj.DeepCopy()
-		if err := c.client.Get(ctx, client.ObjectKeyFromObject(obj), fresh); err != nil {
-			return false, err
-		}
-		return c.isDone(ctx, fresh, changed.GetGeneration(), n)
-	})
-	if err != nil {
-		return phase{}, fmt.Errorf("%s: %w", change, err)
-	}
-	took := time.Since(start)
-	events, err := c.rest(ctx, agent, mark)
-	return phaseOf(events, took), err
-}
-
-// isDone says whether a status is that of a generation, and of n Machines that are all available, and, with a deployment, whether they are
-// all those of the set with its template. How many are up to date says nothing right after a change.
-func (c *comparison) isDone(ctx context.Context, obj *unstructured.Unstructured, generation, n int64) (bool, error) {
-	number := func(of *unstructured.Unstructured, fields ...string) int64 {
-		value, _, _ := unstructured.NestedInt64(of.Object, fields...)
-		return value
-	}
-	for _, field := range []string{"replicas", "readyReplicas", "availableReplicas"} {
-		_, found, _ := unstructured.NestedInt64(obj.Object, "status", field)
-		if !found || number(obj, "status", field) != n {
-			return false, nil
-		}
-	}
-	if number(obj, "status", "observedGeneration") < generation || !c.rollout {
-		return number(obj, "status", "observedGeneration") >= generation, nil
-	}
-	sets := &unstructured.UnstructuredList{}
-	sets.SetGroupVersionKind(obj.GroupVersionKind().GroupVersion().WithKind("MachineSetList"))
-	err := c.client.List(ctx, sets, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{contract.DeploymentNameLabel: obj.GetName()})
-	template := []string{"spec", "template", "spec", "infrastructureRef", "name"}
-	want, _, _ := unstructured.NestedString(obj.Object, template...)
-	for i := range sets.Items {
-		name, _, _ := unstructured.NestedString(sets.Items[i].Object, template...)
-		if has := number(&sets.Items[i], "status", "replicas"); (name == want && has != n) || (name != want && has != 0) {
-			return false, err
-		}
-	}
-	return len(sets.Items) > 0, err
-}
-
-// rest waits until a manager writes no more, and returns its requests since a mark.
-func (c *comparison) rest(ctx context.Context, agent string, since cluster.AuditMark) (cluster.AuditEvents, error) {
-	began := time.Now()
-	for {
-		events, err := c.plane.Audit().Since(since)
-		if err != nil {
-			return nil, err
-		}
-		own, last := events.From(agent), began
-		for _, e := range own.Writes().Where(isCounted) {
-			if e.Received.After(last) {
-				last = e.Received
-			}
-		}
-		left := quiet - time.Since(last)
-		if left <= 0 {
-			return own, nil
-		}
-		if time.Since(began) > restLimit {
-			return nil, fmt.Errorf("the manager still writes %s after all was done: %s", restLimit, own.Writes())
-		}
-		if err := bench.Sleep(ctx, left); err != nil {
-			return nil, err
-		}
-	}
 }
