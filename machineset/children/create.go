@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +48,7 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	var failed []error
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := batches.Next(len(left))
-		for _, c := range each(left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
+		for _, c := range pass.InParallel(n, left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
 			s.memory.created(c)
 			switch all = append(all, c); {
 			case c.Err != nil:
@@ -90,17 +89,6 @@ func (s *Scope[CS, CU]) reportCreated(names []string, failed []error) {
 	if len(failed) > 0 && !pass.IsStale(failed[0]) {
 		s.owner.Eventf(corev1.EventTypeWarning, "FailedCreate", "Create"+name, "Failed to create %ss: %v", name, failed[0])
 	}
-}
-
-// each calls a function for all items at the same time, and returns the results in their order.
-func each[T, R any](all []T, do func(T) R) []R {
-	results := make([]R, len(all))
-	var running sync.WaitGroup
-	for i, one := range all {
-		running.Go(func() { results[i] = do(one) })
-	}
-	running.Wait()
-	return results
 }
 
 // create creates one child. Whatever exists already is judged by its stamp.

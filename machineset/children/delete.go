@@ -53,7 +53,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 	var failed []error
 	for len(victims) > 0 && len(failed) < maxFailed {
 		n, before := batches.Next(len(victims)), len(failed)
-		for i, err := range each(victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
+		for i, err := range pass.InParallel(n, victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
 			if mem.attempted(victims[i].UID, err); err != nil {
 				failed = append(failed, err)
 				continue

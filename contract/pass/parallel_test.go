@@ -1,0 +1,54 @@
+package pass_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{-1, 0, 1, 3, 100} {
+		got := pass.InParallel(limit, []int{3, 1, 2, 5, 4}, func(i int) int { return 10 * i })
+		require.Equal(t, []int{30, 10, 20, 50, 40}, got, limit)
+		require.Empty(t, pass.InParallel(limit, nil, func(int) int { return 0 }))
+	}
+}
+
+func TestNoMoreRunAtATimeThanAllowed(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	var mu sync.Mutex
+	running, most, arrived := 0, 0, make(chan struct{})
+	pass.InParallel(limit, make([]struct{}, 30), func(struct{}) error {
+		mu.Lock()
+		running++
+		if most = max(most, running); most == limit {
+			select {
+			case <-arrived:
+			default:
+				close(arrived)
+			}
+		}
+		mu.Unlock()
+		<-arrived // the first of them wait for each other
+		mu.Lock()
+		defer mu.Unlock()
+		running--
+		return nil
+	})
+	require.Equal(t, limit, most)
+}
+
+func TestWithALimitOfOneTheCallsComeInOrder(t *testing.T) {
+	t.Parallel()
+	var order []int
+	pass.InParallel(1, []int{1, 2, 3}, func(i int) error {
+		order = append(order, i)
+		return nil
+	})
+	require.Equal(t, []int{1, 2, 3}, order)
+}
