@@ -81,6 +81,9 @@ type Ports struct {
 	ReachOf func(cluster types.NamespacedName) safety.Reach
 }
 
+// DefaultParallel is how many Machines of a check are written to at the same time, as a set creates them.
+const DefaultParallel = 16
+
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of the
@@ -102,6 +105,8 @@ type Options struct {
 	// StatusDelay is how long a check waits after it has written its status until it writes another one. Default
 	// pass.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
+	// Parallel is how many Machines of a check are written to at the same time. Default, also when negative: DefaultParallel.
+	Parallel int
 	// WatchFilter, when it is not empty, limits the Reconciler to checks whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// Metrics count the passes; nil counts nothing.
@@ -121,6 +126,9 @@ func (o Options) frame(kind contract.HealthCheckKind) pass.Options {
 func (o Options) withDefaults() Options {
 	if o.Steps == nil {
 		o.Steps = Steps()
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = DefaultParallel
 	}
 	if o.Checks == nil {
 		o.Checks = healthcheck.ChecksOf

@@ -30,7 +30,8 @@ const (
 	messageWaiting  = "Waiting for remediation" // Cluster API's
 )
 
-// remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
+// remediateStep carries the plan out for each Machine, for Options.Parallel at the same time: the check of a large fleet has many to write
+// to, and sees nothing else meanwhile. One that fails does not keep the others from it.
 func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.decided {
 		return Result{Stop: true}, nil
@@ -39,22 +40,51 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	for _, m := range s.members {
 		members[m.plan.Name] = m
 	}
-	var errs []error
+	var outcomes []healthcheck.Outcome
 	for _, o := range s.decision.Outcomes {
-		m := members[o.Name]
-		if s.env.frame.Writer.Behind(m.object) { // the event of this process's own write follows
+		switch m := members[o.Name]; {
+		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(pass.BehindRetry)
-			continue
+		case !s.saysAll(m, o):
+			outcomes = append(outcomes, o)
 		}
-		if err := s.carryOut(ctx, m, o); err != nil {
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
+	}
+	var errs []error
+	for i, did := range pass.InParallel(s.env.options.Parallel, outcomes, func(o healthcheck.Outcome) carriedOut {
+		return s.carryOut(ctx, members[o.Name], o)
+	}) {
+		m := members[outcomes[i].Name]
+		if did.err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, did.err))
+		}
+		if did.marked {
+			s.tell(m)
 		}
 	}
 	return Result{}, errors.Join(errs...)
 }
 
-// carryOut writes the conditions of one Machine, and creates or deletes its request.
-func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) error {
+// saysAll reports whether there is nothing to do about a Machine, and nothing to write: the usual case.
+func (s *Scope) saysAll(m *member, o healthcheck.Outcome) bool {
+	acts := o.Action == healthcheck.ActionMark || o.Action == healthcheck.ActionUnmark
+	return !acts && !slices.ContainsFunc(s.verdictOf(m, o), func(c metav1.Condition) bool { return !m.says(c) })
+}
+
+// says reports whether the Machine has a condition. Another generation alone is no reason to write.
+func (m *member) says(c metav1.Condition) bool {
+	have, found := pass.Find(m.state.Conditions, c.Type)
+	return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
+}
+
+// carriedOut is what was done about one Machine: whether it was marked now, and what has failed.
+type carriedOut struct {
+	marked bool
+	err    error
+}
+
+// carryOut writes the conditions of one Machine, and creates or deletes its request. It runs for several Machines at the same time, and
+// changes nothing of the Scope.
+func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) carriedOut {
 	var u contract.MachineUpdate
 	var failed error
 	want := s.verdictOf(m, o)
@@ -67,20 +97,14 @@ func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 		u.RemoveConditions, failed = s.unmark(ctx, m)
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
-	want = slices.DeleteFunc(want, func(c metav1.Condition) bool { // the generation alone is no reason to write
-		have, found := pass.Find(m.state.Conditions, c.Type)
-		return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
-	})
+	want = slices.DeleteFunc(want, m.says)
 	var generation int64
 	if s.env.kinds.Machine.StatusSubresource {
 		generation = m.state.Generation
 	}
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
 	wrote, err := s.write(ctx, m, u)
-	if wrote && o.Action == healthcheck.ActionMark && failed == nil {
-		s.tell(m)
-	}
-	return errors.Join(failed, err)
+	return carriedOut{marked: wrote && o.Action == healthcheck.ActionMark && failed == nil, err: errors.Join(failed, err)}
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
