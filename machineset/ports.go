@@ -130,8 +130,8 @@ type Options struct {
 	// PassLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost
 	// its Lease may still create. Default, also when negative: DefaultPassLimit.
 	PassLimit time.Duration
-	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other.
-	// Default, also when negative: DefaultParallel.
+	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other. As many are
+	// told at the same time what becomes of them. Default, also when negative: DefaultParallel.
 	Parallel int
 	// Finalizer keeps a set until its Machines are gone. Default Finalizer.
 	Finalizer string

@@ -116,15 +116,15 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 
 // sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
 func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
-	errs := make([]error, 0, len(d.Deferred)+len(d.Recovered))
-	for _, one := range d.Deferred {
+	parallel := s.env.options.Parallel
+	errs := pass.InParallel(parallel, d.Deferred, func(one scale.Deferral) error {
 		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
-		errs = append(errs, err)
-	}
-	for _, one := range d.Recovered {
+		return err
+	})
+	errs = append(errs, pass.InParallel(parallel, d.Recovered, func(one scale.Victim) error {
 		_, err := s.writeRemediated(ctx, one.UID, contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}})
-		errs = append(errs, err)
-	}
+		return err
+	})...)
 	return s.DeferError(errors.Join(errs...))
 }
 
@@ -155,13 +155,19 @@ func (s *Scope) ownBy(uid types.UID) member {
 
 // remediate says in the conditions of Machines that they are replaced, and deletes those that have not changed since.
 func (s *Scope) remediate(ctx context.Context, victims []scale.Victim) error {
+	type said struct {
+		version string
+		err     error
+	}
 	versions := map[types.UID]string{}
 	var going []scale.Victim
 	var errs []error
-	for _, v := range victims {
+	for i, said := range pass.InParallel(s.env.options.Parallel, victims, func(v scale.Victim) said {
 		version, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
-		if errs = append(errs, err); version != "" {
-			versions[v.UID], going = version, append(going, v)
+		return said{version, err}
+	}) {
+		if errs = append(errs, said.err); said.version != "" {
+			versions[victims[i].UID], going = said.version, append(going, victims[i])
 		}
 	}
 	if len(going) == 0 {
