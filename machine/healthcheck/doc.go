@@ -15,7 +15,8 @@
 // bounds it:
 //
 //   - Machines that became unhealthy at once are an outage, of everything or of a failure domain, and stay. Machines whose timeout is not
-//     reached yet count for this: an outage is known before its first Machine is marked;
+//     reached yet count for this: an outage is known before its first Machine is marked. When it ends, the limits of those that have not
+//     recovered yet begin anew;
 //   - remediations in flight count against the limit until a replacement is healthy, also when the Machine is gone;
 //   - an owner whose Machines do not start gets new ones with a growing delay, and at last no more.
 //

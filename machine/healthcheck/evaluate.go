@@ -49,7 +49,7 @@ type evaluation struct {
 	// suspicion is the first thing that is wrong and no reason to remediate, and suspected why it is none.
 	suspicion, suspected string
 	unstarted            bool
-	next                 time.Duration
+	limit, next          time.Duration
 }
 
 func (e *evaluation) machine() {
@@ -71,6 +71,7 @@ func (e *evaluation) machine() {
 func (e *evaluation) node() {
 	switch e.facts.NodeState {
 	case NodeGone:
+		e.limit, _, _ = e.facts.Checks.limits(e.facts.Machine.Annotations)
 		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.facts.Machine.Node.Name)
 	case NodeNone:
 		e.unstarted = true
@@ -99,6 +100,7 @@ func (e *evaluation) startup() {
 	if limit == 0 {
 		return
 	}
+	e.limit = max(e.limit, limit)
 	if e.since.IsZero() {
 		e.since = base
 	}
@@ -142,6 +144,7 @@ func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since ti
 		begins = e.facts.AnsweredAt
 	}
 	left := begins.Add(rule.Timeout).Sub(e.facts.Now)
+	e.limit = max(e.limit, rule.Timeout)
 	switch {
 	case since.IsZero():
 		e.suspect(ReasonTimeUnknown, since, "Condition %s on %s is reporting status %s, and not since when", rule.Type, of, rule.Status)
@@ -181,7 +184,7 @@ func (e *evaluation) suspect(why string, since time.Time, what string, args ...a
 }
 
 func (e *evaluation) verdict() Verdict {
-	v := Verdict{Since: e.since, Unstarted: e.unstarted, NextCheck: e.next}
+	v := Verdict{Since: e.since, Limit: e.limit, Unstarted: e.unstarted, NextCheck: e.next}
 	switch m := e.facts.Machine; {
 	case len(e.causes) > 0:
 		v.Class, v.Reason, v.NextCheck = Unhealthy, e.reason, 0

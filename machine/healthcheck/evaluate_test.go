@@ -286,3 +286,34 @@ func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
 	f.AnsweredAt = now.Add(-11 * time.Minute)
 	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
 }
+
+// What an outage has interrupted has its limit again at its end.
+func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*healthcheck.Facts)
+		want   time.Duration
+	}{
+		"nothing": {func(*healthcheck.Facts) {}, 0},
+		"a suspect": {func(f *healthcheck.Facts) {
+			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Minute))
+		}, 5 * time.Minute},
+		"the longest of several": {func(f *healthcheck.Facts) {
+			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+			machineSays(f, "InfrastructureReady", metav1.ConditionFalse, time.Hour)
+		}, 5 * time.Minute},
+		"no time is allowed": {func(f *healthcheck.Facts) { f.Node = node(said("KernelDeadlock", corev1.ConditionTrue, time.Hour)) }, 0},
+		"no Node yet":        {func(f *healthcheck.Facts) { withoutNode(f, time.Hour) }, 10 * time.Minute},
+		"a Node that is gone": {func(f *healthcheck.Facts) {
+			f.Node, f.NodeState = nil, healthcheck.NodeGone
+			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "25m"
+		}, 25 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts()
+			tc.change(&f)
+			require.Equal(t, tc.want, healthcheck.Evaluate(f).Limit)
+		})
+	}
+}

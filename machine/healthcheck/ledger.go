@@ -17,7 +17,7 @@ const LedgerAnnotation = "machinist.dev/remediations"
 const maxEntries = 500
 
 // Ledger is what a check must remember, so that no more Machines disappear than its budget: which remediated Machines have no healthy
-// replacement yet, and which owners make Machines that do not start. Times are in seconds since 1970.
+// replacement yet, which owners make Machines that do not start, and which outages there were. Times are in seconds since 1970.
 type Ledger struct {
 	// Check is the UID of the check: a copy of another check has another one, and no Ledger.
 	Check    types.UID `json:"check"`
@@ -25,6 +25,8 @@ type Ledger struct {
 	Lines    []Line    `json:"lines,omitempty"`
 	// Successors are healthy Machines that took the place of another, and must not take a second one.
 	Successors []types.UID `json:"successors,omitempty"`
+	// Outages are those that last, and those from which Machines are recovering, sorted by domain.
+	Outages []OutageEntry `json:"outages,omitempty"`
 }
 
 // Entry is a place that has no healthy Machine: that of one which was marked for remediation, or of its successor. Group is that of the

@@ -14,6 +14,8 @@ type Outage struct {
 	// Unhealthy are the Machines that became unhealthy at once, of so many that are judged, those that are suspects included.
 	Unhealthy, Judged int
 	machines          map[string]bool
+	// seen: it is known of one of them that something is wrong, and not only that it could not be judged.
+	seen bool
 }
 
 // String says what the outage is.
@@ -22,6 +24,65 @@ func (o Outage) String() string {
 		return fmt.Sprintf("All %d Machines became unhealthy at once", o.Judged)
 	}
 	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", o.Unhealthy, o.Judged, o.Domain)
+}
+
+// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts.
+type OutageEntry struct {
+	Domain string `json:"domain,omitempty"`
+	Ended  int64  `json:"ended,omitempty"`
+}
+
+// left returns how much time a Machine has to recover from an outage that has ended; none when it was not part of it. Its limit begins
+// anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
+func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
+	since := m.Verdict.Since
+	if e.Ended == 0 || e.Domain != "" && e.Domain != m.Domain || !m.Verdict.Bad() || since.Unix() > e.Ended && !since.After(now) {
+		return 0
+	}
+	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
+}
+
+// recovering says why a Machine is held after an outage.
+func (e OutageEntry) recovering(m *Machine) string {
+	of := "of all Machines"
+	if e.Domain != "" {
+		of = "of failure domain " + e.Domain
+	}
+	return fmt.Sprintf("The outage %s ended at %s, and the Machine has %s to recover: add the annotation %s to remediate it nevertheless", of,
+		time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit, RemediateAnnotation)
+}
+
+// remember records the outages that last, and when the others have ended: when a Machine is healthy again, and not when none could be
+// judged. An outage that has ended is forgotten when no Machine is recovering from it.
+func (p *plan) remember() {
+	p.out.Ledger.Outages = nil
+	lasts := map[string]bool{}
+	for _, o := range p.out.Outages {
+		if !o.seen { // after an outage of an API server, limits begin anew in any case
+			continue
+		}
+		lasts[o.Domain] = true
+		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.Domain})
+	}
+	for _, e := range p.Ledger.Outages {
+		if !lasts[e.Domain] && p.policy.OutageWindow >= 0 && p.continues(&e) {
+			p.out.Ledger.Outages = append(p.out.Ledger.Outages, e)
+		}
+	}
+	slices.SortFunc(p.out.Ledger.Outages, func(a, b OutageEntry) int { return cmp.Compare(a.Domain, b.Domain) })
+}
+
+// continues records whether an outage that was not found again has ended, and reports whether it is to be remembered.
+func (p *plan) continues(e *OutageEntry) bool {
+	concerns := func(m Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
+	isBack := func(m Machine) bool { return concerns(m) && m.Verdict.Class == Healthy }
+	if e.Ended == 0 && p.LimitErr == nil && slices.ContainsFunc(p.machines, isBack) {
+		e.Ended = p.Now.Unix()
+	}
+	if e.Ended == 0 {
+		return slices.ContainsFunc(p.machines, concerns)
+	}
+	return slices.ContainsFunc(p.machines, func(m Machine) bool { return e.left(&m, p.Now) > 0 })
 }
 
 // outages finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
@@ -61,6 +122,7 @@ func outageOf(domain string, judged, together []*Machine) Outage {
 	o := Outage{Domain: domain, Unhealthy: len(together), Judged: len(judged), machines: map[string]bool{}}
 	for _, m := range together {
 		o.machines[m.Name] = true
+		o.seen = o.seen || m.Verdict.Class == Unhealthy || !m.Verdict.Since.IsZero()
 	}
 	return o
 }

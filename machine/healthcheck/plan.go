@@ -128,6 +128,7 @@ func Plan(f PlanFacts) Decision {
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	p.count()
 	p.allow()
+	p.remember()
 	p.outcomes()
 	p.choose()
 	p.say()
@@ -236,6 +237,12 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 		if o.machines[m.Name] {
 			return ReasonOutage, fmt.Sprintf("%s, which new Machines would not end: add the annotation %s to remediate it nevertheless",
 				o, RemediateAnnotation)
+		}
+	}
+	for _, e := range p.out.Ledger.Outages {
+		if left := e.left(m, p.Now); left > 0 {
+			p.next(left)
+			return ReasonOutage, e.recovering(m)
 		}
 	}
 	line, failed := p.out.Ledger.line(m.Line)

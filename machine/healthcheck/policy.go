@@ -28,8 +28,9 @@ type Policy struct {
 	// counts as 0. Absent: as many as the limit allows.
 	MaxInFlight contract.Opt[intstr.IntOrString]
 	// OutageWindow: Machines that became unhealthy within it did so at once. All of them, or more than half of those of one failure domain
-	// while there are others, are taken for an outage, which new Machines would not end: none of these is remediated. Default
-	// DefaultOutageWindow; negative: outages are not looked for.
+	// while there are others, are taken for an outage, which new Machines would not end: none of these is remediated. When it ends, those that
+	// are still unhealthy have their own limits, such as the timeout of the check, to recover. Default DefaultOutageWindow; negative: outages
+	// are not looked for.
 	OutageWindow time.Duration
 	// MaxFailures is how many times in a row Machines of one owner may be remediated because they did not start, until one of them is
 	// healthy or a person requests more. Default DefaultMaxFailures; negative: no limit.

@@ -65,6 +65,9 @@ type Verdict struct {
 	Reason, Message string
 	// Since is when what is wrong began, or begins to be counted; zero when nothing is wrong, or that is unknown.
 	Since time.Time
+	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is gone
+	// has as long to register again as a new one.
+	Limit time.Duration
 	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
 	Suspect bool
 	// Unstarted: the Machine has never had a Node.
