@@ -2,6 +2,7 @@ package healthcheck
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ type evaluation struct {
 	// suspicion is the first thing that is wrong and no reason to remediate, and suspected why it is none.
 	suspicion, suspected string
 	unstarted            bool
+	unreported           bool // the Node does not say whether it is Ready
 	limit, next          time.Duration
 }
 
@@ -77,6 +79,7 @@ func (e *evaluation) node() {
 		e.unstarted = true
 		e.startup()
 	case NodePresent:
+		e.unreported = !slices.ContainsFunc(e.facts.Node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 		for _, rule := range e.facts.Checks.Node {
 			for i := range e.facts.Node.Status.Conditions {
 				c := &e.facts.Node.Status.Conditions[i]
@@ -200,6 +203,8 @@ func (e *evaluation) verdict() Verdict {
 		if e.suspicion != "" {
 			v.Message += "; " + e.suspicion
 		}
+	case e.unreported: // the node lifecycle controller says that it is unknown after a while
+		v.Reason, v.Message = ReasonStarting, "The Node has not reported whether it is Ready"
 	default:
 		v.Class, v.Reason = Healthy, ReasonSucceeded
 	}

@@ -157,6 +157,8 @@ func TestAMachineIsJudged(t *testing.T) {
 		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
 		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" },
 			"Healthy (HealthCheckSucceeded)", 0},
+		"a Node that has registered and not reported": {func(f *healthcheck.Facts) { f.Node = node() },
+			"Pending (Starting): The Node has not reported whether it is Ready", 0},
 		"a Machine in deletion": {func(f *healthcheck.Facts) { f.Machine.Deleting = now },
 			"Pending (Deleting): The Machine is being deleted", 0},
 		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[healthcheck.RemediateAnnotation] = "" },

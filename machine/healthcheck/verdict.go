@@ -11,7 +11,7 @@ type Class uint8
 const (
 	// Pending: it is not judged, or not yet. It is the zero value.
 	Pending Class = iota
-	// Healthy: it has a Node, and nothing is wrong with it.
+	// Healthy: it has a Node that has reported, and nothing is wrong with it.
 	Healthy
 	// Unhealthy: something has been wrong with it for as long as the check allows.
 	Unhealthy
@@ -47,7 +47,7 @@ const (
 	ReasonInfrastructureNotReady     = "InfrastructureNotReady"
 	ReasonNodeUnread                 = "NodeUnread"
 	ReasonDeleting                   = "Deleting"
-	// ReasonStarting: it has no Node yet, and its limit is not reached.
+	// ReasonStarting: it has no Node yet, or one that has not reported, and its limit is not reached.
 	ReasonStarting = "Starting"
 	// ReasonSuspect: something is wrong, but not for long enough.
 	ReasonSuspect = "Suspect"

@@ -39,5 +39,6 @@
 //
 // Machines that are not remediated although they are unhealthy say why in the message of HealthCheckSucceeded. One template or request that
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
+// A Machine whose Node has not reported whether it is Ready is not healthy yet.
 // The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.ClusterAPI switches that off.
 package remediation
