@@ -36,14 +36,7 @@ const silence = 6 * time.Second
 // TestE2EAMachineBootsARealKubelet starts the kubelets of three Machines from their rendered first-boot data. Pods start and end on them, a
 // drain waits for them behind a budget, and a Machine whose kubelet has died goes as well.
 func TestE2EAMachineBootsARealKubelet(t *testing.T) {
-	plane, err := cluster.Start(t.Context(), cluster.Options{
-		Log: os.Stderr, ManagedNodes: cluster.OtherNodes, ExtraArgs: map[cluster.Component][]string{
-			cluster.ControllerManager: {"--node-monitor-grace-period=" + silence.String(), "--node-monitor-period=1s"},
-		},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	require.NoError(t, cluster.AllowBootstrap(t.Context(), plane.Config()))
+	plane := hollowPlane(t)
 	w := newBareWorld(t, plane)
 	driver := hollow.New(plane)
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
@@ -51,10 +44,7 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	})
 	require.NoError(t, err)
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	w.startReconciler(kind, machine.Options{Steps: steps, Policy: machine.Policy{
-		// The budget would wait for the pods of the dead kubelet for as long as these wait for it.
-		DrainPolicy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{After: -1, SkipTerminatingAfter: silence, BypassBudgetsAfter: silence}},
-	}}, &warnings{})
+	w.startReconciler(kind, machine.Options{Steps: steps, Policy: ofSilentNodes()}, &warnings{})
 	seen := w.watchNodes()
 	machines, nodes := make([]*unstructured.Unstructured, 3), make([]string, 3)
 	for i := range machines {
@@ -84,6 +74,30 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	w.gone(machines[2], w.node(nodes[2]))
 }
 
+// hollowPlane starts a control plane to which real kubelets join, and which notices soon when one of them is silent.
+func hollowPlane(t *testing.T) *cluster.ControlPlane {
+	t.Helper()
+	plane, err := cluster.Start(t.Context(), cluster.Options{
+		Log: os.Stderr, ManagedNodes: cluster.OtherNodes, ExtraArgs: map[cluster.Component][]string{
+			cluster.ControllerManager: {"--node-monitor-grace-period=" + silence.String(), "--node-monitor-period=1s"},
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	require.NoError(t, cluster.AllowBootstrap(t.Context(), plane.Config()))
+	return plane
+}
+
+// ofSilentNodes lets pods go whose kubelet has died. A budget would wait for them for as long as they wait for it.
+func ofSilentNodes() machine.Policy {
+	return machine.Policy{DrainPolicy: &drain.Policy{
+		Unreachable: &drain.UnreachablePolicy{After: -1, SkipTerminatingAfter: silence, BypassBudgetsAfter: silence},
+	}}
+}
+
+// leased are the settings of a kubelet that renews its Lease every second.
+func leased() json.RawMessage { return json.RawMessage(`{"nodeLeaseDurationSeconds": 4}`) }
+
 // tellOf prints the log of a kubelet when a test has failed.
 func tellOf(t *testing.T, kubelet *cluster.Kubelet) {
 	if !t.Failed() || kubelet == nil {
@@ -101,7 +115,7 @@ func (w *world) bootable(name string) *unstructured.Unstructured {
 			Name: name, Labels: map[string]string{"example.com/boot": "rendered"},
 			Taints: []corev1.Taint{{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectPreferNoSchedule}},
 		},
-		Kubelet: json.RawMessage(`{"nodeLeaseDurationSeconds": 4}`), // it is renewed every second
+		Kubelet: leased(),
 	})
 	require.NoError(w.t, err)
 	secret := &corev1.Secret{Type: userdata.SecretType, Data: map[string][]byte{"value": doc.Bytes()}}

@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -209,25 +207,9 @@ func (w *world) startReconciler(kind contract.Kind, o machine.Options, said *war
 	w.t.Helper()
 	rest := w.plane.Config()
 	rest.UserAgent, rest.WarningHandler = managerAgent, said
-	mgr, err := ctrl.NewManager(rest, ctrl.Options{
-		Logger:  logr.Discard(),
-		Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{
-			SkipNameValidation: new(true),
-			UsePriorityQueue:   new(false), // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
-		},
-	})
-	require.NoError(w.t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context())) // ends in Cleanup, behind the test's own context
-	_, err = machine.SetupWithManager(ctx, mgr, kind, o)
-	require.NoError(w.t, err)
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Errorf("reconciler: %v", err)
-		}
+	w.inProcess(rest, ctrl.Options{}, func(ctx context.Context, mgr ctrl.Manager) error {
+		_, err := machine.SetupWithManager(ctx, mgr, kind, o)
+		return err
 	})
 }
 

@@ -4,18 +4,16 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -105,23 +103,12 @@ func (w *world) rollsAndGoesBack(s otherSystem, crds ...*unstructured.Unstructur
 // startOther runs the reconcilers of sets and deployments in this process, with a stand-in for that of Machines.
 func (w *world) startOther(s otherSystem) {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(w.plane.Config(), ctrl.Options{
-		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		Controller: config.Controller{
-			SkipNameValidation: new(true), UsePriorityQueue: new(false), // kubernetes-sigs/controller-runtime#3538
-		},
+	cached := ctrl.Options{Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}}}
+	w.inProcess(w.plane.Config(), cached, func(ctx context.Context, mgr ctrl.Manager) error {
+		_, sets := machineset.SetupWithManager(ctx, mgr, s.sets, machineset.Options{})
+		_, deployments := deployment.SetupWithManager(ctx, mgr, s.kinds, deployment.Options{})
+		return errors.Join(fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr), sets, deployments)
 	})
-	require.NoError(w.t, err)
-	require.NoError(w.t, fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr))
-	_, err = machineset.SetupWithManager(w.t.Context(), mgr, s.sets, machineset.Options{})
-	require.NoError(w.t, err)
-	_, err = deployment.SetupWithManager(w.t.Context(), mgr, s.kinds, deployment.Options{})
-	require.NoError(w.t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context())) // ends in Cleanup, behind the test's own context
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	w.t.Cleanup(func() { cancel(); require.NoError(w.t, <-done) })
 }
 
 // rolledTo waits until a deployment says that its three Machines are those of a revision, and available.

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,9 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
@@ -84,31 +85,40 @@ func (w *world) startProviders(o worldOptions) {
 	w.t.Helper()
 	rest := w.plane.Config()
 	rest.UserAgent = "fake-provider"
-	mgr, err := ctrl.NewManager(rest, ctrl.Options{
-		Logger:  logr.Discard(),
-		Metrics: server.Options{BindAddress: "0"},
-		Client:  client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		Controller: config.Controller{
-			SkipNameValidation: new(true), MaxConcurrentReconciles: 20,
-			UsePriorityQueue: new(false), // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
-		},
+	cached := ctrl.Options{Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}}}
+	cached.Controller.MaxConcurrentReconciles = 20
+	w.inProcess(rest, cached, func(_ context.Context, mgr ctrl.Manager) error {
+		var errs []error
+		for _, v := range contract.Versions() {
+			infrastructure, bootstrap := o.infrastructure, o.bootstrap
+			infrastructure.Contract, bootstrap.Contract = v, v
+			errs = append(errs, infrastructure.SetupWithManager(mgr), bootstrap.SetupWithManager(mgr))
+		}
+		return errors.Join(errs...)
 	})
+}
+
+// inProcess runs a manager in this process, with what setup adds to it, until the test has ended.
+func (w *world) inProcess(rest *rest.Config, o ctrl.Options, setup func(context.Context, ctrl.Manager) error) {
+	w.t.Helper()
+	o.Logger, o.Metrics = logr.Discard(), server.Options{BindAddress: "0"}
+	o.Controller.SkipNameValidation = new(true)
+	o.Controller.UsePriorityQueue = new(false) // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
+	mgr, err := ctrl.NewManager(rest, o)
 	require.NoError(w.t, err)
-	for _, v := range contract.Versions() {
-		infrastructure, bootstrap := o.infrastructure, o.bootstrap
-		infrastructure.Contract, bootstrap.Contract = v, v
-		require.NoError(w.t, infrastructure.SetupWithManager(mgr))
-		require.NoError(w.t, bootstrap.SetupWithManager(mgr))
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context())) // ends in Cleanup, behind the test's own context
 	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			w.t.Errorf("providers: %v", err)
+			w.t.Errorf("%s: %v", rest.UserAgent, err)
 		}
 	})
+	if err := setup(ctx, mgr); err != nil {
+		done <- nil
+		w.t.Fatal(err)
+	}
+	go func() { done <- mgr.Start(ctx) }()
 }
 
 // startManager runs examples/manager as a separate process, with no more rights than it asks for.
