@@ -73,12 +73,11 @@ func newChecked(t *testing.T, w *world, timeout time.Duration, names ...string) 
 	return c
 }
 
-// dies has kwok no longer play the kubelets of Nodes: nothing renews their Leases.
+// dies lets the Nodes of Machines die.
 func (c *checked) dies(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		dead := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"dead":"true"}}}`))
-		require.NoError(c.t, c.client.Patch(c.t.Context(), c.nodes[name], dead))
+		c.die(c.nodes[name])
 	}
 }
 
@@ -109,10 +108,11 @@ func (c *checked) marked() string {
 	return strings.Join(all, " ")
 }
 
-func (c *checked) allowed(status metav1.ConditionStatus, reason, part string) {
-	c.t.Helper()
-	c.eventually("the check to say "+reason, func() string {
-		fresh := c.get(c.check)
+// allows waits until a check says whether it remediates, and why.
+func (w *world) allows(check *unstructured.Unstructured, status metav1.ConditionStatus, reason, part string) {
+	w.t.Helper()
+	w.eventually("the check to say "+reason, func() string {
+		fresh := w.get(check)
 		said, _, err := contract.ConditionsAt("status", "conditions").Find(fresh.Object, contract.ConditionRemediationAllowed)
 		if err != nil || said.Status != status || said.Reason != reason || !strings.Contains(said.Message, part) {
 			return describe(fresh)
@@ -121,18 +121,54 @@ func (c *checked) allowed(status metav1.ConditionStatus, reason, part string) {
 	})
 }
 
-// The Nodes of three groups of Machines die: one after the other, all of a zone, and all at once. What is marked is what the policy says.
-func TestE2EMachinesOfDeadNodesAreMarkedAsThePolicySays(t *testing.T) {
-	plane, err := cluster.Start(t.Context(), cluster.Options{ // its own: its Nodes die, and soon
+// counts waits until a check has so many Machines, and so many of them are healthy.
+func (w *world) counts(check *unstructured.Unstructured, machines, healthy int) (state contract.HealthCheckState) {
+	w.t.Helper()
+	kind := contract.Unstructured(fake.MachineHealthCheckGVK(), contract.HealthCheckV1Beta2())
+	want := fmt.Sprintf("%d of %d healthy", healthy, machines)
+	w.eventually("the check to count "+want, func() string {
+		fresh := w.get(check)
+		require.NoError(w.t, kind.Adapter.Read(fresh, &state))
+		if got := fmt.Sprintf("%d of %d healthy", state.CurrentHealthy.Or(-1), state.ExpectedMachines.Or(-1)); got != want {
+			return got + "; " + describe(fresh)
+		}
+		return ""
+	})
+	return state
+}
+
+// mortalPlane starts a control plane that notices soon when a Node dies, which the label dead=true makes it do.
+func mortalPlane(t *testing.T) *cluster.ControlPlane {
+	t.Helper()
+	plane, err := cluster.Start(t.Context(), cluster.Options{
 		Log: os.Stderr, Without: []cluster.Component{cluster.Scheduler}, ManagedNodes: "dead!=true",
 		ExtraArgs: map[cluster.Component][]string{cluster.ControllerManager: {"--node-monitor-grace-period=16s", "--node-monitor-period=1s"}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	w := newBareWorld(t, plane)
-	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta2", "MachineHealthCheck")
-	require.NoError(t, err)
-	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), crds...))
+	return plane
+}
+
+// installHealthChecks installs the CRD of MachineHealthChecks.
+func (w *world) installHealthChecks() {
+	w.t.Helper()
+	crds, err := cluster.ClusterAPICRDs(w.t.Context(), "v1beta2", "MachineHealthCheck")
+	require.NoError(w.t, err)
+	require.NoError(w.t, cluster.InstallCRDs(w.t.Context(), w.plane.Config(), crds...))
+}
+
+// die has kwok no longer play the kubelet of a Node: nothing renews its Lease.
+func (w *world) die(node client.Object) {
+	w.t.Helper()
+	dead := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"dead":"true"}}}`))
+	require.NoError(w.t, w.client.Patch(w.t.Context(), node, dead))
+}
+
+// The Nodes of three groups of Machines die: one after the other, all of a zone, and all at once. What is marked is what the policy says.
+func TestE2EMachinesOfDeadNodesAreMarkedAsThePolicySays(t *testing.T) {
+	t.Parallel()
+	w := newBareWorld(t, mortalPlane(t))
+	w.installHealthChecks()
 	m := w.managerWith(managerBinary(t), managerAgent+"-checks", "--machinehealthchecks")
 	t.Cleanup(func() {
 		m.stop()
@@ -241,16 +277,9 @@ func diesOneByOne(t *testing.T, w *world) {
 	said, _, err := contract.ConditionsAt("status", "conditions").Find(c.get(c.machines["b2"]).Object, contract.ConditionOwnerRemediated)
 	require.NoError(t, err)
 	require.Equal(t, remediation.ReasonWaitingForRemediation, said.Reason)
-	c.allowed(metav1.ConditionTrue, healthcheck.ReasonRemediationAllowed, "")
-	var state contract.HealthCheckState
-	kind := contract.Unstructured(fake.MachineHealthCheckGVK(), contract.HealthCheckV1Beta2())
-	c.eventually("the check to count", func() string {
-		require.NoError(t, kind.Adapter.Read(c.get(c.check), &state))
-		if got := fmt.Sprint(state.ExpectedMachines.Or(-1), state.CurrentHealthy.Or(-1), state.RemediationsAllowed.Or(-1)); got != "6 4 4" {
-			return got
-		}
-		return ""
-	})
+	c.allows(c.check, metav1.ConditionTrue, healthcheck.ReasonRemediationAllowed, "")
+	state := c.counts(c.check, 6, 4)
+	require.EqualValues(t, 4, state.RemediationsAllowed.Or(-1))
 	require.Equal(t, []string{"a1", "a2", "b1", "b2", "c1", "c2"}, state.Targets)
 }
 
@@ -260,7 +289,7 @@ func diesAsAZone(t *testing.T, w *world) {
 	for _, name := range []string{"a1", "a2", "a3"} {
 		c.verdict(name, metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
 	}
-	c.allowed(metav1.ConditionFalse, healthcheck.ReasonOutage, "3 of 3 Machines of failure domain zone-a became unhealthy at once")
+	c.allows(c.check, metav1.ConditionFalse, healthcheck.ReasonOutage, "3 of 3 Machines of failure domain zone-a became unhealthy at once")
 	require.Empty(t, c.marked())
 }
 
@@ -270,7 +299,7 @@ func diesAtOnce(t *testing.T, w *world) {
 	for _, name := range []string{"a1", "b1", "c1", "c2"} {
 		c.verdict(name, metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
 	}
-	c.allowed(metav1.ConditionFalse, healthcheck.ReasonOutage, "All 4 Machines became unhealthy at once")
+	c.allows(c.check, metav1.ConditionFalse, healthcheck.ReasonOutage, "All 4 Machines became unhealthy at once")
 	require.Empty(t, c.marked())
 	asked := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+healthcheck.RemediateAnnotation+`":""}}}`))
 	require.NoError(t, w.client.Patch(t.Context(), c.machines["b1"], asked))
