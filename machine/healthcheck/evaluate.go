@@ -79,7 +79,8 @@ func (e *evaluation) node() {
 		e.unstarted = true
 		e.startup()
 	case NodePresent:
-		e.unreported = !slices.ContainsFunc(e.facts.Node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		isReady := func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }
+		e.unreported = !slices.ContainsFunc(e.facts.Node.Status.Conditions, isReady)
 		for _, rule := range e.facts.Checks.Node {
 			for i := range e.facts.Node.Status.Conditions {
 				c := &e.facts.Node.Status.Conditions[i]
@@ -126,7 +127,6 @@ func (e *evaluation) base() (base, ready time.Time) {
 			base = t
 		}
 	}
-	later(e.facts.AnsweredAt)
 	if cluster, found := e.facts.Cluster.Get(); found {
 		later(cluster.ControlPlaneInitializedAt)
 		later(cluster.InfrastructureReadyAt)
@@ -136,6 +136,13 @@ func (e *evaluation) base() (base, ready time.Time) {
 			ready = c.LastTransitionTime.Time
 			later(ready)
 		}
+	}
+	answered := e.facts.AnsweredAt // it may be yet to come, by this process's own clock
+	if answered.After(base) {
+		base = answered
+	}
+	if !ready.IsZero() && answered.After(ready) {
+		ready = answered
 	}
 	return base, ready
 }

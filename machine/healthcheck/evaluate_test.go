@@ -287,6 +287,22 @@ func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
 	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason)
 	f.AnsweredAt = now.Add(-11 * time.Minute)
 	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
+	f.AnsweredAt = now.Add(time.Minute) // until then caches are behind
+	v = healthcheck.Evaluate(f)
+	require.Equal(t, healthcheck.ReasonStarting, v.Reason)
+	require.Positive(t, v.NextCheck)
+
+	f.Checks.Join = 3 * time.Minute
+	machineSays(&f, contract.ConditionInfrastructureReady, metav1.ConditionTrue, 50*time.Minute)
+	f.AnsweredAt = now.Add(-2 * time.Minute)
+	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason, "the limit to join begins anew too")
+	f.AnsweredAt = now.Add(-4 * time.Minute)
+	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
+
+	f = facts()
+	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+	f.AnsweredAt = now.Add(time.Minute)
+	require.Equal(t, healthcheck.ReasonSuspect, healthcheck.Evaluate(f).Reason)
 }
 
 // What an outage has interrupted has its limit again at its end.
