@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -124,12 +125,14 @@ func (w *world) scaleOf(set *unstructured.Unstructured) *unstructured.Unstructur
 	return scale
 }
 
-// scaleTo does what kubectl scale does.
+// scaleTo does what kubectl scale does, which tries again when another client has written meanwhile.
 func (w *world) scaleTo(set *unstructured.Unstructured, replicas int64) {
 	w.t.Helper()
-	scale := w.scaleOf(set)
-	require.NoError(w.t, unstructured.SetNestedField(scale.Object, replicas, "spec", "replicas"))
-	require.NoError(w.t, w.client.SubResource("scale").Update(w.t.Context(), set.DeepCopy(), client.WithSubResourceBody(scale)))
+	require.NoError(w.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		scale := w.scaleOf(set)
+		require.NoError(w.t, unstructured.SetNestedField(scale.Object, replicas, "spec", "replicas"))
+		return w.client.SubResource("scale").Update(w.t.Context(), set.DeepCopy(), client.WithSubResourceBody(scale))
+	}))
 }
 
 func (w *world) listed(gvk schema.GroupVersionKind) []unstructured.Unstructured {
