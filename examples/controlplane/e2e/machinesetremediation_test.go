@@ -38,6 +38,7 @@ func (w *world) mark(m *unstructured.Unstructured) {
 
 // A Machine that a health check has marked is replaced, with its instance and its Node. The one in its place waits for the back-off.
 func TestE2EASetReplacesTheMachineThatAHealthCheckHasMarked(t *testing.T) {
+	takesTurns(t)
 	w := newSetWorld(t)
 	w.startProviders(worldOptions{})
 	m := w.setManager(managerBinary(t))

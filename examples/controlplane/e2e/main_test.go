@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -35,6 +37,39 @@ func shared(t *testing.T) *cluster.ControlPlane {
 	return plane.real
 }
 
+// manager is examples/manager, which is built once, for the first test that asks for it.
+var manager struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func managerBinary(t *testing.T) string {
+	t.Helper()
+	manager.once.Do(func() {
+		if manager.dir, manager.err = os.MkdirTemp("", "machinist-manager-"); manager.err != nil {
+			return
+		}
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", manager.dir, "github.com/machinist-dev/machinist/examples/manager")
+		if out, err := build.CombinedOutput(); err != nil {
+			manager.err = fmt.Errorf("build the manager: %w: %s", err, out)
+		}
+	})
+	require.NoError(t, manager.err)
+	return filepath.Join(manager.dir, "manager")
+}
+
+// turn is whose turn it is on the shared control plane among parallel tests.
+var turn sync.Mutex
+
+// takesTurns lets a test run beside those with a control plane of their own, and not beside another one that takes turns.
+func takesTurns(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	turn.Lock()
+	t.Cleanup(turn.Unlock)
+}
+
 // sideBySide is how many parallel tests run at a time unless the command line says so: they wait for others, and compute little.
 const sideBySide = 8
 
@@ -49,6 +84,10 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := m.Run()
+	if err := os.RemoveAll(manager.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "removing the manager:", err)
+		code = max(code, 1)
+	}
 	if plane.real != nil {
 		if err := plane.real.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stopping the control plane:", err)

@@ -27,6 +27,7 @@ import (
 
 // TestE2EAScriptThatCreatesMachinesFreezesTheirSet creates Machines with the labels and the owner of a set, which cannot go for a while.
 func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
+	takesTurns(t)
 	const hold = "example.com/hold"
 	w := newSetWorld(t)
 	w.startProviders(worldOptions{})
@@ -84,6 +85,7 @@ func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
 
 // TestE2EAnInstanceWhoseMachineIsGoneIsReportedAndCollected takes the Machine of one of three instances away, as a lost etcd would.
 func TestE2EAnInstanceWhoseMachineIsGoneIsReportedAndCollected(t *testing.T) {
+	takesTurns(t)
 	w := newBareWorld(t, shared(t))
 	flags := []string{
 		"--driver=kwok", "--driver-qps=50", "--machine-safety-orphan-vms-period=1s", "--machine-safety-orphan-confirmations=3",

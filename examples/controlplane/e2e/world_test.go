@@ -192,15 +192,6 @@ func leaseName(t *testing.T) string {
 	}, strings.ToLower(t.Name()))
 }
 
-func managerBinary(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "manager")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
-		"github.com/machinist-dev/machinist/examples/manager").CombinedOutput()
-	require.NoError(t, err, string(out))
-	return binary
-}
-
 // asksFor returns the rights that the manager prints for these flags.
 func asksFor(t *testing.T, binary string, flags ...string) rights.Asked {
 	t.Helper()
