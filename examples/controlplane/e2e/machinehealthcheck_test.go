@@ -81,6 +81,18 @@ func (c *checked) dies(names ...string) {
 	}
 }
 
+// revives has kwok play the kubelets of dead Nodes again, until their Machines are healthy.
+func (c *checked) revives(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		alive := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"dead":null}}}`))
+		require.NoError(c.t, c.client.Patch(c.t.Context(), c.nodes[name], alive))
+	}
+	for _, name := range names {
+		c.verdict(name, metav1.ConditionTrue, healthcheck.ReasonSucceeded)
+	}
+}
+
 func (c *checked) verdict(name string, status metav1.ConditionStatus, reason string) {
 	c.t.Helper()
 	c.eventually(name+" to be judged "+reason, func() string {
@@ -290,6 +302,13 @@ func diesAsAZone(t *testing.T, w *world) {
 		c.verdict(name, metav1.ConditionFalse, healthcheck.ReasonUnhealthyNode)
 	}
 	c.allows(c.check, metav1.ConditionFalse, healthcheck.ReasonOutage, "3 of 3 Machines of failure domain zone-a became unhealthy at once")
+	require.Empty(t, c.marked())
+
+	c.revives("a1", "a2") // the third is no outage by itself, and has been unhealthy for long
+	c.allows(c.check, metav1.ConditionFalse, healthcheck.ReasonOutage, "The outage of failure domain zone-a ended at ")
+	require.Empty(t, c.marked())
+	c.revives("a3")
+	c.counts(c.check, 6, 6)
 	require.Empty(t, c.marked())
 }
 
