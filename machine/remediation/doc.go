@@ -28,7 +28,8 @@
 //
 // It replaces nothing itself, and a Machine without a controller is not marked, because nothing would act; its message says so. While a
 // workload cluster cannot be reached, Machines are judged by their own conditions and annotations, and nothing that is about Nodes counts.
-// A Node that is missing in the cache is gone only when the API server confirms it.
+// A Node that is missing in the cache is gone only when the API server confirms it, and a Machine is marked for the conditions of its Node
+// only when the API server has them too: the cache may be behind.
 //
 // A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the others have the
 // condition [ConditionOverlapping]. They would overwrite each other's conditions otherwise.

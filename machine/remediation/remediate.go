@@ -57,6 +57,9 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		if did.err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, did.err))
 		}
+		if did.again {
+			s.Requeue(pass.BehindRetry)
+		}
 		if did.marked {
 			s.tell(m)
 		}
@@ -76,15 +79,20 @@ func (m *member) says(c metav1.Condition) bool {
 	return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
 }
 
-// carriedOut is what was done about one Machine: whether it was marked now, and what has failed.
+// carriedOut is what was done about one Machine: whether it was marked now, whether it is looked at again soon, and what has failed.
 type carriedOut struct {
-	marked bool
-	err    error
+	marked, again bool
+	err           error
 }
 
 // carryOut writes the conditions of one Machine, and creates or deletes its request. It runs for several Machines at the same time, and
 // changes nothing of the Scope.
 func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) carriedOut {
+	if o.Action == healthcheck.ActionMark {
+		if stands, err := s.stands(ctx, m); err != nil || !stands {
+			return carriedOut{again: true, err: err} // usually the event of the Node comes first
+		}
+	}
 	var u contract.MachineUpdate
 	var failed error
 	want := s.verdictOf(m, o)

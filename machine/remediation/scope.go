@@ -51,6 +51,7 @@ type member struct {
 	object client.Object
 	state  *contract.MachineState
 	node   *corev1.Node
+	facts  healthcheck.Facts
 	plan   healthcheck.Machine
 }
 
@@ -194,7 +195,7 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 			facts.Cluster = contract.Some(healthcheck.ClusterOf(&s.Cluster.State))
 		}
 	}
-	m.plan.Verdict = healthcheck.Evaluate(facts)
+	m.facts, m.plan.Verdict = facts, healthcheck.Evaluate(facts)
 	return err
 }
 
@@ -212,6 +213,27 @@ func (s *Scope) reach() safety.Reach {
 		return safety.Reach{Answered: true}
 	}
 	return s.env.ports.ReachOf(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
+}
+
+// stands asks the API server whether the Node of a Machine that is to be marked is still unhealthy: the cache may be behind, and what is
+// marked is destroyed. It makes no request for what is not about conditions of the Node, or was judged by another step.
+func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
+	v := healthcheck.Evaluate(m.facts)
+	if v.Class != healthcheck.Unhealthy || v.Reason != healthcheck.ReasonUnhealthyNode || m.plan.Verdict.Reason != v.Reason {
+		return true, nil
+	}
+	facts := m.facts
+	gone, err := s.Workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
+		facts.Node = live
+		return healthcheck.IsNode(live, m.state, s.env.options.Matching)
+	})
+	switch {
+	case workload.IsUnread(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return gone || healthcheck.Evaluate(facts).Class == healthcheck.Unhealthy, nil
 }
 
 // confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.

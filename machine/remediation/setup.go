@@ -145,5 +145,5 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it
-// is gone.
+// is gone or unhealthy.
 func NodePolicyRules() []rbacv1.PolicyRule { return workload.PolicyRules(workload.Wiring{}) }

@@ -68,3 +68,27 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 	})
 	require.Equal(t, 1, writes()-before)
 }
+
+// A cache may be behind, as after an outage: what is marked is destroyed, so the server is asked first.
+func TestAMachineIsMarkedOnlyWhenTheServerSaysThatItsNodeIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+	}
+	w.ports = func(p *remediation.Ports) {
+		p.Workload.APIReader = liveReader{p.Workload.APIReader, map[string]bool{"b": true}}
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	check := w.check("workers")
+	w.Create(check)
+	stop := w.run(remediation.Options{})
+	w.says(marked, "a")
+	w.says(healthy, "c", "d")
+	w.Never("mark a Machine whose Node the server has as ready", time.Second, func() string { return w.said("b") })
+	stop()
+	w.ports = nil
+	w.run(remediation.Options{})
+	w.says(marked, "b")
+}

@@ -226,7 +226,7 @@ type (
 	queueOf = workqueue.TypedRateLimitingInterface[reconcile.Request]
 )
 
-// liveReader finds Nodes that are gone.
+// liveReader finds Nodes that are gone or not ready, and they are ready.
 type liveReader struct {
 	client.Reader
 
@@ -236,6 +236,7 @@ type liveReader struct {
 func (l liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if node, ok := obj.(*corev1.Node); ok && l.has[key.Name] {
 		*node = *fake.Node(key.Name, "fake://"+key.Name)
+		fake.SetNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, time.Now())
 		return nil
 	}
 	return l.Reader.Get(ctx, key, obj, opts...)
