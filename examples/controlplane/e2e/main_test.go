@@ -46,17 +46,21 @@ var manager struct {
 
 func managerBinary(t *testing.T) string {
 	t.Helper()
-	manager.once.Do(func() {
-		if manager.dir, manager.err = os.MkdirTemp("", "machinist-manager-"); manager.err != nil {
-			return
-		}
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", manager.dir, "github.com/machinist-dev/machinist/examples/manager")
-		if out, err := build.CombinedOutput(); err != nil {
-			manager.err = fmt.Errorf("build the manager: %w: %s", err, out)
-		}
-	})
+	manager.once.Do(func() { manager.dir, manager.err = buildManager() })
 	require.NoError(t, manager.err)
 	return filepath.Join(manager.dir, "manager")
+}
+
+// buildManager returns the directory of the program, which outlives the test that needs it first.
+func buildManager() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "machinist-manager-"); err != nil {
+		return "", err
+	}
+	const program = "github.com/machinist-dev/machinist/examples/manager"
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", dir, program).CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("build the manager: %w: %s", err, out)
+	}
+	return dir, nil
 }
 
 // turn is whose turn it is on the shared control plane among parallel tests.
