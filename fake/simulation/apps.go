@@ -86,7 +86,7 @@ func (w *World) deploy(ctx context.Context) error {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
 	errs := []error{wrong, refused, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
-		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(a.replicas)), Selector: selector, Template: template},
+		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(a.replicas)), Selector: selector, Template: template},
 	})}
 	if spec := a.budgetSpec(); spec != nil {
 		spec.Selector = selector
@@ -111,11 +111,11 @@ func (a *apps) loops() fake.Loops {
 func (a *apps) budgetSpec() *policyv1.PodDisruptionBudgetSpec {
 	switch a.budgeted {
 	case oneUnavailable:
-		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))}
+		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1))}
 	case oneAvailable:
-		return &policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}
+		return &policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}
 	case neverAllows:
-		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0))}
+		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))}
 	}
 	return nil
 }

@@ -8,7 +8,7 @@
 //
 // A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets that create Nodes, users, and two managers, each with the
 // reconcilers of Machines, MachineSets and MachineDeployments and with caches that are behind by some events, kind by kind. Half of the
-// histories have Pods with a budget: the controllers, the scheduler and the kubelets of fake.Loops act on them, kubelets die, and each manager
+// histories have Pods with a budget: the controllers, scheduler and kubelets of fake.Loops act on them, kubelets die, and each manager
 // drains Nodes with a drain runner that has caches of its own. Between any two requests of a pass something else may happen: an event
 // arrives, the other manager acts, a person scales, deletes, rolls out or strips annotations. Requests are lost, refused or carried out
 // without an answer; a manager crashes before or after any of them and comes back with an empty memory; two lead at once; clocks are wrong
@@ -24,7 +24,7 @@
 // # Limits
 //
 // There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no faults of
-// watches (410, a cache that is narrowed) or of backups that are restored. Reconcilers are woken for every event that may concern them, so a
+// watches (410, a cache that is narrowed). Reconcilers are woken for every event that may concern them, so a
 // missing event source is not found. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to
 // the cloud controller manager, as in a real cluster. A kubelet that dies while its Machine stays is repaired when the faults stop, and a
 // person deletes a budget that cannot be kept, because nothing in the library ends either.

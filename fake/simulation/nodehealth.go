@@ -170,8 +170,8 @@ func (w *World) refusal() error {
 	gr := schema.GroupResource{Resource: "pods"}
 	switch w.choices.pick(3) {
 	case 0:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429, Reason: metav1.StatusReasonTooManyRequests,
-			Message: `admission webhook "guard.example.com" denied the request: not now`}}
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429,
+			Reason: metav1.StatusReasonTooManyRequests, Message: `admission webhook "guard.example.com" denied the request: not now`}}
 	case 1:
 		return apierrors.NewForbidden(gr, "", errors.New(`admission webhook "guard.example.com" denied the request: not now`))
 	}
