@@ -141,6 +141,11 @@ func (w *World) missing(ctx context.Context) string {
 	if len(owned) != w.desired() {
 		return fmt.Sprintf("%d Machines are Running of %d: %s", len(owned), w.desired(), w.said())
 	}
+	for _, m := range w.Objects("Machine") { // one that its set has orphaned may still be drained
+		if m.GetDeletionTimestamp() != nil {
+			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
+		}
+	}
 	return ""
 }
 
