@@ -31,7 +31,9 @@ func (c *connection) write(verb string, obj runtime.Object, name string, call fu
 }
 
 // copied returns a copy of an object.
-func copied(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) } //nolint:forcetypeassert // it is of the same type
+func copied(obj client.Object) client.Object {
+	return obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is of the same type
+}
 
 // fixed returns a patch as it is now, so that it can be sent later.
 func fixed(obj client.Object, p client.Patch) (client.Patch, error) {
@@ -104,9 +106,10 @@ func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Pat
 	if err != nil {
 		return err
 	}
-	return s.connection.write("patch "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Patch(ctx, obj, raw, o...) }, Request{
-		later: func() error { return s.SubResourceClient.Patch(ctx, later, raw, o...) },
-	})
+	patch := func(obj client.Object) func() error {
+		return func() error { return s.SubResourceClient.Patch(ctx, obj, raw, o...) }
+	}
+	return s.connection.write("patch "+s.name, obj, obj.GetName(), patch(obj), Request{later: patch(later)})
 }
 
 // Update implements client.SubResourceWriter.

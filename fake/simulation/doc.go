@@ -7,25 +7,28 @@
 //	}
 //
 // A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets that create Nodes, users, and two managers, each with the
-// reconcilers of Machines, MachineSets and MachineDeployments and with caches that are behind by some events, kind by kind. Half of the
-// histories have Pods with a budget: the controllers, scheduler and kubelets of fake.Loops act on them, kubelets die, and each manager
-// drains Nodes with a drain runner that has caches of its own. Between any two requests of a pass something else may happen: an event
-// arrives, the other manager acts, a person scales, deletes, rolls out or strips annotations. Requests are lost, refused or carried out
-// without an answer; a manager crashes before or after any of them and comes back with an empty memory; two lead at once; clocks are wrong
-// (AllFaults).
+// reconcilers of Machines, MachineSets and MachineDeployments, or those of an Operator of your own, and with caches that are behind by some
+// events, kind by kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of fake.Loops act on them,
+// kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin when everything runs.
+//
+// Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
+// manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused, rewritten,
+// late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an empty
+// memory; two lead at once; clocks are wrong.
 //
 // After each write the Invariants hold, and those of Options. Then the faults stop: everything desired is reached within Bound of virtual
 // time, then there is silence, and after a deletion nothing is left.
 //
 // The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
-// one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices. Report.Print says how often each
-// fault, each pair of faults and each reason of a condition was seen, and what was never seen.
+// one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices. History.Draw draws it. Report.Print
+// says how often each fault, each pair of faults and each reason of a condition was seen, and which faults and pairs were never seen.
 //
 // # Limits
 //
-// There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no faults of
-// watches (410, a cache that is narrowed). Reconcilers are woken for every event that may concern them, so a
-// missing event source is not found. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to
-// the cloud controller manager, as in a real cluster. A kubelet that dies while its Machine stays is repaired when the faults stop, and a
-// person deletes a budget that cannot be kept, because nothing in the library ends either.
+// There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no caches that
+// are narrowed. Reconcilers are woken for every event that may concern them, so a missing event source is not found. What only a person or
+// another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be kept,
+// confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore, instances without a
+// Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the cloud controller
+// manager, as in a real cluster.
 package simulation

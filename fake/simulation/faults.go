@@ -62,8 +62,8 @@ const (
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
-	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses, UserDeletesSet,
-		UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused})
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
+		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused})
 }
 
 func requestFaults() []Fault {
@@ -83,7 +83,17 @@ type Request struct {
 // String names it.
 func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 
-func (w *World) has(f Fault) bool { return slices.Contains(w.options.Faults, f) }
+// drawFaults decides which faults a history has, and how often requests go wrong: some invariants say nothing once a person has done
+// certain things, and a defect may need one fault many times.
+func (w *World) drawFaults() {
+	w.drawnTo = map[Fault]bool{}
+	for _, f := range AllFaults() {
+		w.drawnTo[f] = w.choices.pick(2) == 1
+	}
+	w.oneIn = []int{3 * oneRequestIn, oneRequestIn, oneRequestIn / 2}[w.choices.pick(3)]
+}
+
+func (w *World) has(f Fault) bool { return w.drawnTo[f] && slices.Contains(w.options.Faults, f) }
 
 // oneRequestIn is how many requests there are to one that goes wrong, oneDeletionIn how many deletions of instances, after which there is
 // no way back, and oneBetweenIn how many requests to one before which something else happens.
@@ -102,42 +112,11 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if !r.Cloud {
 		w.requests++
 	}
-	n := oneRequestIn
-	if r.Cloud && r.Verb == string(cloud.OpDelete) {
-		n = oneDeletionIn
-	}
-	fault := w.drawn(requestFaults(), n)
-	if fault == Conflict && !r.Write || fault == Late && r.later == nil || fault == Rewritten && r.strip == nil {
-		fault = ""
-	}
-	if fault != "" {
-		w.seen[faultPrefix+string(fault)]++
-	}
+	fault := w.faultOf(r)
 	w.acting = p
 	defer func() { w.acting = nil }()
-	var err error
-	switch fault {
-	case "":
-		err = call()
-	case Rewritten:
-		r.strip()
-		err = call()
-	case Late:
-		w.late = append(w.late, func() { w.note("network", r.String()+" of "+p.name+" arrives", said(r.later())) })
-		err = context.DeadlineExceeded
-	case LostAnswer, CrashAfter:
-		_ = call()
-		err = io.ErrUnexpectedEOF
-	default:
-		err = answerOf(fault, r)
-	}
-	if fault == CrashBefore || fault == CrashAfter {
-		p.crashed, err = true, errCrashed
-	}
-	answer := ""
-	if err != nil {
-		answer = err.Error()
-	}
+	err := w.carryOut(fault, p, r, call)
+	answer := said(err)
 	if fault != "" {
 		answer = string(fault) + ": " + answer
 	}
@@ -145,16 +124,54 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	return err
 }
 
-// drawn returns one of some faults, once in n times; empty for none.
-func (w *World) drawn(among []Fault, n int) Fault {
-	if w.calm || !w.choices.oneIn(n) {
+// faultOf draws what goes wrong with a request; empty for nothing.
+func (w *World) faultOf(r Request) Fault {
+	n := w.oneIn
+	if r.Cloud && r.Verb == string(cloud.OpDelete) {
+		n = oneDeletionIn
+	}
+	fault := w.drawn(requestFaults(), n)
+	if fault == Conflict && !r.Write || fault == Late && r.later == nil || fault == Rewritten && r.strip == nil {
 		return ""
 	}
-	fault := among[w.choices.pick(len(among))]
-	if !w.has(fault) {
-		return ""
+	if fault != "" {
+		w.seen[faultPrefix+string(fault)]++
 	}
 	return fault
+}
+
+// carryOut carries a request out, or not, as a fault wants.
+func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) error {
+	switch fault { //nolint:exhaustive // the others are answers
+	case "":
+		return call()
+	case Rewritten:
+		r.strip()
+		return call()
+	case Late:
+		w.late = append(w.late, func() { w.note("network", r.String()+" of "+p.name+" arrives", said(r.later())) })
+		return context.DeadlineExceeded
+	case LostAnswer:
+		_ = call()
+		return io.ErrUnexpectedEOF
+	case CrashAfter:
+		_ = call()
+		p.crashed = true
+		return errCrashed
+	case CrashBefore:
+		p.crashed = true
+		return errCrashed
+	}
+	return answerOf(fault, r)
+}
+
+// drawn returns one of some faults that the history has, once in n times; empty for none.
+func (w *World) drawn(among []Fault, n int) Fault {
+	among = slices.DeleteFunc(among, func(f Fault) bool { return !w.has(f) })
+	if w.calm || len(among) == 0 || !w.choices.oneIn(n) {
+		return ""
+	}
+	return among[w.choices.pick(len(among))]
 }
 
 func answerOf(f Fault, r Request) error {

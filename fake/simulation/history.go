@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,9 +58,9 @@ func (h *History) moved(at time.Duration, obj *unstructured.Unstructured, remove
 	case phase == "":
 		phase = "Pending"
 	}
-	for i := len(h.Phases) - 1; i >= 0; i-- {
-		if h.Phases[i].Machine == obj.GetName() {
-			if h.Phases[i].Phase == phase {
+	for _, last := range slices.Backward(h.Phases) {
+		if last.Machine == obj.GetName() {
+			if last.Phase == phase {
 				return
 			}
 			break

@@ -162,7 +162,7 @@ func (w *World) setPodReady(ctx context.Context, pod *corev1.Pod, ready bool) {
 }
 
 // refuses reports whether a webhook refuses an eviction.
-func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, oneRequestIn) != "" }
+func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, 3) != "" }
 
 // refusal is an answer of a webhook, or of a proxy in front of the API server.
 func (w *World) refusal() error {

@@ -36,11 +36,8 @@ func boxes() *simulation.Operator {
 			if err != nil {
 				return nil, err
 			}
-			rack := machine.Step{Name: "example.com/rack", On: pass.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
-				s.Update.Annotations = map[string]contract.Change[string]{"example.com/racked": contract.SetTo("true")}
-				return machine.Result{}, nil
-			}}
-			if steps, err = pass.InsertBefore(steps, machine.StepInfrastructure, rack); err != nil {
+			step := machine.Step{Name: "example.com/rack", On: pass.InRunning, Run: rack}
+			if steps, err = pass.InsertBefore(steps, machine.StepInfrastructure, step); err != nil {
 				return nil, err
 			}
 			r, err := machine.New(contract.Unstructured(gvk, contract.MachineV1Beta2()), machine.Ports{Ports: m.Ports, Workload: m.Workload},
@@ -59,6 +56,11 @@ func boxes() *simulation.Operator {
 			return ""
 		},
 	}
+}
+
+func rack(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	s.Update.Annotations = map[string]contract.Change[string]{"example.com/racked": contract.SetTo("true")}
+	return machine.Result{}, nil
 }
 
 // An operator with a kind of its own goes through the same histories: Boxes with one step more. A backup that is restored is left out: it may

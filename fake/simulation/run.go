@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,8 +162,9 @@ func disturbances() []disturbance {
 
 // disturb lets something go wrong, or a person act.
 func (w *World) disturb(ctx context.Context) {
-	among := disturbances()
-	if d := among[w.choices.pick(len(among))]; w.has(d.fault) {
+	among := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !w.has(d.fault) })
+	if len(among) > 0 {
+		d := among[w.choices.pick(len(among))]
 		w.seen[faultPrefix+string(d.fault)]++
 		d.do(w, ctx)
 	}

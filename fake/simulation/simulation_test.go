@@ -73,7 +73,9 @@ func TestADrawingShowsEachMachineAndWhatWentWrong(t *testing.T) {
 			{At: time.Minute, Actor: "user", What: "delete Machine a"},
 			{At: time.Hour, Actor: "manager-0", What: "patch Machine a"},
 		},
-		Phases: []simulation.Phase{{Before: 1, Machine: "a", Phase: "Pending"}, {Before: 3, Machine: "a", Phase: "Deleting"}, {Before: 4, Machine: "a"}},
+		Phases: []simulation.Phase{
+			{Before: 1, Machine: "a", Phase: "Pending"}, {Before: 3, Machine: "a", Phase: "Deleting"}, {Before: 4, Machine: "a"},
+		},
 	}
 	var drawing bytes.Buffer
 	h.Draw(&drawing)

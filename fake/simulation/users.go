@@ -58,7 +58,7 @@ func (w *World) deletes(ctx context.Context) {
 	}
 }
 
-// pauses pauses an object, or lets it go on.
+// pauses is the user who pauses an object, or lets it go on.
 func (w *World) pauses(ctx context.Context) {
 	all := w.ours()
 	if len(all) == 0 {

@@ -36,9 +36,11 @@ type World struct {
 	cloud   *fake.Driver
 
 	processes []*process
-	leads     []bool // by process
-	calm      bool   // no faults any more
-	nested    int    // requests that wait for what happens between them
+	leads     []bool         // by process
+	calm      bool           // no faults any more
+	drawnTo   map[Fault]bool // the faults of this history
+	oneIn     int            // requests to one that goes wrong
+	nested    int            // requests that wait for what happens between them
 	acting    *process
 
 	actors   []actor
@@ -120,7 +122,8 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		o.Operator = library()
 	}
 	w := &World{
-		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun, clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
+		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
+		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 	}
 	for _, gvk := range slices.Concat(w.served, ofPods()) {
@@ -128,6 +131,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second})
+	w.drawFaults()
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
 		return nil, err

@@ -60,8 +60,8 @@ func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
 	d.Status, d.Reason, d.Message = status, reason, message
 }
 
-// surelyGone is how often in a row the provider must miss an instance that ran, and neverThere the same for one that was made and never ran:
-// a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
+// surelyGone is how often in a row the provider must miss an instance that ran, and neverThere the same for one that was made and never
+// ran: a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
 const (
 	surelyGone = 3
 	neverThere = 10
