@@ -12,9 +12,9 @@
 // kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin when everything runs.
 //
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
-// manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused, rewritten,
-// late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an empty
-// memory; two lead at once; clocks are wrong.
+// manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
+// rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
+// empty memory; two lead at once; clocks are wrong.
 //
 // After each write the Invariants hold, and those of Options. Then the faults stop: everything desired is reached within Bound of virtual
 // time, then there is silence, and after a deletion nothing is left.
@@ -25,10 +25,10 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no caches that
-// are narrowed. Reconcilers are woken for every event that may concern them, so a missing event source is not found. What only a person or
-// another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be kept,
-// confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore, instances without a
-// Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the cloud controller
-// manager, as in a real cluster.
+// There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no caches
+// that are narrowed. Reconcilers are woken for every event that may concern them, so a missing event source is not found. What only a
+// person or another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that
+// cannot be kept, confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore,
+// instances without a Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the
+// cloud controller manager, as in a real cluster.
 package simulation
