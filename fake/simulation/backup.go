@@ -108,13 +108,9 @@ func (operators) can(ctx context.Context, w *World) []func() {
 
 func (operators) next(*World) time.Time { return time.Time{} }
 
+// hasMachine reports whether an object of the operator has a UID.
 func (w *World) hasMachine(uid string) bool {
-	for _, m := range w.Objects("Machine") {
-		if string(m.GetUID()) == uid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool { return string(obj.GetUID()) == uid })
 }
 
 func (w *World) hasInstance(node *unstructured.Unstructured) bool {
