@@ -26,7 +26,8 @@ type Operator struct {
 	// SetUp makes the reconcilers of one manager, as a main function does, and registers their indexes. It is called again when the manager
 	// has crashed. Reconcilers must not start goroutines or use another clock.
 	SetUp func(context.Context, Manager) ([]Reconciler, error)
-	// Missing says what is not as desired, empty when all is. It is called when no reconciliation is due and the faults have stopped.
+	// Missing says what is not as desired, empty when all is. It is called when no reconciliation is due and the faults have stopped. Nil:
+	// nothing is ever missing. After UserRestores an instance may be gone that a restored object had; the operator, or Missing, allows for it.
 	Missing func(*World) string
 }
 

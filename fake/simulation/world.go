@@ -118,8 +118,13 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	if o.Faults == nil {
 		o.Faults = AllFaults()
 	}
-	if o.Operator == nil {
+	switch {
+	case o.Operator == nil:
 		o.Operator = library()
+	case o.Operator.Missing == nil:
+		given := *o.Operator
+		given.Missing = func(*World) string { return "" }
+		o.Operator = &given
 	}
 	w := &World{
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
