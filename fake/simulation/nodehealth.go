@@ -21,7 +21,7 @@ const evictAfter = 5 * time.Minute
 func (w *World) typedNodes() []*corev1.Node {
 	var all []*corev1.Node
 	for _, obj := range w.Objects("Node") {
-		all = append(all, typed[corev1.Node](obj))
+		all = append(all, w.typed.of(obj))
 	}
 	return all
 }
@@ -57,6 +57,7 @@ func (w *World) chooseNode(match func(*corev1.Node) bool) *corev1.Node {
 
 // setReady is what the cluster says of a kubelet.
 func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
+	node = node.DeepCopy()
 	c := readyOf(node)
 	c.Status, c.LastTransitionTime = status, metav1.NewTime(w.Now())
 	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.store.Client().Status().Update(ctx, node)))

@@ -36,6 +36,7 @@ type view struct {
 	kinds   map[schema.GroupKind]*viewed
 	indexes map[string]client.IndexerFunc // by kind and name
 	indexed map[indexedBy][]string        // what the indexes say of objects, which never change
+	typed   typedNodes
 }
 
 type indexedBy struct {
@@ -51,7 +52,10 @@ type viewed struct {
 }
 
 func newView(kinds []schema.GroupVersionKind) *view {
-	v := &view{kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}, indexed: map[indexedBy][]string{}}
+	v := &view{
+		kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}, indexed: map[indexedBy][]string{},
+		typed: typedNodes{},
+	}
 	for _, gvk := range kinds {
 		v.kinds[gvk.GroupKind()] = &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
 	}
@@ -252,6 +256,22 @@ type versioned struct {
 // LastStoreSyncResourceVersion implements toolscache.Store.
 func (v versioned) LastStoreSyncResourceVersion() string { return v.version }
 
+// typedNodes are Nodes in the form of Go, which objects that never change have once.
+type typedNodes map[*unstructured.Unstructured]*corev1.Node
+
+// of returns a Node that must not be changed.
+func (t typedNodes) of(obj *unstructured.Unstructured) *corev1.Node {
+	node := t[obj]
+	if node == nil {
+		if len(t) >= mostIndexed {
+			clear(t)
+		}
+		node = typed[corev1.Node](obj)
+		t[obj] = node
+	}
+	return node
+}
+
 // nodes finds the Nodes of a view.
 type nodes struct{ *view }
 
@@ -264,11 +284,7 @@ func (n nodes) ByName(name string) *corev1.Node {
 	if obj == nil {
 		return nil
 	}
-	node := &corev1.Node{}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, node) != nil {
-		return nil
-	}
-	return node
+	return n.typed.of(obj)
 }
 
 // ByProviderID implements noderef.Lookup.

@@ -52,6 +52,7 @@ type World struct {
 	version  string
 	requests int // that processes sent to the API server
 	scene    scene
+	typed    typedNodes
 
 	history History
 	seen    Coverage
@@ -129,7 +130,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w := &World{
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
-		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
+		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 	}
 	for _, gvk := range slices.Concat(w.served, ofPods()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
