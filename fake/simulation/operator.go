@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,6 +40,8 @@ type Manager struct {
 	Clock clock.PassiveClock
 	// Workload is the access to the Nodes, with a drainer in histories with Pods.
 	Workload machine.Workload
+	// Registry takes the metrics of the reconcilers. Report.Seen has the results of their steps.
+	Registry prometheus.Registerer
 	// Calls are those to the cloud, which go wrong too. An instance that runs gets a Node with its provider ID.
 	Calls cloud.Calls
 }
@@ -65,8 +68,12 @@ func setUpLibrary(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics, ofSets, ofDeployments := machine.NewMetrics(machine.MetricsOptions{}), metricsOf("MachineSet"), metricsOf("MachineDeployment")
+	if err := registered(m, metrics, ofSets, ofDeployments); err != nil {
+		return nil, err
+	}
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload}, machine.Options{Steps: steps, Clock: m.Clock})
+		machine.Ports{Ports: m.Ports, Workload: m.Workload}, machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +81,31 @@ func setUpLibrary(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports}, machineset.Options{Clock: m.Clock, Parallel: 1})
+	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports}, machineset.Options{Clock: m.Clock, Parallel: 1, Metrics: ofSets})
 	if err != nil {
 		return nil, err
 	}
-	ofDeployments, err := deployment.ClusterAPI(contract.V1Beta2)
+	trio, err := deployment.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		return nil, err
 	}
-	deployments, err := deployment.New(ofDeployments, deployment.Ports{Ports: m.Ports}, deployment.Options{Clock: m.Clock})
+	deployments, err := deployment.New(trio, deployment.Ports{Ports: m.Ports}, deployment.Options{Clock: m.Clock, Metrics: ofDeployments})
 	if err != nil {
 		return nil, err
 	}
 	return []Reconciler{
 		{"Machine", machines.Reconcile}, {"MachineSet", sets.Reconcile}, {"MachineDeployment", deployments.Reconcile},
 	}, errors.Join(machines.IndexMachines(ctx), sets.IndexMachines(ctx), deployments.Index(ctx))
+}
+
+func metricsOf(kind string) *pass.Metrics { return pass.NewMetrics(pass.MetricsOptions{Kind: kind}) }
+
+func registered(m Manager, all ...prometheus.Collector) error {
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, m.Registry.Register(one))
+	}
+	return errors.Join(errs...)
 }
 
 // MachineSteps returns the steps of Machines whose instances the cloud of a World makes, without bootstrap data.

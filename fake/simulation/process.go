@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,6 +34,7 @@ type process struct {
 	life    int      // counts the starts
 	stop    func()   // ends what the last start began
 	drainer *drainer // nil in a history without Pods
+	metrics *prometheus.Registry
 }
 
 // queued is a reconciliation that is due.
@@ -48,6 +50,8 @@ func (p *process) start(ctx context.Context) error {
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.served), nil, map[string]int{}, false
 	p.life++
+	p.count()
+	p.metrics = prometheus.NewRegistry()
 	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, obj := range p.world.Objects(gvk.Kind) {
@@ -63,6 +67,13 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
+// count keeps what the metrics say before they go.
+func (p *process) count() {
+	if p.metrics != nil {
+		p.world.seen.counted(p.metrics)
+	}
+}
+
 // setUp makes the reconcilers, as an operator's main function does.
 func (p *process) setUp(ctx context.Context) error {
 	workload, err := p.workload(ctx)
@@ -72,7 +83,8 @@ func (p *process) setUp(ctx context.Context) error {
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
 	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
 		Ports: pass.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Calls: cloud.Of(p.world.cloud, p.calls()),
+		Registry: p.metrics,
+		Calls:    cloud.Of(p.world.cloud, p.calls()),
 	})
 	return err
 }

@@ -67,6 +67,7 @@ func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
 func (w *World) stop() {
 	for _, p := range w.processes {
 		p.stop()
+		p.count()
 	}
 }
 

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -42,8 +39,10 @@ type Report struct {
 	// Failed are the seeds with a broken invariant, in order, and First is the history of the first of them.
 	Failed []Failure
 	First  *BrokenError
-	// Seen counts what happened: faults, pairs of faults in one history, and reasons of conditions.
+	// Seen counts what happened: faults, pairs of faults in one history, reasons of conditions, and results of steps.
 	Seen Coverage
+	// Reasons are those of conditions that could have been seen. RunSeeds knows none: whoever prints the Report may set them.
+	Reasons []string
 }
 
 // Failure is a seed with a broken invariant.
@@ -52,12 +51,6 @@ type Failure struct {
 	// Broken names the invariant and says what is wrong.
 	Broken string
 }
-
-// faultPrefix begins the names of faults in a Coverage.
-const faultPrefix = "fault "
-
-// Coverage counts by name.
-type Coverage map[string]int
 
 // RunSeeds runs many histories. It stops when ctx ends, and then reports what ran. The error says that a world could not be made.
 func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
@@ -122,22 +115,6 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	r.Seen.add(w.seen)
 }
 
-// add adds what one history had, and the pairs of its faults.
-func (c Coverage) add(seen Coverage) {
-	var faults []string
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		c[name] += seen[name]
-		if fault, is := strings.CutPrefix(name, faultPrefix); is {
-			faults = append(faults, fault)
-		}
-	}
-	for i, one := range faults {
-		for _, other := range faults[i+1:] {
-			c["pair "+one+" + "+other]++
-		}
-	}
-}
-
 // report prints progress until stop is called.
 func (r *running) report(ctx context.Context) (stop func()) {
 	if r.of.Progress == nil {
@@ -169,41 +146,6 @@ func (r *running) line() {
 	each := float64(r.Histories) / max(took.Seconds(), 0.001)
 	_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second, %.1f a second and worker\n",
 		r.Histories, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
-}
-
-// Print prints how often what was seen, and what was never seen of all faults and their pairs.
-func (r Report) Print(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
-		if !strings.HasPrefix(name, "pair ") {
-			_, _ = fmt.Fprintf(w, "%s\t%d\n", name, r.Seen[name])
-		}
-	}
-	for _, name := range r.Never() {
-		_, _ = fmt.Fprintf(w, "%s\tnever\n", name)
-	}
-	return w.Flush()
-}
-
-// Never returns the faults and pairs of faults that no history had.
-func (r Report) Never() []string {
-	var never []string
-	faults := make([]string, 0, len(AllFaults()))
-	for _, f := range AllFaults() {
-		faults = append(faults, string(f))
-	}
-	slices.Sort(faults)
-	for i, one := range faults {
-		if r.Seen[faultPrefix+one] == 0 {
-			never = append(never, faultPrefix+one)
-		}
-		for _, other := range faults[i+1:] {
-			if name := "pair " + one + " + " + other; r.Seen[name] == 0 {
-				never = append(never, name)
-			}
-		}
-	}
-	return never
 }
 
 // Shrunk returns a simpler history that breaks the same invariant, which takes up to tries histories.

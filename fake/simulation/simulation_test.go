@@ -36,6 +36,7 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	report, err := simulation.RunSeeds(t.Context(), s)
 	require.NoError(t, err)
 	if *seeds > 1 {
+		report.Reasons = declaredReasons(t)
 		require.NoError(t, report.Print(os.Stdout))
 	}
 	for _, f := range report.Failed {

@@ -245,16 +245,25 @@ func (informer) HasSynced() bool { return true }
 func (informer) IsStopped() bool { return false }
 
 // GetStore is that of shared informers; children ask it how far the cache is.
-func (i informer) GetStore() toolscache.Store { return versioned{version: i.kind.version} }
+func (i informer) GetStore() toolscache.Store { return versioned{kind: i.kind} }
 
 type versioned struct {
 	toolscache.Store
 
-	version string
+	kind *viewed
 }
 
 // LastStoreSyncResourceVersion implements toolscache.Store.
-func (v versioned) LastStoreSyncResourceVersion() string { return v.version }
+func (v versioned) LastStoreSyncResourceVersion() string { return v.kind.version }
+
+// List implements toolscache.Store. Metrics count what is in it.
+func (v versioned) List() []any {
+	var all []any
+	for _, obj := range sorted(v.kind.objects) {
+		all = append(all, obj)
+	}
+	return all
+}
 
 // typedNodes are Nodes in the form of Go, which objects that never change have once.
 type typedNodes map[*unstructured.Unstructured]*corev1.Node
