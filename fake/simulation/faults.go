@@ -56,6 +56,8 @@ const (
 	KubeletReturns Fault = "kubelet returns"
 	// NodeReplaced: a person deletes a Node, and its kubelet registers again, with another UID.
 	NodeReplaced Fault = "node replaced"
+	// Hooks: another program has a Machine wait before its drain or its end, or lets it go on.
+	Hooks Fault = "hooks"
 	// EvictionRefused: a webhook denies an eviction, or the answer is 429 without details.
 	EvictionRefused Fault = "eviction refused"
 )
@@ -63,7 +65,7 @@ const (
 // AllFaults returns all of them.
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
-		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused})
+		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks})
 }
 
 func requestFaults() []Fault {

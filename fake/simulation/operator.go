@@ -72,8 +72,13 @@ func setUpLibrary(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err := registered(m, metrics, ofSets, ofDeployments); err != nil {
 		return nil, err
 	}
+	rollouts, err := machine.RolloutFromCache(m.Ports.Cache, contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
+	if err != nil {
+		return nil, err
+	}
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload}, machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics})
+		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of}, machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -48,6 +50,9 @@ func (w *World) populate(ctx context.Context) error {
 	if a := w.apps; a != nil && a.limit > 0 {
 		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
+	if w.choices.pick(3) == 0 {
+		template["minReadySeconds"] = int64(20)
+	}
 	root := map[string]any{
 		"clusterName": "c1", "replicas": int64(3),
 		"selector": map[string]any{"matchLabels": map[string]any{"pool": RootName}},
@@ -58,8 +63,7 @@ func (w *World) populate(ctx context.Context) error {
 	}
 	if w.choices.pick(2) == 1 {
 		s.kind = "MachineDeployment"
-		s.surge = 1 - w.choices.pick(2)
-		s.unavailable = 1 - s.surge
+		s.surge, s.unavailable = w.drawBounds()
 		root["rollout"] = map[string]any{"strategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{
 			"maxSurge": int64(s.surge), "maxUnavailable": int64(s.unavailable),
 		}}}
@@ -74,6 +78,12 @@ func (w *World) populate(ctx context.Context) error {
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
 	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx))
+}
+
+// drawBounds returns maxSurge and maxUnavailable.
+func (w *World) drawBounds() (surge, unavailable int) {
+	of := [][2]int{{1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}}[w.choices.pick(5)]
+	return of[0], of[1]
 }
 
 // named returns an object of a kind with the name of the root.
@@ -116,9 +126,19 @@ func (w *World) owned() []*unstructured.Unstructured {
 	return all
 }
 
+// isAvailable reports whether a Machine counts as available, and is not being deleted.
 func isAvailable(m *unstructured.Unstructured) bool {
-	phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
-	return phase == "Running" && m.GetDeletionTimestamp() == nil
+	return m.GetDeletionTimestamp() == nil && says(m, contract.ConditionAvailable)
+}
+
+// says reports whether a condition is true.
+func says(obj *unstructured.Unstructured, condition string) bool {
+	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	all, _ := conditions.([]any)
+	return slices.ContainsFunc(all, func(one any) bool {
+		c, _ := one.(map[string]any)
+		return c["type"] == condition && c["status"] == "True"
+	})
 }
 
 // missing says what is not as desired.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,7 +42,8 @@ func (w *World) rollsOut(ctx context.Context) {
 	}
 	next := w.choices.pick(w.scene.revision + 2)
 	w.scene.revision = max(w.scene.revision, next)
-	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}}}}}`, revisionLabel, next))
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(
+		`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}},"spec":{"version":"v1.36.%d"}}}}`, revisionLabel, next, next))
 }
 
 func (w *World) strips(ctx context.Context) {
@@ -72,6 +74,21 @@ func (w *World) pauses(ctx context.Context) {
 	w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, contract.PausedAnnotation))
 }
 
+// hooks is another program that has a Machine wait before its drain or before its end, or lets it go on.
+func (w *World) hooks(ctx context.Context) {
+	all := w.owned()
+	if len(all) == 0 {
+		return
+	}
+	m := all[w.choices.pick(len(all))]
+	hook := []string{contract.PreDrainHook, contract.PreTerminateHook}[w.choices.pick(2)] + "/example"
+	if _, set := m.GetAnnotations()[hook]; set {
+		w.patch(ctx, m, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, hook))
+		return
+	}
+	w.patch(ctx, m, fmt.Sprintf(`{"metadata":{"annotations":{%q:"example"}}}`, hook))
+}
+
 // ours are the objects of the operator's kinds, the last kind first: owners come after what they own.
 func (w *World) ours() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
@@ -81,11 +98,13 @@ func (w *World) ours() []*unstructured.Unstructured {
 	return all
 }
 
-// goesOn takes every pause away.
+// goesOn takes every pause and every hook away.
 func (w *World) goesOn(ctx context.Context) {
 	for _, obj := range w.ours() {
-		if _, paused := obj.GetAnnotations()[contract.PausedAnnotation]; paused {
-			w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, contract.PausedAnnotation))
+		for _, name := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
+			if name == contract.PausedAnnotation || strings.HasSuffix(name, "/example") {
+				w.patch(ctx, obj, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, name))
+			}
 		}
 	}
 }
