@@ -151,7 +151,7 @@ func (c *comparison) lead(ctx context.Context, f *fleet, a armName, l limitName)
 	defer m.Stop()
 	var counted *figures
 	err = m.While(ctx, func(ctx context.Context) error {
-		if _, err := c.rest(ctx, m, mark); err != nil {
+		if _, err := m.Rest(ctx, c.plane, mark); err != nil {
 			return err
 		}
 		t := &trial{comparison: c, fleet: f, manager: m, extras: l == c.limits[0]}

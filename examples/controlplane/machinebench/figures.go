@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
@@ -49,7 +50,7 @@ func (p *phase) fromEvents(own cluster.AuditEvents, machines int) {
 	writes, reads, watches := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, e := range own {
 		switch {
-		case !isCounted(e):
+		case !arms.IsCounted(e):
 		case e.IsWrite():
 			writes[resourceOf(e)]++
 			if e.Code == http.StatusConflict {
@@ -72,9 +73,6 @@ func perMachine(counts map[string]int, machines int) map[string]float64 {
 	return all
 }
 
-// isCounted excludes Leases, which are for leader election.
-func isCounted(e cluster.AuditEvent) bool { return e.Resource != "leases" }
-
 func isRead(e cluster.AuditEvent) bool { return e.Verb == "get" || e.Verb == "list" }
 
 func resourceOf(e cluster.AuditEvent) string {
@@ -91,7 +89,7 @@ func restsOf(own cluster.AuditEvents, seconds float64) *rests {
 	r := &rests{Seconds: seconds}
 	for _, e := range own {
 		switch {
-		case !isCounted(e):
+		case !arms.IsCounted(e):
 		case e.IsWrite():
 			r.Writes++
 		case isRead(e):

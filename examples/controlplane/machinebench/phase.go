@@ -2,19 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
-)
-
-const (
-	// quiet is how long a manager must not write to be at rest. Cluster API reconciles an object once a second at most,
-	// and again after some seconds when something failed.
-	quiet     = 5 * time.Second
-	restLimit = 5 * time.Minute
 )
 
 // trial is a fleet that a manager reconciles.
@@ -63,7 +54,7 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 	if err != nil {
 		return p, err
 	}
-	own, err := t.rest(ctx, t.manager, mark)
+	own, err := t.manager.Rest(ctx, t.plane, mark)
 	if err != nil {
 		return p, err
 	}
@@ -74,33 +65,6 @@ func (t *trial) phase(ctx context.Context, act func(context.Context) (time.Durat
 	p.Wall, p.CPU = wall.Seconds(), (after-before)/float64(t.fleet.machines)
 	p.fromEvents(own, t.fleet.machines)
 	return p, nil
-}
-
-// rest waits until a manager stops writing, and returns its requests since a mark.
-func (c *comparison) rest(ctx context.Context, m *arms.Manager, since cluster.AuditMark) (cluster.AuditEvents, error) {
-	began := time.Now()
-	for {
-		events, err := c.plane.Audit().Since(since)
-		if err != nil {
-			return nil, err
-		}
-		own, last := events.From(m.Agent), began
-		for _, e := range own.Writes().Where(isCounted) {
-			if e.Received.After(last) {
-				last = e.Received
-			}
-		}
-		left := quiet - time.Since(last)
-		if left <= 0 {
-			return own, nil
-		}
-		if time.Since(began) > restLimit {
-			return nil, fmt.Errorf("the manager still writes %s after all was done: %s", restLimit, own.Writes())
-		}
-		if err := bench.Sleep(ctx, left); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // measureExtras measures Running Machines: live heap with pods on their Nodes, and requests.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
@@ -69,12 +70,9 @@ type phase struct {
 
 type span struct{ first, last float64 }
 
-// isCounted leaves out Leases, which tell who leads.
-func isCounted(e cluster.AuditEvent) bool { return e.Resource != "leases" }
-
 func phaseOf(events cluster.AuditEvents, start time.Time, took time.Duration) phase {
 	p := phase{seconds: took.Seconds(), writes: map[string]int{}, times: map[string]span{}}
-	for _, e := range events.Where(isCounted) {
+	for _, e := range events.Where(arms.IsCounted) {
 		switch {
 		case e.IsWrite():
 			name := e.Verb + " " + e.Resource

@@ -29,11 +29,9 @@ const (
 	clusterName = "setbench"
 	// nextTemplate is the name of the templates that a rollout goes to.
 	nextTemplate = "setbench-next"
-	// quiet is for how long a manager must not write to be at rest.
-	quiet      = 5 * time.Second
-	restLimit  = 5 * time.Minute
-	phaseLimit = 15 * time.Minute
-	statusPoll = 200 * time.Millisecond
+	phaseLimit   = 15 * time.Minute
+	statusLimit  = 5 * time.Minute
+	statusPoll   = 200 * time.Millisecond
 )
 
 // comparison measures on one control plane.

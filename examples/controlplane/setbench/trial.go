@@ -13,8 +13,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
-	"github.com/machinist-dev/machinist/examples/controlplane/bench"
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
 // trial is an arm that looks after a set, or a deployment, of its own.
@@ -50,7 +48,7 @@ func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figur
 	defer m.Stop()
 	t := &trial{comparison: c, manager: m, object: obj}
 	err = m.While(ctx, func(ctx context.Context) error {
-		if _, err := t.rest(ctx, mark); err != nil {
+		if _, err := t.manager.Rest(ctx, t.plane, mark); err != nil {
 			return err
 		}
 		for _, s := range t.steps() {
@@ -121,7 +119,7 @@ func (t *trial) phase(ctx context.Context, s step) (phase, error) {
 		return phase{}, fmt.Errorf("wait for the end of step %q: %w", s.name, err)
 	}
 	took := time.Since(start)
-	events, err := t.rest(ctx, mark)
+	events, err := t.manager.Rest(ctx, t.plane, mark)
 	if err != nil {
 		return phase{}, err
 	}
@@ -136,7 +134,7 @@ func (t *trial) remove(ctx context.Context, obj *unstructured.Unstructured) erro
 	if err := t.client.Delete(ctx, obj); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, statusPoll, restLimit, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, statusPoll, statusLimit, true, func(ctx context.Context) (bool, error) {
 		return apierrors.IsNotFound(t.client.Get(ctx, client.ObjectKeyFromObject(obj), obj.DeepCopy())), nil
 	})
 }
@@ -169,31 +167,4 @@ func (t *trial) isDone(ctx context.Context, obj *unstructured.Unstructured, gene
 		}
 	}
 	return len(sets.Items) > 0, err
-}
-
-// rest waits until a manager writes no more, and returns its requests since a mark.
-func (t *trial) rest(ctx context.Context, since cluster.AuditMark) (cluster.AuditEvents, error) {
-	began := time.Now()
-	for {
-		events, err := t.plane.Audit().Since(since)
-		if err != nil {
-			return nil, err
-		}
-		own, last := events.From(t.manager.Agent), began
-		for _, e := range own.Writes().Where(isCounted) {
-			if e.Received.After(last) {
-				last = e.Received
-			}
-		}
-		left := quiet - time.Since(last)
-		if left <= 0 {
-			return own, nil
-		}
-		if time.Since(began) > restLimit {
-			return nil, fmt.Errorf("the manager still writes %s after all was done: %s", restLimit, own.Writes())
-		}
-		if err := bench.Sleep(ctx, left); err != nil {
-			return nil, err
-		}
-	}
 }
