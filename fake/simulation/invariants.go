@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +42,7 @@ func Invariants() []Invariant {
 		{Name: EvictsOwnPods, AfterWrite: evictsOwnPods},
 		{Name: KeepsBudgets, AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
+		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
 	}
 }
 
@@ -131,6 +134,21 @@ func instanceFirst(w *World, e Write) error {
 	for _, i := range w.instances() {
 		if i.Token == string(e.After.GetUID()) && i.State != cloud.Deleting {
 			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
+		}
+	}
+	return nil
+}
+
+// original is what an object was when the API server published it.
+type original struct{ published, copied *unstructured.Unstructured }
+
+// cacheUnchanged compares what caches share with what was published, in the histories that keep it.
+func cacheUnchanged(w *World) error {
+	for _, o := range w.originals {
+		for _, field := range slices.Sorted(maps.Keys(o.copied.Object)) {
+			if is, was := o.published.Object[field], o.copied.Object[field]; !reflect.DeepEqual(is, was) {
+				return fmt.Errorf("%s of %s %s was %v and became %v", field, o.copied.GetKind(), o.copied.GetName(), was, is)
+			}
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (v *view) of(obj runtime.Object) (*viewed, schema.GroupVersionKind, error) 
 }
 
 // Get implements client.Reader.
-func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	k, gvk, err := v.of(into)
 	if err != nil {
 		return err
@@ -106,7 +106,12 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	if obj == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
 	}
-	return fill(obj.DeepCopy(), into)
+	var o client.GetOptions
+	o.ApplyOptions(opts)
+	if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
+		obj = obj.DeepCopy()
+	}
+	return fill(obj, into)
 }
 
 // fill puts an object into one of another form.

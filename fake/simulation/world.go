@@ -53,6 +53,9 @@ type World struct {
 	requests int // that processes sent to the API server
 	scene    scene
 	typed    typedNodes
+	// originals are kept in one history of some, because that costs time.
+	keeps     bool
+	originals []original
 
 	history History
 	seen    Coverage
@@ -137,6 +140,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second})
+	w.keeps = w.choices.pick(10) == 9
 	w.drawFaults()
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
@@ -160,6 +164,9 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		return
 	}
 	key := client.ObjectKeyFromObject(obj)
+	if w.keeps {
+		w.originals = append(w.originals, original{obj, obj.DeepCopy()})
+	}
 	before := of[key]
 	if of[key] = obj; removed {
 		delete(of, key)
