@@ -27,6 +27,8 @@ type DriverOptions struct {
 	// PerSecond is how many calls a second the cloud allows, with a Burst of as many, at least one; zero is no limit. More are errors of the
 	// class RateLimited with RetryAfter.
 	PerSecond float64
+	// Zones are the failure domains in which instances are made, in turn. Without any, instances do not say where they are.
+	Zones []string
 	// Token, when it is not empty, must be the value "token" of the credentials.
 	Token string
 	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. Nil loses nothing.
@@ -282,8 +284,12 @@ func (d *Driver) shown(token string, i *cloudInstance) cloud.Instance {
 		state = cloud.Creating
 	}
 	ip := fmt.Sprintf("10.%d.%d.%d", i.number>>16&255, i.number>>8&255, i.number&255)
-	return cloud.Instance{
+	shown := cloud.Instance{
 		ProviderID: i.id, Token: token, Name: i.name, State: state,
 		Addresses: []cloud.Address{{Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: i.name}},
 	}
+	if zones := d.options.Zones; len(zones) > 0 {
+		shown.FailureDomain = zones[i.number%len(zones)]
+	}
+	return shown
 }

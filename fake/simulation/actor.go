@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -30,6 +29,9 @@ func (w *World) addActors() {
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, lifecycle{})
 	}
+	if w.health != nil {
+		w.actors = append(w.actors, gates{}, reports{})
+	}
 }
 
 // kubelets create the Nodes of instances that run.
@@ -38,7 +40,7 @@ type kubelets struct{}
 func (kubelets) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, i := range w.instances() {
-		if i.State == cloud.Running && w.object("Node", "", i.Name) == nil {
+		if i.State == cloud.Running && w.object("Node", "", i.Name) == nil && !w.health.neverJoins(i) {
 			all = append(all, func() { w.joins(ctx, i) })
 		}
 	}
@@ -50,12 +52,8 @@ func (kubelets) next(*World) time.Time { return time.Time{} }
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	node := fake.Node(i.Name, i.ProviderID)
-	node.Status.Conditions = []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now())},
-	}
-	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse})
-	}
+	w.reports(node, corev1.ConditionTrue)
+	w.placed(node, i)
 	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
 }
 

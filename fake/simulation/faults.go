@@ -65,7 +65,8 @@ const (
 // AllFaults returns all of them.
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
-		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks})
+		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
+		healthFaults())
 }
 
 func requestFaults() []Fault {
@@ -80,6 +81,7 @@ type Request struct {
 
 	later func() error // carries it out at another time; nil if that cannot be
 	strip func()       // takes the annotations away; nil if there are none
+	probe bool         // it asks whether anything answers
 }
 
 // String names it.
@@ -90,7 +92,7 @@ func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
 	for _, f := range AllFaults() {
-		w.drawnTo[f] = w.choices.pick(2) == 1
+		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f))
 	}
 	w.oneIn = []int{3 * oneRequestIn, oneRequestIn, oneRequestIn / 2}[w.choices.pick(3)]
 }
@@ -111,7 +113,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if w.between(); p.crashed || p.life != life {
 		return errCrashed
 	}
-	if !r.Cloud {
+	if !r.Cloud && !r.probe {
 		w.requests++
 	}
 	fault := w.faultOf(r)
@@ -122,12 +124,17 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if fault != "" {
 		answer = string(fault) + ": " + answer
 	}
-	w.note(p.name, r.String(), answer)
+	if !r.probe || err != nil {
+		w.note(p.name, r.String(), answer)
+	}
 	return err
 }
 
 // faultOf draws what goes wrong with a request; empty for nothing.
 func (w *World) faultOf(r Request) Fault {
+	if w.health.away(w, r) {
+		return Timeout
+	}
 	n := w.oneIn
 	if r.Cloud && r.Verb == string(cloud.OpDelete) {
 		n = oneDeletionIn

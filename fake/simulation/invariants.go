@@ -32,7 +32,7 @@ type Invariant struct {
 // Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, and DrainsFirst before
 // each call that deletes an instance.
 func Invariants() []Invariant {
-	return []Invariant{
+	return append([]Invariant{
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
 		{Name: "a Machine never has two instances", AfterWrite: oneInstance},
 		{Name: "there are never more Machines than were ever wanted and surge", AfterWrite: notTooMany},
@@ -43,7 +43,7 @@ func Invariants() []Invariant {
 		{Name: KeepsBudgets, AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
-	}
+	}, healthInvariants()...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {
@@ -104,7 +104,7 @@ func notTooMany(w *World, e Write) error {
 // floor holds for what a rollout does: a person who scales or deletes can break any bound.
 func floor(w *World, e Write) error {
 	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
-		!isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() ||
+		!isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() || isReplaced(w, e) ||
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return nil
 	}

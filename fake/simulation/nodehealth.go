@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -55,11 +56,18 @@ func (w *World) chooseNode(match func(*corev1.Node) bool) *corev1.Node {
 	return some[w.choices.pick(len(some))]
 }
 
+// reports writes what a kubelet says into a Node.
+func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
+	fake.SetNodeCondition(node, corev1.NodeReady, ready, w.Now())
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		fake.SetNodeCondition(node, pressure, corev1.ConditionFalse, w.Now())
+	}
+}
+
 // setReady is what the cluster says of a kubelet.
 func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
 	node = node.DeepCopy()
-	c := readyOf(node)
-	c.Status, c.LastTransitionTime = status, metav1.NewTime(w.Now())
+	w.reports(node, status)
 	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.store.Client().Status().Update(ctx, node)))
 }
 
@@ -109,6 +117,7 @@ func (w *World) revive(ctx context.Context) {
 	}
 	for _, node := range w.typedNodes() {
 		switch status := readyOf(node).Status; {
+		case !leaving[node.Spec.ProviderID] && w.isChecked(node): // a check acts, or says what a person has to do
 		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[node.Spec.ProviderID]:
 			w.setReady(ctx, node, corev1.ConditionTrue)
 		}

@@ -158,6 +158,9 @@ func disturbances() []disturbance {
 		{UserRestores, (*World).restores}, {Relist, (*World).relists},
 		{KubeletDies, (*World).kubeletDies},
 		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted}, {Hooks, (*World).hooks},
+		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
+		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
+		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
 	}
 }
 

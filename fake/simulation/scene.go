@@ -77,7 +77,7 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx))
+	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))
 }
 
 // drawBounds returns maxSurge and maxUnavailable.
@@ -145,6 +145,7 @@ func says(obj *unstructured.Unstructured, condition string) bool {
 func (w *World) missing(ctx context.Context) string {
 	w.confirmRestored(ctx)
 	w.relent(ctx)
+	w.helps(ctx)
 	if o := w.options.Operator; o.Missing != nil {
 		return o.Missing(w)
 	}
@@ -166,7 +167,7 @@ func (w *World) missing(ctx context.Context) string {
 			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
 		}
 	}
-	return ""
+	return w.unwell()
 }
 
 // messages returns what an object says in its conditions.

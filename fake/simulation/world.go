@@ -48,6 +48,7 @@ type World struct {
 	backups  backups
 	late     []func()                                                       // requests that have not arrived yet
 	apps     *apps                                                          // nil without Pods
+	health   *health                                                        // nil without health checks
 	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
 	version  string
 	requests int // that processes sent to the API server
@@ -122,9 +123,11 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	if o.Faults == nil {
 		o.Faults = AllFaults()
 	}
+	var checked *health
 	switch {
 	case o.Operator == nil:
 		o.Operator = library()
+		checked = drawHealth(choices, o.Operator)
 	case o.Operator.Missing == nil:
 		given := *o.Operator
 		given.Missing = func(*World) string { return "" }
@@ -132,14 +135,15 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w := &World{
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
-		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
+		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked,
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 	}
 	for _, gvk := range slices.Concat(w.served, ofPods()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})
-	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second})
+	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
+		Zones: checked.zones()})
 	w.keeps = w.choices.pick(10) == 9
 	w.drawFaults()
 	w.addActors()
@@ -185,6 +189,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
 	}
+	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.reasons(obj)
 	w.history.moved(w.Now().Sub(w.begun), obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed})

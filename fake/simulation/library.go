@@ -1,0 +1,112 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/guard"
+)
+
+// library returns the operator of the library's own reconcilers for the kinds of Cluster API.
+func library() *Operator {
+	o := &Operator{SetUp: setUpLibrary}
+	for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment"} {
+		o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kindOf(kind), Status: true})
+	}
+	return o
+}
+
+func setUpLibrary(ctx context.Context, m Manager) ([]Reconciler, error) {
+	machines, err := setUpMachines(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := setUpSets(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := setUpDeployments(ctx, m)
+	return []Reconciler{machines, sets, deployments}, err
+}
+
+func setUpMachines(ctx context.Context, m Manager) (Reconciler, error) {
+	steps, err := MachineSteps(m)
+	if err != nil {
+		return Reconciler{}, err
+	}
+	rollouts, err := machine.RolloutFromCache(m.Ports.Cache, contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
+	if err != nil {
+		return Reconciler{}, err
+	}
+	metrics := machine.NewMetrics(machine.MetricsOptions{})
+	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of},
+		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics})
+	if err != nil {
+		return Reconciler{}, err
+	}
+	return Reconciler{"Machine", machines.Reconcile}, errors.Join(machines.IndexMachines(ctx), m.register(metrics))
+}
+
+func setUpSets(ctx context.Context, m Manager) (Reconciler, error) {
+	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		return Reconciler{}, err
+	}
+	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](m.gate))
+	if err != nil {
+		return Reconciler{}, err
+	}
+	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: "MachineSet"})
+	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports},
+		machineset.Options{Clock: m.Clock, Parallel: 1, Steps: steps, Metrics: metrics})
+	if err != nil {
+		return Reconciler{}, err
+	}
+	return Reconciler{"MachineSet", sets.Reconcile}, errors.Join(sets.IndexMachines(ctx), m.register(metrics))
+}
+
+func setUpDeployments(ctx context.Context, m Manager) (Reconciler, error) {
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		return Reconciler{}, err
+	}
+	steps, err := pass.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](m.gate))
+	if err != nil {
+		return Reconciler{}, err
+	}
+	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: "MachineDeployment"})
+	deployments, err := deployment.New(kinds, deployment.Ports{Ports: m.Ports},
+		deployment.Options{Clock: m.Clock, Steps: steps, Metrics: metrics})
+	if err != nil {
+		return Reconciler{}, err
+	}
+	return Reconciler{"MachineDeployment", deployments.Reconcile}, errors.Join(deployments.Index(ctx), m.register(metrics))
+}
+
+// register lets the Report count what the metrics of a reconciler count.
+func (m Manager) register(metrics prometheus.Collector) error { return m.Registry.Register(metrics) }
+
+// MachineSteps returns the steps of Machines whose instances the cloud of a World makes, without bootstrap data.
+func MachineSteps(m Manager) ([]machine.Step, error) {
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: m.Calls, Poll: pollEvery,
+		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {
+			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pass.Remove(steps, machine.StepBootstrap)
+}

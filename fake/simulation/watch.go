@@ -1,0 +1,256 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+)
+
+// passing is one pass of a process, and what its caches showed when it began.
+type passing struct {
+	process *process
+	kind    string
+	// began is how many writes there were before it.
+	began int
+	// paused: the check is. timeout is the shortest for which it lets a Node be unhealthy.
+	paused  bool
+	timeout time.Duration
+	// down are the Machines whose Nodes were not ready at once, by failure domain; all Machines are the domain without a name.
+	down map[string][]types.UID
+	// frozen: the set is. closed: the gate of the process is.
+	frozen, closed bool
+	// thawed is when the API server has answered again.
+	thawed time.Time
+}
+
+// watch is what the invariants about health checks remember.
+type watch struct {
+	writes  int
+	changed map[types.UID]int // the write in which a Node appeared, or its readiness changed last
+	places  []place
+	well    map[types.UID]bool // Machines that have had a Node which was ready
+	outages map[string]*outage
+	lost    int // the write in which the check has lost what it remembers, last
+}
+
+// place is a place that has no healthy Machine: that of one that was marked at a time.
+type place struct {
+	machine types.UID
+	at      time.Time
+}
+
+// outage is one that a pass has seen, and when the first Machine of it had recovered.
+type outage struct {
+	machines      []types.UID
+	at, recovered time.Time
+}
+
+func newWatch() watch {
+	return watch{changed: map[types.UID]int{}, well: map[types.UID]bool{}, outages: map[string]*outage{}}
+}
+
+// forget is called when the check has lost what it remembers: what is marked is in flight still.
+func (t *watch) forget(w *World) {
+	t.lost, t.outages = t.writes, map[string]*outage{}
+	t.places = slices.DeleteFunc(t.places, func(p place) bool {
+		return !slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return m.GetUID() == p.machine })
+	})
+}
+
+// sees takes a write.
+func (h *health) sees(w *World, e Write) {
+	if h == nil {
+		return
+	}
+	t := &h.watch
+	t.writes++
+	switch kind := e.After.GetKind(); {
+	case w.backups.restores:
+		t.forget(w)
+	case kind == "Node":
+		if e.Before == nil || e.Removed || readinessOf(e.Before) != readinessOf(e.After) {
+			t.changed[e.After.GetUID()] = t.writes
+		}
+		t.recovers(w)
+	case kind == "Machine":
+		t.ofMachine(w, e)
+		t.recovers(w)
+	}
+}
+
+func (t *watch) ofMachine(w *World, e Write) {
+	uid := e.After.GetUID()
+	if marks(w, e) {
+		t.places = append(t.places, place{machine: uid, at: w.Now()})
+	}
+	if status, _, _ := conditionOf(e.After, contract.ConditionOwnerRemediated); status != "False" && !e.Removed {
+		t.places = slices.DeleteFunc(t.places, func(p place) bool { return p.machine == uid })
+	}
+	if e.Removed || isExcused(e.After) {
+		for _, o := range t.outages {
+			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
+		}
+	}
+}
+
+// recovers remembers which Machines are well, and which outages that ends.
+func (t *watch) recovers(w *World) {
+	for _, m := range w.Objects("Machine") {
+		if _, node := w.storedNode(m); node == nil || readinessOf(node) != string(corev1.ConditionTrue) {
+			continue
+		}
+		t.well[m.GetUID()] = true
+		for _, domain := range []string{"", domainOf(m)} {
+			if o := t.outages[domain]; o != nil && o.recovered.IsZero() {
+				o.recovered = w.Now()
+			}
+		}
+	}
+}
+
+// inFlight is how many places have no Machine that is, or was, healthy: each Machine takes the place of one that was marked before it was
+// made, as far as clocks say that.
+func (t *watch) inFlight(w *World) int {
+	taken := map[types.UID]bool{}
+	var left int
+	for _, p := range t.places {
+		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack
+		for _, m := range w.Objects("Machine") {
+			uid := m.GetUID()
+			if found || taken[uid] || !t.well[uid] || uid == p.machine || !m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
+				continue
+			}
+			found, taken[uid] = true, true
+		}
+		if !found {
+			left++
+		}
+	}
+	return left
+}
+
+// passBegins notes what the caches of a process show.
+func (w *World) passBegins(p *process, kind string, key types.NamespacedName) passing {
+	g := w.health.guards[p]
+	b := passing{process: p, kind: kind, began: w.health.watch.writes, closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt}
+	shown := p.view.kinds[kindOf(kind).GroupKind()].objects[key]
+	switch {
+	case shown == nil:
+	case kind == checkKind:
+		b.paused, b.timeout = isPaused(shown), timeoutOf(checkState(shown))
+		b.down = down(p)
+	case kind == "MachineSet":
+		b.frozen = isFrozen(shown)
+	}
+	return b
+}
+
+// passEnds remembers the outages that a pass over the check has seen and recorded.
+func (t *watch) passEnds(w *World, b *passing) {
+	if b.kind != checkKind || b.closed || b.paused || t.lost > b.began {
+		return
+	}
+	for domain, machines := range b.down {
+		t.outages[domain] = &outage{machines: machines, at: w.Now()}
+	}
+}
+
+// down are the Machines of the outages that a process knows of. It finds the plain ones only: all Machines of a domain, or all Machines, have
+// Nodes that stopped being ready within the window of outages, and nothing else can be said of any.
+func down(p *process) map[string][]types.UID {
+	all := map[string][]types.UID{}
+	odd, domains := map[string]bool{}, map[string]bool{}
+	first, last := map[string]time.Time{}, map[string]time.Time{}
+	for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
+		if m.GetLabels()["pool"] != RootName || m.GetLabels()[contract.ClusterNameLabel] == "" {
+			continue
+		}
+		node := shownNode(p, m)
+		domain := domainOf(m)
+		if isExcused(m) || node == nil || domain == "" && len(p.world.health.domains) > 0 || readyOf(node).Status == "" {
+			odd[domain], odd[""] = true, true
+			continue
+		}
+		domains[domain] = true
+		for _, of := range slices.Compact([]string{"", domain}) {
+			at := readyOf(node).LastTransitionTime.Time
+			if readyOf(node).Status == corev1.ConditionTrue {
+				odd[of] = true
+			}
+			all[of] = append(all[of], m.GetUID())
+			if first[of].IsZero() || at.Before(first[of]) {
+				first[of] = at
+			}
+			if at.After(last[of]) {
+				last[of] = at
+			}
+		}
+	}
+	for domain, machines := range all {
+		if odd[domain] || len(machines) < 2 || last[domain].Sub(first[domain]) > healthcheck.DefaultOutageWindow ||
+			domain != "" && len(domains) < 2 {
+			delete(all, domain)
+		}
+	}
+	return all
+}
+
+// isExcused reports whether a Machine does not count for an outage.
+func isExcused(m *unstructured.Unstructured) bool {
+	of := m.GetAnnotations()
+	_, skipped := of[skip]
+	_, asked := of[remediate]
+	return skipped || asked || isPaused(m) || m.GetDeletionTimestamp() != nil
+}
+
+func isPaused(obj *unstructured.Unstructured) bool {
+	_, paused := obj.GetAnnotations()[contract.PausedAnnotation]
+	return paused
+}
+
+func domainOf(m *unstructured.Unstructured) string {
+	domain, _, _ := unstructured.NestedString(m.Object, "status", "failureDomain")
+	return domain
+}
+
+// shownNode is the Node of a Machine that the cache of a process has; nil where there is none, or a Machine does not name it.
+func shownNode(p *process, m *unstructured.Unstructured) *corev1.Node {
+	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
+	if node := (nodes{p.view}).ByName(name); node != nil && node.Spec.ProviderID == id {
+		return node
+	}
+	return nil
+}
+
+// storedNode is the recorded Node of a Machine as the API server has it, and its name.
+func (w *World) storedNode(m *unstructured.Unstructured) (string, *unstructured.Unstructured) {
+	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
+	node := w.object("Node", "", name)
+	if node == nil {
+		return name, nil
+	}
+	if has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID"); has != id {
+		return name, nil
+	}
+	return name, node
+}
+
+// readinessOf is the status of the condition Ready of a Node, empty without.
+func readinessOf(node *unstructured.Unstructured) string {
+	status, _, _ := conditionOf(node, string(corev1.NodeReady))
+	return status
+}
+
+func checkState(obj *unstructured.Unstructured) *contract.HealthCheckState {
+	state := &contract.HealthCheckState{}
+	_ = contract.Unstructured(kindOf(checkKind), contract.HealthCheckV1Beta2()).Adapter.Read(obj, state) // the World has made it
+	return state
+}
