@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -229,4 +230,36 @@ func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Equal(t, scale.ReasonMaxUnavailable, c.Reason)
 	require.Len(t, w.machines(), 4)
+}
+
+// A refusal is over when the Machine that was refused is not wanted any more, or was made after all: no attempt follows that could succeed.
+func TestARefusedCreationThatIsNotWantedAnyMoreHoldsUpNoReplacement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	m := w.machines()[0]
+	mend := w.store.Inject(fake.Fault{
+		Err:   apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("admission webhook denied the request")),
+		Times: -1,
+		Match: func(r fake.Request) bool {
+			return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+		},
+	})
+	w.scale(set, 2)
+	w.eventually("refuse a creation", func() string {
+		refused := func(r fake.Request) bool { return r.Verb == "create" && r.Code == http.StatusForbidden }
+		if w.store.CountRequests(refused) == 0 {
+			return w.describe(set)
+		}
+		return ""
+	})
+	w.scale(set, 1)
+	w.conditionSays(set, contract.ConditionScalingUp, "")
+	mend()
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.replaced(set, &m, 1)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,8 +79,15 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	return all, errors.Join(failed...)
 }
 
-// Refused says why the last attempt to create children has failed, empty when it has not, or when there was none.
-func (s *Scope[CS, CU]) Refused() string { return s.memory.failure }
+// Refused says why the last attempt to create children has failed, empty when it has not, or when there was none. It is empty also when
+// none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that no
+// attempt will follow that succeeds.
+func (s *Scope[CS, CU]) Refused() string {
+	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] }) {
+		return ""
+	}
+	return s.memory.failure
+}
 
 func (s *Scope[CS, CU]) reportCreated(names []string, failed []error) {
 	name := s.frame.config.Name
