@@ -118,6 +118,9 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if found.Unread != "" {
+		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, found.Unread, found.RequeueAfter), nil
+	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})

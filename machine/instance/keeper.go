@@ -85,6 +85,9 @@ type Outcome struct {
 	Instance provider.Instance
 	// Valid: the Driver has accepted the specification, or the instance is recorded.
 	Valid bool
+	// Unread, in a deletion, says why it is not known yet whether there is an instance: its Node may have joined, so the deletion waits. Empty
+	// otherwise, and once ten looks in a row have failed.
+	Unread string
 	// RequeueAfter is when to call Ensure again; zero when only an event changes anything.
 	RequeueAfter time.Duration
 }
@@ -97,7 +100,7 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
 	r, asked, err := k.request(ctx, in)
 	if in.Deleting && !recorded {
-		return k.lookFor(ctx, r), nil
+		return k.lookFor(ctx, r, in.Now), nil
 	}
 	refused := err
 	switch {
@@ -134,13 +137,42 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	return k.outcome(facts, a.valid, wait), nil
 }
 
+// looking stands for a fingerprint: another specification changes nothing.
+const looking = "looking"
+
 // lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It says nothing about one
-// that is not found: Remove deletes by the Token, and reports errors.
-func (k *Keeper) lookFor(ctx context.Context, r provider.Request) Outcome {
-	o := Outcome{Decision: Decision{Keep: true}}
+// that is not found: Remove deletes by the Token, and reports errors. What a look could not see may exist.
+func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time) Outcome {
+	o, key := Outcome{Decision: Decision{Keep: true}}, attemptKey{token: r.Token}
+	a := k.attempts.of(key)
+	if wait, held := a.holds(looking, now); held {
+		return k.unread(o, a, wait)
+	}
 	found, err := k.options.Calls.Get(ctx, r)
 	if err == nil && noderef.ValidProviderID(found.ProviderID) {
 		o.Adopt, o.Instance = true, found
+		return o
+	}
+	if err == nil && found.State == provider.Running {
+		err = errors.New("the instance runs and has no provider ID")
+	}
+	switch class := provider.ClassOf(err); class {
+	case "", provider.NotFound, provider.Invalid, provider.Terminal:
+		return o
+	}
+	a = a.after(r.Token, looking, err, k.options.Backoff, now)
+	k.attempts.remember(key, a, now)
+	wait, held := a.holds(looking, now)
+	if !held { // a Backoff without the class
+		wait = k.options.Poll
+	}
+	return k.unread(o, a, wait)
+}
+
+// unread has a deletion wait after a look that failed, unless too many have.
+func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
+	if _, delayed := provider.IsDelayed(a.err); delayed || a.failures < neverThere {
+		o.Unread, o.RequeueAfter = fmt.Sprintf("%s: %s: whether there is an instance is not known", k.options.Calls.Name, a.err), wait
 	}
 	return o
 }

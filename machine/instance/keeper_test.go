@@ -237,6 +237,55 @@ func TestADeletionFindsTheInstanceThatNoProviderIDNames(t *testing.T) {
 	require.Equal(t, 1, c.Made("1"))
 }
 
+// What a look could not see may run, and have a Node with pods.
+func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
+	t.Parallel()
+	var failure error
+	half := false
+	looks := func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if failure != nil {
+				return provider.Instance{}, failure
+			}
+			i, err := get(ctx, r)
+			if half {
+				i.ProviderID = ""
+			}
+			return i, err
+		}
+		return c
+	}
+	c, in := newCloud(t, fake.DriverOptions{}, looks), small("1", "one")
+	_, err := c.keeper.Ensure(t.Context(), in) // and the process dies
+	require.NoError(t, err)
+	in.Deleting = true
+	failure = provider.Errorf(provider.RateLimited, "429")
+	found := c.ensure(&in)
+	require.Contains(t, found.Unread, "429")
+	require.Positive(t, found.RequeueAfter)
+	calls := c.calls()
+	require.Contains(t, c.ensure(&in).Unread, "429", "it is not due yet")
+	require.Equal(t, calls, c.calls())
+	failure, half = nil, true
+	c.passes(time.Minute)
+	require.Contains(t, c.ensure(&in).Unread, "has no provider ID")
+	half = false
+	c.passes(time.Minute)
+	found = c.ensure(&in)
+	require.True(t, found.Adopt)
+	require.Empty(t, found.Unread)
+
+	in.Request.ProviderID, failure = "", errors.New("no connection")
+	looksUntilGivenUp := 0
+	for c.ensure(&in).Unread != "" {
+		c.passes(10 * time.Minute)
+		looksUntilGivenUp++
+		require.Less(t, looksUntilGivenUp, 20, "a deletion does not wait for ever")
+	}
+	require.Positive(t, looksUntilGivenUp)
+}
+
 // The cache of a process that lost its Lease shows a Machine that another one has deleted.
 func TestNothingIsMadeForAnObjectThatIsNotKept(t *testing.T) {
 	t.Parallel()
