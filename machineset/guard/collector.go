@@ -170,7 +170,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
 	for _, o := range plan.Orphans {
 		one := ReportedOrphan{Orphan: o}
-		if _, before := c.seen[safety.InstanceKey{Cluster: o.Cluster, Token: o.Token}]; !before && o.Confirmations > 0 {
+		if _, before := c.seen[o.Key()]; !before && o.Confirmations > 0 {
 			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
 		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {

@@ -24,10 +24,11 @@ type Instance struct {
 	Leaving bool `json:"-"`
 }
 
-// InstanceKey identifies an instance that a Driver has made for as long as it exists.
-type InstanceKey struct{ Cluster, Token string }
+// InstanceKey identifies an instance that a Driver has made for as long as it exists and its provider ID keeps its form.
+type InstanceKey struct{ Cluster, Token, ProviderID string }
 
-func (i Instance) key() InstanceKey { return InstanceKey{i.Cluster, i.Token} }
+// Key returns the key of an instance.
+func (i Instance) Key() InstanceKey { return InstanceKey{i.Cluster, i.Token, i.ProviderID} }
 
 // Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
 type Owner struct {
@@ -112,7 +113,8 @@ type OrphanPlan struct {
 
 // PlanOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
 // provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
-// backup has another UID. Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be
+// backup has another UID. A second instance with the token of a Machine has none, if the one that the Machine has recorded is listed too: the
+// cloud has made two for one creation. Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be
 // trusted is no evidence, and what was seen before stays as it was.
 func PlanOrphans(f OrphanFacts) OrphanPlan {
 	limits := f.Limits.withDefaults()
@@ -170,14 +172,14 @@ func blocked(f OrphanFacts, limits OrphanLimits) string {
 // look adds the orphans among the instances of one cluster. why says what keeps them from being confirmed. That an instance has a Machine
 // counts in any case.
 func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
-	listed := map[InstanceKey]bool{}
+	listed, recorded := map[InstanceKey]bool{}, known.recorded(instances)
 	for _, i := range instances {
-		key := i.key()
+		key := i.Key()
 		if f.Unread || i.Token == "" || i.Leaving || listed[key] {
 			continue
 		}
 		listed[key] = true
-		if known.has(i) {
+		if known.has(i) && !(recorded[i.Token] && known.isSecond(i)) {
 			delete(p.Seen, key)
 			continue
 		}

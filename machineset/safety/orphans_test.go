@@ -75,6 +75,37 @@ func TestAnInstanceWhoseMachineIsGoneIsDeletedAfterConfirmations(t *testing.T) {
 	require.Empty(t, f.pass(time.Minute).Orphans)
 }
 
+// A cloud makes two instances for one creation, with one tag.
+func TestASecondInstanceOfAMachineIsDeletedAndTheRecordedOneIsNot(t *testing.T) {
+	t.Parallel()
+	second := instance(0)
+	second.ProviderID = "cloud://zone/i-second"
+	f := newFleet(3)
+	f.facts.Instances = append([]safety.Instance{second}, f.facts.Instances...)
+	var deleted []safety.Instance
+	for range 4 {
+		deleted = append(deleted, f.pass(15*time.Minute).Delete...)
+	}
+	require.Contains(t, deleted, second)
+	require.NotContains(t, deleted, instance(0))
+
+	f = newFleet(3)
+	f.facts.Instances[0].ProviderID = "cloud://zone/i-second"
+	f.never(t) // the recorded one is not listed: the provider may have another name for it
+	f = newFleet(3)
+	f.facts.Instances = append(f.facts.Instances, second)
+	f.facts.Owners[0].ProviderID = ""
+	f.never(t) // none is recorded yet
+	f = newFleet(3)
+	f.facts.Instances = append(f.facts.Instances, second)
+	f.facts.Instances[3].ProviderID = ""
+	f.never(t) // a deletion without a provider ID would be one of either
+	f = newFleet(3)
+	f.facts.Instances = append(f.facts.Instances, second)
+	f.facts.Owners[1].ProviderID = second.ProviderID
+	f.never(t) // another Machine has recorded it
+}
+
 func TestAPassDeletesNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	f := newFleet(20)

@@ -3,6 +3,7 @@ package safety
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -59,6 +60,33 @@ func (o owners) byIDOf(i Instance) (Owner, bool) {
 		}
 	}
 	return Owner{}, false
+}
+
+// recorded are the tokens of which the instance is among some that its owner has recorded.
+func (o owners) recorded(instances []Instance) map[string]bool {
+	all := map[string]bool{}
+	for _, i := range instances {
+		if one, found := o.byToken[i.Token]; found && shareID(one.ProviderID, i.ProviderID) {
+			all[i.Token] = true
+		}
+	}
+	return all
+}
+
+// isSecond reports whether an instance has the token of an owner that has recorded another one, and nothing else has recorded it.
+func (o owners) isSecond(i Instance) bool {
+	one, found := o.byToken[i.Token]
+	return found && one.ProviderID != "" && i.ProviderID != "" && !o.hasID(i)
+}
+
+// shareID reports whether two provider IDs may be of one instance.
+func shareID(a, b string) bool {
+	for _, key := range idKeys(a) {
+		if slices.Contains(idKeys(b), key) {
+			return true
+		}
+	}
+	return false
 }
 
 // doubts is why the list of Machines says nothing about the instances of a cluster, empty when it does: there are no Machines, fewer
