@@ -32,6 +32,10 @@ func (w *World) addActors() {
 	if w.health != nil {
 		w.actors = append(w.actors, gates{}, reports{})
 	}
+	if w.habits != nil {
+		looking := collectors{of: map[*process]*collecting{}}
+		w.actors = append(w.actors, looking, custodians{looking})
+	}
 }
 
 // kubelets create the Nodes of instances that run.
@@ -68,7 +72,7 @@ func (c *cloudControllers) missed(w *World, machine *unstructured.Unstructured) 
 	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
 	for _, node := range w.Objects("Node") {
 		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-		if has == id && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), func(n *corev1.Node) bool { return n.UID == node.GetUID() }) {
+		if sameID(has, id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), func(n *corev1.Node) bool { return n.UID == node.GetUID() }) {
 			c.unseen[node.GetName()] = true
 		}
 	}

@@ -115,7 +115,7 @@ func (w *World) hasMachine(uid string) bool {
 
 func (w *World) hasInstance(node *unstructured.Unstructured) bool {
 	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-	return slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return i.ProviderID == id })
+	return slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(i.ProviderID, id) })
 }
 
 // collects deletes a Node whose instance is gone, as the cloud controller manager does.

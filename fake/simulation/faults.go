@@ -66,7 +66,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults())
+		healthFaults(), cloudFaults())
 }
 
 func requestFaults() []Fault {
@@ -95,6 +95,7 @@ func (w *World) drawFaults() {
 		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f))
 	}
 	w.oneIn = []int{3 * oneRequestIn, oneRequestIn, oneRequestIn / 2}[w.choices.pick(3)]
+	w.habits = w.drawHabits()
 }
 
 func (w *World) has(f Fault) bool { return w.drawnTo[f] && slices.Contains(w.options.Faults, f) }

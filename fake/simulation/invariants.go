@@ -43,6 +43,8 @@ func Invariants() []Invariant {
 		{Name: KeepsBudgets, AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
+		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
+		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 	}, healthInvariants()...)
 }
 
@@ -66,10 +68,12 @@ func oneForEachSlot(w *World, _ Write) error {
 	return nil
 }
 
-// oneInstance allows for another one only once a backup was restored that does not know the first, which is gone.
+// oneInstance allows for another one only once the first is gone that the Machine does not know: a backup was restored that does not know
+// it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
-	if w.backups.restored {
+	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0
+	if anew {
 		for _, i := range w.instances() {
 			if i.State != cloud.Deleting {
 				alive[i.Token]++
@@ -78,7 +82,7 @@ func oneInstance(w *World, _ Write) error {
 	}
 	for _, m := range w.ours() {
 		n := w.cloud.Made(string(m.GetUID()))
-		if w.backups.restored {
+		if anew {
 			n = alive[string(m.GetUID())]
 		}
 		if n > 1 {
@@ -89,10 +93,11 @@ func oneInstance(w *World, _ Write) error {
 }
 
 // notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those that it says it has,
-// and a cache may have yet to show the last of them.
+// and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
+// them, as a ReplicaSet does.
 func notTooMany(w *World, e Write) error {
 	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0
-	if byHand || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
+	if byHand || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
 	if n, most := len(w.owned()), w.scene.most+w.scene.surge; n > most {
@@ -127,12 +132,13 @@ func foreignStays(w *World, e Write) error {
 	return nil
 }
 
+// instanceFirst: an instance of which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's.
 func instanceFirst(w *World, e Write) error {
 	if !e.Removed {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if i.Token == string(e.After.GetUID()) && i.State != cloud.Deleting {
+		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.lied(i.Token) && !w.habits.doubles(e.After) {
 			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
 		}
 	}

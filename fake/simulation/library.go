@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // library returns the operator of the library's own reconcilers for the kinds of Cluster API.
@@ -51,7 +53,7 @@ func setUpMachines(ctx context.Context, m Manager) (Reconciler, error) {
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of},
-		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics})
+		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics, Matching: noderef.Rules{Canonical: strings.ToLower}})
 	if err != nil {
 		return Reconciler{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,12 +114,12 @@ func (w *World) revive(ctx context.Context) {
 	leaving := map[string]bool{}
 	for _, m := range w.Objects("Machine") {
 		id, _ := m.Object["spec"].(map[string]any)["providerID"].(string)
-		leaving[id] = m.GetDeletionTimestamp() != nil
+		leaving[strings.ToLower(id)] = m.GetDeletionTimestamp() != nil
 	}
 	for _, node := range w.typedNodes() {
 		switch status := readyOf(node).Status; {
-		case !leaving[node.Spec.ProviderID] && w.isChecked(node): // a check acts, or says what a person has to do
-		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[node.Spec.ProviderID]:
+		case !leaving[strings.ToLower(node.Spec.ProviderID)] && w.isChecked(node): // a check acts, or says what a person has to do
+		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[strings.ToLower(node.Spec.ProviderID)]:
 			w.setReady(ctx, node, corev1.ConditionTrue)
 		}
 	}

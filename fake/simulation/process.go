@@ -83,7 +83,7 @@ func (p *process) setUp(ctx context.Context) error {
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
 	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
 		Ports: pass.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.calls()), process: p,
+		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), process: p,
 	})
 	return err
 }

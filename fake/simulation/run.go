@@ -152,7 +152,7 @@ type disturbance struct {
 }
 
 func disturbances() []disturbance {
-	return []disturbance{
+	return append([]disturbance{
 		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
 		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
 		{UserRestores, (*World).restores}, {Relist, (*World).relists},
@@ -161,7 +161,7 @@ func disturbances() []disturbance {
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-	}
+	}, ofClouds()...)
 }
 
 // disturb lets something go wrong, or a person act.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type scene struct {
 	revision int
 	// most and least are what the root ever wanted.
 	most, least int
+	// again: a person has deleted a set again that was to orphan its Machines.
+	again bool
 }
 
 // populate creates the root, and a Machine of another owner.
@@ -167,7 +170,7 @@ func (w *World) missing(ctx context.Context) string {
 			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
 		}
 	}
-	return w.unwell()
+	return cmp.Or(w.unwell(), w.leaks())
 }
 
 // messages returns what an object says in its conditions.

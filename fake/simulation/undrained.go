@@ -38,7 +38,7 @@ func evictsOwnPods(w *World, e Write) error {
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
 	for _, m := range w.Objects("Machine") {
-		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); id != "" && has == id && m.GetDeletionTimestamp() == nil {
+		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(has, id) && m.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
 	}
@@ -119,7 +119,7 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if (r.ProviderID == "" && i.Token == r.Token || i.ProviderID == r.ProviderID && r.ProviderID != "") && i.State != cloud.Deleting {
+		if (r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID)) && i.State != cloud.Deleting {
 			return w.drained(p, i)
 		}
 	}
@@ -130,17 +130,17 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 func (w *World) drained(p *process, i cloud.Instance) error {
 	var machine *unstructured.Unstructured
 	for _, m := range w.Objects("Machine") {
-		if string(m.GetUID()) == i.Token {
+		if isOwn(m, i) {
 			machine = m
 		}
 	}
 	var node *unstructured.Unstructured
 	for _, n := range w.Objects("Node") {
-		if w.providerIDOf(n.GetName()) == i.ProviderID {
+		if sameID(w.providerIDOf(n.GetName()), i.ProviderID) {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.overLimit(p, machine) || !knows(p, machine, node.GetUID(), i.ProviderID) {
+	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) || !knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
 	shown := nodes{p.view}.ByName(node.GetName())

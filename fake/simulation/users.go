@@ -116,6 +116,9 @@ func (w *World) deletesSet(ctx context.Context) {
 		return
 	}
 	set := all[w.choices.pick(len(all))]
+	if slices.Contains(set.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		w.scene.again = true
+	}
 	policy := []metav1.DeletionPropagation{
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 	}[w.choices.pick(3)]

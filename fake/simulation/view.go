@@ -308,7 +308,7 @@ func (n nodes) ByProviderID(id string) []*corev1.Node {
 	}
 	var found []*corev1.Node
 	for _, obj := range sorted(n.kinds[schema.GroupKind{Kind: "Node"}].objects) {
-		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); has == id {
+		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); sameID(has, id) {
 			found = append(found, n.ByName(obj.GetName()))
 		}
 	}

@@ -45,6 +45,7 @@ type World struct {
 
 	actors   []actor
 	left     *cloudControllers
+	habits   *habits // nil in a history whose cloud has none
 	backups  backups
 	late     []func()                                                       // requests that have not arrived yet
 	apps     *apps                                                          // nil without Pods
