@@ -44,7 +44,7 @@ type guards struct {
 }
 
 // limits are those that a person gives a check.
-func limits() []any { return []any{nil, int64(1), "40%", int64(2), "[1-2]", "[0-1]"} }
+func limits() []any { return []any{nil, int64(1), "80%", int64(2), "[0-5]", "40%", "[1-2]"} }
 
 // drawHealth decides whether a history has a health check, in which case the operator serves it; nil for none.
 func drawHealth(choices *Choices, o *Operator) *health {

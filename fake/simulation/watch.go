@@ -18,6 +18,8 @@ type passing struct {
 	kind    string
 	// began is how many writes there were before it.
 	began int
+	// current: the cache had the last version of the object; a pass that is behind its own writes does nothing.
+	current bool
 	// paused: the check is. timeout is the shortest for which it lets a Node be unhealthy.
 	paused  bool
 	timeout time.Duration
@@ -140,6 +142,7 @@ func (w *World) passBegins(p *process, kind string, key types.NamespacedName) pa
 	g := w.health.guards[p]
 	b := passing{process: p, kind: kind, began: w.health.watch.writes, closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt}
 	shown := p.view.kinds[kindOf(kind).GroupKind()].objects[key]
+	b.current = shown != nil && shown == w.object(kind, key.Namespace, key.Name)
 	switch {
 	case shown == nil:
 	case kind == checkKind:
@@ -153,7 +156,7 @@ func (w *World) passBegins(p *process, kind string, key types.NamespacedName) pa
 
 // passEnds remembers the outages that a pass over the check has seen and recorded.
 func (t *watch) passEnds(w *World, b *passing) {
-	if b.kind != checkKind || b.closed || b.paused || t.lost > b.began {
+	if b.kind != checkKind || !b.current || b.closed || b.paused || t.lost > b.began {
 		return
 	}
 	for domain, machines := range b.down {
