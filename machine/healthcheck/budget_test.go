@@ -141,3 +141,23 @@ func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 		require.Equal(t, budget.most, marked, "limit %s: the budget is used", budget.limit)
 	}
 }
+
+// A set was scaled down while one of its Machines was replaced: the place of that one stays empty, and counts as one of the Machines.
+func TestAPlaceThatIsNotFilledCountsAsAMachineThatIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ states, most, want string }{
+		"all may be unhealthy":  {"uu", "100%", "Mark Mark"},
+		"two thirds of three":   {"uh", "67%", "Mark None"},
+		"half of three is one":  {"uh", "50%", "Hold/TooManyUnhealthy None"},
+		"a number is a number":  {"uh", "1", "Hold/TooManyUnhealthy None"},
+		"none of three is well": {"uu", "67%", "Hold/TooManyUnhealthy Hold/TooManyUnhealthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := planned(t, c.states, c.most)
+			f.Policy.OutageWindow = -1
+			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(), Decided: true}}
+			require.Equal(t, c.want, acts(healthcheck.Plan(f)))
+		})
+	}
+}

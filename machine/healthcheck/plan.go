@@ -142,6 +142,7 @@ type plan struct {
 	machines []Machine // sorted
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
+	missing  int // those of them that are gone: they count for the total, too
 }
 
 // count counts the Machines, and what the limit compares.
@@ -172,6 +173,7 @@ func (p *plan) count() {
 	for _, e := range p.out.Ledger.InFlight {
 		if !p.policy.CountPending && !present[e.Machine] { // what will replace it counts too
 			p.bad++
+			p.missing++
 		}
 	}
 }
@@ -195,8 +197,9 @@ func (p *plan) allow() {
 		p.out.Reason, p.out.Message = ReasonLimitUnreadable, p.LimitErr.Error()+": nothing is remediated"
 		return
 	}
-	if p.out.Allowed, p.out.Remaining = p.Limit.Allows(p.out.Expected, p.bad); !p.out.Allowed {
-		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(p.out.Expected, p.bad)
+	total := p.out.Expected + p.missing
+	if p.out.Allowed, p.out.Remaining = p.Limit.Allows(total, p.bad); !p.out.Allowed {
+		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
 	}
 	p.out.Outages = outages(p.machines, p.policy.OutageWindow, p.Now)
 }
