@@ -21,6 +21,7 @@ const (
 	OutageStays     = "no Machine of an outage is marked"
 	RecoversFirst   = "the Machines of an outage have time to recover when it has ended"
 	RemembersMarks  = "the ledger of a check has a Machine before it is marked"
+	SaysHealthy     = "no Machine is said to be healthy whose Node has not reported"
 	HonoursWishes   = "no Machine is marked that is skipped or paused, and none by a check that is paused"
 	SparesRecovered = "no Machine is replaced that its check has found healthy again"
 	RemediationKept = "remediations of a deployment leave as many Machines available as it says"
@@ -43,7 +44,7 @@ func healthInvariants() []Invariant {
 		marking(SparesHealthy, sparesHealthy), marking(AwaitsTimeout, awaitsTimeout), marking(KeepsLimit, keepsLimit),
 		marking(OutageStays, outageStays), marking(RecoversFirst, recoversFirst), marking(RemembersMarks, remembersMarks),
 		marking(HonoursWishes, honoursWishes),
-		{Name: SparesRecovered, AfterWrite: sparesRecovered}, {Name: RemediationKept, AfterWrite: remediationKept},
+		{Name: SaysHealthy, AfterWrite: saysHealthy}, {Name: SparesRecovered, AfterWrite: sparesRecovered}, {Name: RemediationKept, AfterWrite: remediationKept},
 		{Name: FrozenHolds, AfterWrite: frozenHolds}, {Name: ClosedHolds, AfterWrite: closedHolds},
 		{Name: FreezesSurplus, AfterWrite: freezesSurplus},
 	}
@@ -132,16 +133,18 @@ func (m *marked) timeout() time.Duration {
 	return least
 }
 
-// keepsLimit counts what is marked, and leaves out what the cache may not show: other Machines that are unhealthy.
+// keepsLimit counts what is marked, and leaves out what the cache may not show: other Machines that are unhealthy. A place whose Machine is
+// gone counts among all Machines, of which a percentage is taken.
 func keepsLimit(w *World, m *marked) error {
-	total := max(len(w.Objects("Machine")), len(m.pass.process.view.kinds[kindOf("Machine").GroupKind()].objects))
+	n := w.health.watch.inFlight(w)
+	total := max(len(w.Objects("Machine")), len(m.pass.process.view.kinds[kindOf("Machine").GroupKind()].objects)) + n
 	most := -1
 	for _, check := range m.checks() {
 		if limit, err := healthcheck.ParseLimit(check.MaxUnhealthy, check.UnhealthyRange); err == nil {
 			most = max(most, limit.Max(total))
 		}
 	}
-	if n := w.health.watch.inFlight(w); most >= 0 && n > most {
+	if most >= 0 && n > most {
 		return fmt.Errorf("%s is number %d of at most %d", m.name, n, most)
 	}
 	return nil
@@ -193,6 +196,19 @@ func honoursWishes(_ *World, m *marked) error {
 		return fmt.Errorf("%s has the annotations %v", m.name, m.before.GetAnnotations())
 	case m.pass.paused:
 		return fmt.Errorf("%s is marked by a check that is paused", m.name)
+	}
+	return nil
+}
+
+// saysHealthy is about what a pass says whose caches showed, all the time, that a Node had not reported.
+func saysHealthy(w *World, e Write) error {
+	if w.health == nil || w.acting == nil || e.Before == nil || e.Removed || e.After.GetKind() != "Machine" {
+		return nil
+	}
+	before, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded)
+	after, _, _ := conditionOf(e.After, contract.ConditionHealthCheckSucceeded)
+	if b := &w.health.guards[w.acting].pass; before != "True" && after == "True" && b.silent[e.After.GetUID()] && isSilent(w.acting, e.Before) {
+		return fmt.Errorf("%s is said to be healthy", e.After.GetName())
 	}
 	return nil
 }
@@ -284,7 +300,7 @@ func freezesSurplus(w *World, e Write) error {
 		return nil
 	}
 	desired, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
-	if n := len(w.acting.view.kinds[kindOf("Machine").GroupKind()].objects); int64(n) < desired {
+	if n := len(w.acting.view.kinds[kindOf("Machine").GroupKind()].objects); int64(n) <= desired {
 		return fmt.Errorf("%s is frozen with %d Machines of %d", e.After.GetName(), n, desired)
 	}
 	return nil

@@ -128,7 +128,8 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	_, reason, deferred := conditionOf(m, contract.ConditionOwnerRemediated)
 	switch {
 	case !w.lastsFor(m, helpAfter):
-	case strings.Contains(message, "Not remediated: "+healthcheck.ReasonTooManyUnhealthy) && why == healthcheck.ReasonTooManyUnhealthy:
+	case strings.Contains(message, "Not remediated: "+healthcheck.ReasonTooManyUnhealthy) && why == healthcheck.ReasonTooManyUnhealthy &&
+		(w.health.most != nil || w.health.in != ""):
 		w.health.setLimit(nil)
 		w.limitCheck(ctx)
 	case !asked && (strings.Contains(message, "Not remediated: "+healthcheck.ReasonOutage) ||

@@ -25,6 +25,8 @@ type passing struct {
 	timeout time.Duration
 	// down are the Machines whose Nodes were not ready at once, by failure domain; all Machines are the domain without a name.
 	down map[string][]types.UID
+	// silent are the Machines whose Nodes had not reported.
+	silent map[types.UID]bool
 	// frozen: the set is. closed: the gate of the process is.
 	frozen, closed bool
 	// thawed is when the API server has answered again.
@@ -147,7 +149,10 @@ func (w *World) passBegins(p *process, kind string, key types.NamespacedName) pa
 	case shown == nil:
 	case kind == checkKind:
 		b.paused, b.timeout = isPaused(shown), timeoutOf(checkState(shown))
-		b.down = down(p)
+		b.down, b.silent = down(p), map[types.UID]bool{}
+		for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
+			b.silent[m.GetUID()] = isSilent(p, m)
+		}
 	case kind == "MachineSet":
 		b.frozen = isFrozen(shown)
 	}
@@ -202,6 +207,12 @@ func down(p *process) map[string][]types.UID {
 		}
 	}
 	return all
+}
+
+// isSilent reports whether the cache of a process shows a Node of a Machine that has not reported.
+func isSilent(p *process, m *unstructured.Unstructured) bool {
+	node := shownNode(p, m)
+	return node != nil && readyOf(node).Status == ""
 }
 
 // isExcused reports whether a Machine does not count for an outage.
