@@ -119,7 +119,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	}
 	checks, err := remediation.New(kinds, remediation.Ports{
 		Ports: m.Ports, Workload: m.Workload, ReachOf: m.gate.Of,
-	}, remediation.Options{Clock: m.Clock, Parallel: 1})
+	}, remediation.Options{Clock: m.Clock, Parallel: 1, Matching: matching()})
 	if err != nil {
 		return nil, err
 	}

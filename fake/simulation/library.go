@@ -53,12 +53,15 @@ func setUpMachines(ctx context.Context, m Manager) (Reconciler, error) {
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of},
-		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics, Matching: noderef.Rules{Canonical: strings.ToLower}})
+		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics, Matching: matching()})
 	if err != nil {
 		return Reconciler{}, err
 	}
 	return Reconciler{"Machine", machines.Reconcile}, errors.Join(machines.IndexMachines(ctx), m.register(metrics))
 }
+
+// matching takes the forms of a provider ID for one that differ in the case of letters.
+func matching() noderef.Rules { return noderef.Rules{Canonical: strings.ToLower} }
 
 func setUpSets(ctx context.Context, m Manager) (Reconciler, error) {
 	kinds, err := machineset.ClusterAPI(contract.V1Beta2)

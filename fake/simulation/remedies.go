@@ -25,7 +25,7 @@ const (
 func (w *World) nodeOf(m *unstructured.Unstructured) *corev1.Node {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	for _, node := range w.typedNodes() {
-		if id != "" && node.Spec.ProviderID == id {
+		if sameID(node.Spec.ProviderID, id) {
 			return node
 		}
 	}
@@ -61,7 +61,7 @@ func (w *World) isJudged(m *unstructured.Unstructured) bool {
 // isChecked reports whether the check judges the Machine of a Node.
 func (w *World) isChecked(node *corev1.Node) bool {
 	for _, m := range w.Objects("Machine") {
-		if id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); id == node.Spec.ProviderID {
+		if id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(id, node.Spec.ProviderID) {
 			return w.isJudged(m)
 		}
 	}

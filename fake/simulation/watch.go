@@ -237,7 +237,7 @@ func domainOf(m *unstructured.Unstructured) string {
 func shownNode(p *process, m *unstructured.Unstructured) *corev1.Node {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
-	if node := (nodes{p.view}).ByName(name); node != nil && node.Spec.ProviderID == id {
+	if node := (nodes{p.view}).ByName(name); node != nil && sameID(node.Spec.ProviderID, id) {
 		return node
 	}
 	return nil
@@ -251,7 +251,7 @@ func (w *World) storedNode(m *unstructured.Unstructured) (string, *unstructured.
 	if node == nil {
 		return name, nil
 	}
-	if has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID"); has != id {
+	if has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID"); !sameID(has, id) {
 		return name, nil
 	}
 	return name, node
