@@ -1,4 +1,4 @@
-// Package cluster starts, kills, restarts and stops a real Kubernetes control plane on this computer: etcd,
+// Package cluster starts, kills, freezes, restarts and stops a real Kubernetes control plane on this computer: etcd,
 // kube-apiserver, kube-controller-manager, kube-scheduler, and kwok or hollow kubelets. It downloads only Go modules:
 // the go command builds the programs once from the module in ../bin into the user's cache directory.
 //
@@ -21,7 +21,8 @@
 //   - A control plane that Start returned leaves no process and no file once Stop has returned. The same holds, a moment
 //     later, when the starting process ends in any other way, kill -9 included: every component reads a pipe and ends
 //     when its other end closes, and one more process then deletes the directory.
-//   - A component that is killed or ends by itself can be started again with the same ports and the same data.
+//   - A component that is killed or ends by itself can be started again with the same ports and the same data. A frozen one
+//     (ControlPlane.Freeze) is killed, restarted and stopped like any other, and leaves nothing behind either.
 //   - The audit log holds exactly one event for each request, written before its response ends, so a
 //     request that has been answered has been counted.
 //

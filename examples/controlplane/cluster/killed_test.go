@@ -7,12 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+// The components are frozen when their parent is killed. Then a process group has no parent any more in its session, and the kernel
+// continues what is stopped in it.
 func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
 	// The programs first: "up" would build them too, but silently in this test.
 	_, err := Build(t.Context(), testLog{t})
@@ -41,6 +44,12 @@ func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
 	// All components and the sweeper name the directory in their arguments.
 	require.Len(t, processesWith(t, parent), len(Components())+1)
 
+	for pid := range processesWith(t, parent) {
+		frozen, err := os.FindProcess(pid)
+		require.NoError(t, err)
+		require.NoError(t, frozen.Signal(signalStop))
+	}
+
 	require.NoError(t, up.Process.Kill())
 	_ = up.Wait()
 	eventually(t, "all processes are gone", func(context.Context) (bool, error) {
@@ -49,35 +58,43 @@ func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
 	require.Empty(t, namesIn(t, parent), "files are left")
 }
 
-// processesWith returns the command lines of all living processes that name dir in their arguments.
-func processesWith(t *testing.T, dir string) []string {
+// processesWith returns the command lines, by process ID, of all living processes that name dir in their arguments.
+func processesWith(t *testing.T, dir string) map[int]string {
 	t.Helper()
-	found := []string{}
-	for _, line := range commandLines(t) {
+	found := map[int]string{}
+	for pid, line := range commandLines(t) {
 		if strings.Contains(line, dir) {
-			found = append(found, line)
+			found[pid] = line
 		}
 	}
 	return found
 }
 
 // commandLines reads /proc where there is one, since ps is not installed everywhere.
-func commandLines(t *testing.T) []string {
+func commandLines(t *testing.T) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
+	lines := map[int]string{}
 	if len(files) == 0 {
-		out, err := exec.CommandContext(t.Context(), "ps", "-axww", "-o", "args=").Output()
+		out, err := exec.CommandContext(t.Context(), "ps", "-axww", "-o", "pid=,args=").Output()
 		require.NoError(t, err)
-		return strings.Split(string(out), "\n")
+		for line := range strings.Lines(string(out)) {
+			text, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+			pid, err := strconv.Atoi(text)
+			require.NoError(t, err)
+			lines[pid] = args
+		}
+		return lines
 	}
-	var lines []string
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			continue // it has ended in the meantime
 		}
-		lines = append(lines, strings.ReplaceAll(string(content), "\x00", " "))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		require.NoError(t, err)
+		lines[pid] = strings.ReplaceAll(string(content), "\x00", " ")
 	}
 	return lines
 }

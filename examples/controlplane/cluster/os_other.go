@@ -6,6 +6,15 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"syscall"
+)
+
+// signal is a signal of this system, which has none that stop a process.
+type signal = syscall.Signal
+
+const (
+	signalStop     signal = 0
+	signalContinue signal = 0
 )
 
 func ownGroup(*exec.Cmd) {}

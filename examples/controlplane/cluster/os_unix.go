@@ -12,6 +12,14 @@ import (
 	"time"
 )
 
+// signal is a signal of this system.
+type signal = syscall.Signal
+
+const (
+	signalStop     = syscall.SIGSTOP
+	signalContinue = syscall.SIGCONT
+)
+
 const lockPoll = 200 * time.Millisecond
 
 // ownGroup keeps the terminal's Ctrl-C away from a component, so that Stop ends everything in its order.

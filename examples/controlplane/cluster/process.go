@@ -46,7 +46,8 @@ func startProcess(c Component, cmd *exec.Cmd, logFile string, onDeath func(error
 	return p, nil
 }
 
-// kill ends the process with SIGKILL, which leaves it no time for anything, and returns when it is gone.
+// kill ends the process with SIGKILL, which leaves it no time for anything, and returns when it is gone. A frozen process needs no SIGCONT
+// for that.
 func (p *process) kill() {
 	p.ending.Store(true)
 	_ = p.cmd.Process.Kill()

@@ -1,9 +1,14 @@
 package cluster
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +45,36 @@ func TestAKilledProcessIsNoDeath(t *testing.T) {
 	<-p.ended
 	require.Error(t, p.err)
 	require.Empty(t, deaths)
+}
+
+// stateOf is how the process goes on: T is a stopped one. It is empty where there is no /proc.
+func stateOf(t *testing.T, p *process) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "stat"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	require.NoError(t, err)
+	_, after, _ := strings.Cut(string(content), ") ")
+	return after[:1]
+}
+
+func TestAFrozenProcessGoesOnWhenItIsThawedAndCanBeKilled(t *testing.T) {
+	p, deaths := logged(t, "exec sleep 600")
+	require.NoError(t, p.freeze())
+	eventually(t, "the process is stopped", func(context.Context) (bool, error) {
+		state := stateOf(t, p)
+		return state == "T" || state == "", nil
+	})
+	require.NoError(t, p.thaw())
+	require.NoError(t, p.thaw(), "it does nothing for one that is not frozen")
+	eventually(t, "the process goes on", func(context.Context) (bool, error) { return stateOf(t, p) != "T", nil })
+	require.NoError(t, p.freeze())
+	p.kill()
+	require.Error(t, p.err)
+	require.Empty(t, deaths)
+	require.ErrorIs(t, p.freeze(), ErrNotRunning)
+	require.ErrorIs(t, p.thaw(), ErrNotRunning)
 }
 
 func TestTheEndOfALogThatIsNotThereOrEmptySaysSo(t *testing.T) {

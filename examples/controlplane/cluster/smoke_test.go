@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ func TestAControlPlaneRunsPodsSurvivesCrashesAndLeavesNothingBehind(t *testing.T
 		{"a user has only the rights that RBAC gives", s.userIsLimited},
 		{"Cluster API's own CRDs can be installed", s.crdsInstall},
 		{"every component can be killed and restarted", s.restart},
+		{"every component can be frozen and thawed", s.freeze},
 	}
 	for _, part := range parts {
 		if !t.Run(part.name, part.run) {
@@ -59,6 +61,7 @@ func TestAControlPlaneRunsPodsSurvivesCrashesAndLeavesNothingBehind(t *testing.T
 	require.Empty(t, namesIn(t, parent), "files are left")
 	require.NoError(t, plane.Stop(), "a second Stop")
 	require.ErrorIs(t, plane.Kill(Etcd), ErrStopped)
+	require.ErrorIs(t, plane.Freeze(Etcd), ErrStopped)
 	_, err = plane.Audit().Events()
 	require.ErrorIs(t, err, ErrStopped)
 	require.Empty(t, plane.Died(), "no component ended by itself")
@@ -246,6 +249,33 @@ func (s *smoke) restart(t *testing.T) {
 		[]byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{})
 	require.NoError(t, err, "the data are still there")
 	s.waitForPods(t, 4)
+}
+
+// freeze leaves all components frozen, for Stop.
+func (s *smoke) freeze(t *testing.T) {
+	require.ErrorIs(t, s.plane.Freeze("kubelet"), ErrUnknownComponent)
+	reads := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := s.client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
+		return err
+	}
+	for _, c := range []Component{APIServer, Etcd} {
+		require.NoError(t, s.plane.Freeze(c))
+		eventually(t, "no answer", func(ctx context.Context) (bool, error) {
+			return errors.Is(reads(ctx), context.DeadlineExceeded), nil
+		})
+		require.NoError(t, s.plane.Thaw(c))
+		eventually(t, "an answer", func(ctx context.Context) (bool, error) { return reads(ctx) == nil, nil })
+	}
+	require.NoError(t, s.plane.Freeze(Scheduler))
+	require.NoError(t, s.plane.Restart(t.Context(), Scheduler), "a frozen component can be restarted")
+	require.NoError(t, s.plane.Kill(Scheduler))
+	require.ErrorIs(t, s.plane.Freeze(Scheduler), ErrNotRunning)
+	require.NoError(t, s.plane.Restart(t.Context(), Scheduler))
+	for _, c := range Components() {
+		require.NoError(t, s.plane.Freeze(c))
+	}
 }
 
 // eventually polls, because the components work when they get to it. The limit is for busy machines.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -191,9 +190,7 @@ func (f *far) dies(view workloads.View[*nodeindex.Index]) {
 
 // hangs stops the API server's process: its kernel accepts connections without an answer.
 func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
-	pid, running := f.workload.PID(cluster.APIServer)
-	require.True(f.t, running)
-	require.NoError(f.t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.NoError(f.t, f.workload.Freeze(cluster.APIServer))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "far-0"}}
 	patch := func() error {
 		return view.Cluster.GetClient().Patch(f.t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{}`)))
@@ -215,7 +212,7 @@ func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
 	_, lost := f.clusters.Get(f.key)
 	f.t.Log(lost)
 	require.ErrorIs(f.t, patch(), workloads.ErrNotConnected)
-	require.NoError(f.t, syscall.Kill(pid, syscall.SIGCONT))
+	require.NoError(f.t, f.workload.Thaw(cluster.APIServer))
 	require.Same(f.t, view.Value, f.connected(21).Value)
 	require.NoError(f.t, patch())
 }
