@@ -34,7 +34,7 @@ func (cp *ControlPlane) Audit() *Audit { return &Audit{path: cp.path(auditLog), 
 // AuditMark is a place in the audit log. The zero value is its beginning.
 type AuditMark struct{ offset int64 }
 
-// AuditEvent is the audit event of one request at level Metadata.
+// AuditEvent is the audit event of one request.
 type AuditEvent struct {
 	Received time.Time // when the API server received the request, to the microsecond
 	// UserAgent is the client's full user agent, such as "kwok/v0.8.0 (linux/amd64)".
@@ -54,6 +54,8 @@ type AuditEvent struct {
 	Code int
 	// DryRun means that the request was a dry run.
 	DryRun bool
+	// Sent and Answer are the bodies of a write to a resource of Options.AuditObjects, as JSON; otherwise nil.
+	Sent, Answer json.RawMessage
 }
 
 // IsWrite reports whether the request was made to change an object: any create, update, patch or delete that is not a
@@ -63,7 +65,11 @@ func (e AuditEvent) IsWrite() bool {
 	if e.DryRun || e.Resource == "" || e.Group == "authorization.k8s.io" || e.Group == "authentication.k8s.io" {
 		return false
 	}
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+	return slices.Contains(writingVerbs(), e.Verb)
+}
+
+func writingVerbs() []string {
+	return []string{"create", "update", "patch", "delete", "deletecollection"}
 }
 
 // String returns the event in one line, such as "patch cluster.x-k8s.io/machines/status default/m1 200".
@@ -147,6 +153,8 @@ type auditRecord struct {
 		APIGroup, APIVersion, Resource, Subresource, Namespace, Name string
 	} `json:"objectRef"`
 	ResponseStatus struct{ Code int } `json:"responseStatus"`
+	RequestObject  json.RawMessage    `json:"requestObject"`
+	ResponseObject json.RawMessage    `json:"responseObject"`
 }
 
 func parseAuditLine(line []byte) (AuditEvent, error) {
@@ -161,6 +169,7 @@ func parseAuditLine(line []byte) (AuditEvent, error) {
 		Group: r.ObjectRef.APIGroup, Version: r.ObjectRef.APIVersion,
 		Resource: r.ObjectRef.Resource, Subresource: r.ObjectRef.Subresource,
 		Namespace: r.ObjectRef.Namespace, Name: r.ObjectRef.Name,
+		Sent: r.RequestObject, Answer: r.ResponseObject,
 	}
 	if uri, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		event.DryRun = uri.Query().Has("dryRun")

@@ -26,18 +26,28 @@ const (
 	podDelete = "pod-delete"
 )
 
-// auditPolicyText has one event for each request: a watch when it begins, everything else when it ends, and no probes.
-const auditPolicyText = `apiVersion: audit.k8s.io/v1
-kind: Policy
-rules:
-- level: None
-  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*"]
-- level: Metadata
-  verbs: ["watch"]
-  omitStages: ["RequestReceived", "ResponseComplete"]
-- level: Metadata
-  omitStages: ["RequestReceived", "ResponseStarted"]
-`
+// auditPolicy has one event for each request: a watch when it begins, everything else when it ends, and no probes.
+func (o Options) auditPolicy() ([]byte, error) {
+	rules := []map[string]any{
+		{"level": "None", "nonResourceURLs": []string{"/healthz*", "/livez*", "/readyz*"}},
+		{"level": "Metadata", "verbs": []string{"watch"}, "omitStages": []string{"RequestReceived", "ResponseComplete"}},
+	}
+	whole := []string{"RequestReceived", "ResponseStarted"}
+	for _, r := range o.AuditObjects {
+		rules = append(rules, map[string]any{
+			"level": "RequestResponse", "verbs": writingVerbs(), "omitStages": whole, "omitManagedFields": true,
+			"resources": []map[string]any{{"group": r.Group, "resources": []string{r.Resource, r.Resource + "/*"}}},
+		})
+	}
+	policy, err := yaml.Marshal(map[string]any{
+		"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+		"rules": append(rules, map[string]any{"level": "Metadata", "omitStages": whole}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the audit policy: %w", err)
+	}
+	return policy, nil
+}
 
 // writeConfigs writes the files that the components are pointed to.
 func (cp *ControlPlane) writeConfigs() error {
@@ -54,8 +64,12 @@ func (cp *ControlPlane) writeConfigs() error {
 	if err != nil {
 		return err
 	}
+	policy, err := cp.opts.auditPolicy()
+	if err != nil {
+		return err
+	}
 	return errors.Join(
-		cp.write(auditPolicy, []byte(auditPolicyText)),
+		cp.write(auditPolicy, policy),
 		cp.write(schedulerFile, scheduler),
 		cp.write(kwokFile, kwok),
 	)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Component names one of the programs of a control plane. The value is the program's own name.
@@ -50,6 +51,9 @@ type Options struct {
 	ExtraArgs map[Component][]string
 	// NoAudit turns the audit log off.
 	NoAudit bool
+	// AuditObjects lists resources, without a version. The audit log has the bodies of writes to them and to their subresources
+	// (AuditEvent.Sent and Answer), without managed fields. It then grows by some kilobytes a write.
+	AuditObjects []schema.GroupResource
 	// PodTermination is how long a pod that is being deleted takes to go, whatever its grace period is; it stands for the
 	// time in which a real pod shuts down. It is cut to milliseconds.
 	PodTermination time.Duration

@@ -27,6 +27,7 @@ func TestAControlPlaneRunsPodsSurvivesCrashesAndLeavesNothingBehind(t *testing.T
 	parent := t.TempDir()
 	plane, err := Start(t.Context(), Options{
 		Dir: parent, Log: testLog{t}, PodTermination: time.Second, ManagedNodes: "dead!=true",
+		AuditObjects: []schema.GroupResource{{Resource: "pods"}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
@@ -171,6 +172,8 @@ func (s *smoke) auditCounts(t *testing.T) {
 	require.Equal(t, "eviction", evictions[0].Subresource)
 	require.Equal(t, 201, evictions[0].Code)
 	require.Equal(t, "admin", evictions[0].User)
+	require.Contains(t, string(evictions[0].Sent), `"kind":"Eviction"`)
+	require.Contains(t, string(evictions[0].Answer), `"status":"Success"`)
 	require.NotEmpty(t, all.From("kwok/v0.8.0").To("", "pods"), "%s", all)
 
 	mark, err := audit.Mark()
@@ -188,6 +191,7 @@ func (s *smoke) auditCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, since.From(smokeAgent), 2*requests, "%s", since)
 	require.Len(t, since.From(smokeAgent).Writes(), requests, "%s", since)
+	require.Empty(t, since.From(smokeAgent)[0].Sent, "only writes to what AuditObjects lists have bodies")
 }
 
 func (s *smoke) userIsLimited(t *testing.T) {
