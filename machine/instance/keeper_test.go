@@ -178,6 +178,37 @@ func TestWhatIsRefusedIsAskedAgainAfterAChangeOnly(t *testing.T) {
 	require.True(t, c.ensure(&in).Provisioned, "to forget costs a call")
 }
 
+// An API server that has just started refuses everyone for a second, and after that nothing changes that a Keeper could see.
+func TestRightsThatAreMissingForAMomentCostSeconds(t *testing.T) {
+	t.Parallel()
+	var refuses bool
+	forbidden := provider.Around(func(ctx context.Context, _ provider.Operation, _ *provider.Request, call func(context.Context) error) error {
+		if refuses {
+			return provider.Errorf(provider.Unauthenticated, "RBAC: the role was not found")
+		}
+		return call(ctx)
+	})
+	c, in := newCloud(t, fake.DriverOptions{}, forbidden), small("1", "one")
+	for _, pass := range []func() (time.Duration, bool){
+		func() (time.Duration, bool) { o := c.ensure(&in); return o.RequeueAfter, o.Provisioned },
+		func() (time.Duration, bool) {
+			in.Now = c.clock.Now()
+			r := c.keeper.Remove(t.Context(), in)
+			return r.RequeueAfter, r.Gone
+		},
+	} {
+		refuses = true
+		wait, done := pass()
+		require.False(t, done)
+		require.Positive(t, wait)
+		require.Less(t, wait, 10*time.Second)
+		refuses = false
+		c.passes(wait)
+		_, done = pass()
+		require.True(t, done)
+	}
+}
+
 func TestDataForTheFirstBootComesBeforeTheInstance(t *testing.T) {
 	t.Parallel()
 	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")

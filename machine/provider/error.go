@@ -92,8 +92,8 @@ func retryAfter(err error) time.Duration {
 // Pause is how long to wait after errors of one Class: the first time for Base, and twice as long each time, up to Max.
 type Pause struct {
 	Base, Max time.Duration
-	// Parks: only a change of the specification or of the credentials is expected to help. Retried after Max nevertheless, when Max is not
-	// zero: what the provider does not accept may become acceptable without a change that is seen.
+	// Parks: only a change of the specification or of the credentials is expected to help. Retried nevertheless when Max is not zero, because
+	// what the provider does not accept may become acceptable without a change that is seen: after Max, or with a Base as others are.
 	Parks bool
 }
 
@@ -103,11 +103,12 @@ type Backoff map[Class]Pause
 // DefaultBackoff returns a new Backoff with the defaults.
 func DefaultBackoff() Backoff {
 	return Backoff{
-		NotFound:        {Base: 5 * time.Second, Max: time.Minute},
-		Invalid:         {Parks: true},
-		Exhausted:       {Base: time.Minute, Max: 10 * time.Minute},
-		RateLimited:     {Base: 5 * time.Second, Max: 2 * time.Minute},
-		Unauthenticated: {Max: 10 * time.Minute, Parks: true},
+		NotFound:    {Base: 5 * time.Second, Max: time.Minute},
+		Invalid:     {Parks: true},
+		Exhausted:   {Base: time.Minute, Max: 10 * time.Minute},
+		RateLimited: {Base: 5 * time.Second, Max: 2 * time.Minute},
+		// An API server that has just started, and a cloud whose rights spread slowly, refuse for seconds what they allow afterwards.
+		Unauthenticated: {Base: 5 * time.Second, Max: 10 * time.Minute, Parks: true},
 		Unavailable:     {Base: 2 * time.Second, Max: 2 * time.Minute},
 		Terminal:        {Parks: true},
 	}
@@ -126,7 +127,8 @@ func (b Backoff) After(err error, failures int, spread float64) (wait time.Durat
 		pause = b[Unavailable]
 	}
 	wait = pause.Max
-	if doublings := max(failures, 1) - 1; !pause.Parks && doublings < 32 && pause.Base<<doublings>>doublings == pause.Base {
+	doublings, grows := max(failures, 1)-1, !pause.Parks || pause.Base > 0
+	if grows && doublings < 32 && pause.Base<<doublings>>doublings == pause.Base {
 		wait = min(pause.Base<<doublings, pause.Max)
 	}
 	if !pause.Parks {

@@ -220,7 +220,8 @@ func TestTheWaitAfterAnErrorDependsOnItsClass(t *testing.T) {
 		"an hour":                       {after(provider.RateLimited, time.Hour), 9, 0, time.Hour, false},
 		"invalid":                       {after(provider.Invalid, time.Second), 1, 0, 0, true},
 		"terminal":                      {after(provider.Terminal, 0), 5, 1, 0, true},
-		"wrong credentials":             {after(provider.Unauthenticated, 0), 1, 0, 10 * time.Minute, true},
+		"credentials refused once":      {after(provider.Unauthenticated, 0), 1, 0, 5 * time.Second, true},
+		"wrong credentials":             {after(provider.Unauthenticated, 0), 8, 0, 10 * time.Minute, true},
 		"an unknown class":              {after("Odd", 0), 1, 0, 2 * time.Second, false},
 		"not its turn": {
 			&provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: 70 * time.Millisecond}, 50, 1, 70 * time.Millisecond, false,
