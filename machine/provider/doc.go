@@ -45,8 +45,8 @@
 // # Errors
 //
 // An Error has a Class, and Backoff says for each how long to wait. Invalid, Unauthenticated and Terminal park a Machine: only a change of
-// its specification or of its credentials is expected to help. Credentials are nevertheless tried again, soon at first, because an API server
-// that has just started refuses what it allows a second later. A provider's RetryAfter is kept. An error without a class counts as
+// its specification or of its credentials is expected to help. Credentials are nevertheless tried again, soon at first, because an API
+// server that has just started refuses what it allows a second later. A provider's RetryAfter is kept. An error without a class counts as
 // Unavailable: it is not known what the provider has done.
 //
 // # Limits

@@ -59,10 +59,11 @@ func TestAPlanHasEveryKindForEveryTargetOneAtATimeInItsLane(t *testing.T) {
 func TestASeedDecidesThePlan(t *testing.T) {
 	t.Parallel()
 	text := func(seed uint64) string { return fmt.Sprint(chaos.Plan(seed, window, lanes()...)) }
-	if text(1) != text(1) {
-		t.Error("one seed gives two plans")
+	first := text(1)
+	if again := text(1); again != first {
+		t.Errorf("one seed gives two plans: %s, %s", first, again)
 	}
-	if text(1) == text(2) {
+	if other := text(2); other == first {
 		t.Error("two seeds give one plan")
 	}
 }

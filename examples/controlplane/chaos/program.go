@@ -106,8 +106,8 @@ func (p *Program) Kill() {
 	}
 }
 
-// Stop ends the program in an orderly way, within 20 seconds, and returns when it is gone. One that is frozen goes on for that. An error says
-// that it had to be killed.
+// Stop ends the program in an orderly way, within 20 seconds, and returns when it is gone. One that is frozen goes on for that. An error
+// says that it had to be killed.
 func (p *Program) Stop() error {
 	r := p.take()
 	if r == nil {

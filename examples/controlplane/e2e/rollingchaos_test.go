@@ -106,7 +106,9 @@ func replayed(t *testing.T) uint64 {
 
 func newChaosWorld(t *testing.T) *chaosWorld {
 	t.Helper()
-	w := &chaosWorld{seed: replayed(t), logs: t.ArtifactDir(), programs: map[string]*chaos.Program{}, version: 1, start: time.Now(), leading: managerA}
+	w := &chaosWorld{
+		seed: replayed(t), logs: t.ArtifactDir(), programs: map[string]*chaos.Program{}, version: 1, start: time.Now(), leading: managerA,
+	}
 	t.Logf("the seed is %d: %s=%d replays the plan", w.seed, chaosSeed, w.seed)
 	plane, err := cluster.Start(t.Context(), cluster.Options{
 		Log: os.Stderr, PodTermination: time.Second, AuditObjects: []schema.GroupResource{
