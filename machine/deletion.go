@@ -17,6 +17,7 @@ import (
 // the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
+	s.restartStages()
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
@@ -141,19 +142,44 @@ func (s *Scope) forgetDeletion() {
 	if s.Deleting() || s.Paused() {
 		return
 	}
-	for _, began := range []struct {
-		at   *time.Time
-		into *contract.Change[time.Time]
-	}{
-		{&s.State.PreDrainStarted, &s.Update.PreDrainStarted}, {&s.State.DrainStarted, &s.Update.DrainStarted},
-		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
-	} {
-		change(began.at, time.Time{}, began.into)
+	for _, stage := range s.stages() {
+		change(stage.began, time.Time{}, stage.into)
 	}
 	s.SetDrained("")
 	s.SetVolumesDetached("")
 	if _, found := s.State.Annotations[NodeDeletionStartedAnnotation]; found {
 		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
+	}
+}
+
+// stageStart is where the start of a stage of the deletion is recorded.
+type stageStart struct {
+	began *time.Time
+	into  *contract.Change[time.Time]
+}
+
+func (s *Scope) stages() []stageStart {
+	return []stageStart{
+		{&s.State.PreDrainStarted, &s.Update.PreDrainStarted}, {&s.State.DrainStarted, &s.Update.DrainStarted},
+		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
+	}
+}
+
+// clocksDiffer is how much the clocks of two processes may differ without a correction.
+const clocksDiffer = 5 * time.Minute
+
+// restartStages lets stages begin anew whose start is yet to come: a process whose clock was ahead has recorded them, and their limits would
+// end as much later.
+func (s *Scope) restartStages() {
+	soon := s.Now.Add(clocksDiffer)
+	for _, stage := range s.stages() {
+		if stage.began.After(soon) {
+			s.began(stage.began, s.Now, stage.into)
+		}
+	}
+	if s.nodeDeletionStarted().After(soon) {
+		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
+		s.urgent = true
 	}
 }
 

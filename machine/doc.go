@@ -46,6 +46,10 @@
 // the same Node, unless only this one has recorded it. An object of another controller is neither used nor deleted. Every
 // delete request has a UID precondition.
 //
+// Limits count by the clock of the process. What a process remembers does not depend on clocks that are set; a stage of a deletion whose
+// recorded start is more than five minutes ahead begins anew, so a clock that was wrong ends a limit early or makes it begin again, and
+// never makes it hours longer.
+//
 // No worker blocks on an informer or a pod. A problem that a person can fix (a missing CRD, a wrong type at a contract path, an empty
 // provider ID) is a condition and an event, causes no requests while it lasts, and ends without further action when it is fixed. A Machine
 // whose workload cluster cannot be reached costs no request and no pass until that changes, and delays no other.

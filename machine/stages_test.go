@@ -79,6 +79,26 @@ func TestReadySaysTheStageOfADeletion(t *testing.T) {
 	require.NotContains(t, message, "disruption budget")
 }
 
+// A process whose clock was hours ahead has recorded the start: the limit is not hours longer.
+func TestAStageWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{machine: atOnce})
+	m := w.blocked("m")["m"]
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
+	ahead := time.Now().Add(5 * time.Hour).UTC()
+	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": ahead.Format(time.RFC3339)}})
+	w.annotate(m, map[string]any{machine.NodeDeletionStartedAnnotation: ahead.Format(time.RFC3339)})
+	w.eventually("the starts to be now", func() string {
+		fresh := w.get(m)
+		for _, text := range []string{startOf(fresh, "nodeDrainStartTime"), fresh.GetAnnotations()[machine.NodeDeletionStartedAnnotation]} {
+			if at, err := time.Parse(time.RFC3339, text); err != nil || at.After(time.Now().Add(time.Minute)) {
+				return "a stage begins at " + text
+			}
+		}
+		return ""
+	})
+}
+
 func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{machine: atOnce})
