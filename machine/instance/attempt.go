@@ -23,6 +23,8 @@ type attempt struct {
 	// until is zero.
 	err      error
 	failures int
+	// missed is how many of them said that there is no instance. Other errors do not say whether there is one.
+	missed int
 	until    time.Time
 	parked   bool
 	used     time.Time
@@ -92,12 +94,23 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	if _, delayed := provider.IsDelayed(err); !delayed {
 		a.failures++
 	}
+	if provider.ClassOf(err) == provider.NotFound {
+		a.missed++
+	}
 	wait, parked := backoff.After(err, a.failures, spread(token, a.failures))
 	a.parked, a.until = parked, now.Add(wait)
 	if parked && wait == 0 {
 		a.until = time.Time{}
 	}
 	return a
+}
+
+// counted is how often in a row there was an error such as the last one, see Facts.Failures.
+func (a attempt) counted() int {
+	if provider.ClassOf(a.err) == provider.NotFound {
+		return a.missed
+	}
+	return a.failures
 }
 
 // spread is a number from 0 to below 1 that differs by Token and failure, so that many Machines do not come back at once. It is not random:

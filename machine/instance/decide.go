@@ -33,7 +33,8 @@ type Facts struct {
 	Driver   string
 	Instance provider.Instance
 	Err      error
-	// Failures is how many times in a row there was an error. Recorded: the Machine has a provider ID. Provisioned: the instance ran before.
+	// Failures is how many times in a row there was an error; of one of the class NotFound, how often since the last answer there was such an
+	// error. Recorded: the Machine has a provider ID. Provisioned: the instance ran before.
 	Failures              int
 	Recorded, Provisioned bool
 }

@@ -113,7 +113,7 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	a := k.attempts.of(key)
 	facts := Facts{Driver: k.options.Calls.Name, Recorded: recorded, Provisioned: in.Provisioned}
 	if wait, held := a.holds(asked, in.Now); held {
-		facts.Err, facts.Failures = a.err, a.failures
+		facts.Err, facts.Failures = a.err, a.counted()
 		return k.outcome(facts, a.valid, wait), nil
 	}
 	valid, waits := recorded || (a.valid && a.of == asked), false
@@ -133,7 +133,7 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	if facts.Err != nil && !held {
 		wait = k.options.Poll // a Backoff without the class
 	}
-	facts.Failures = a.failures
+	facts.Failures = a.counted()
 	return k.outcome(facts, a.valid, wait), nil
 }
 

@@ -268,6 +268,35 @@ func TestADeletionFindsTheInstanceThatNoProviderIDNames(t *testing.T) {
 	require.Equal(t, 1, c.Made("1"))
 }
 
+// A provider that does not answer, and then misses an instance once, has not missed it three times.
+func TestAnErrorThatSaysNothingIsNoMissedInstance(t *testing.T) {
+	t.Parallel()
+	var failure error
+	c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if failure != nil {
+				return provider.Instance{}, failure
+			}
+			return get(ctx, r)
+		}
+		return c
+	}), small("1", "one")
+	require.False(t, c.ensure(&in).Gone)
+	require.True(t, c.ensure(&in).Provisioned)
+	failure = provider.Errorf(provider.Unavailable, "timeout")
+	for range 5 {
+		require.False(t, c.ensure(&in).Gone)
+		c.passes(10 * time.Minute)
+	}
+	failure = provider.Errorf(provider.NotFound, "stale")
+	for range 2 {
+		require.False(t, c.ensure(&in).Gone)
+		c.passes(10 * time.Minute)
+	}
+	require.True(t, c.ensure(&in).Gone)
+}
+
 // What a look could not see may run, and have a Node with pods.
 func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
 	t.Parallel()
