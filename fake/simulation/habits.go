@@ -178,6 +178,9 @@ func (h *habits) get(ctx context.Context, real cloud.Calls, r cloud.Request) (cl
 		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "simulated: there is no instance %s", r.Token)
 	}
 	i, err := real.Get(ctx, r)
+	if cloud.ClassOf(err) == cloud.NotFound {
+		h.denied[r.Token]++ // a new one is seen late
+	}
 	return h.shown(i), err
 }
 

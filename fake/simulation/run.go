@@ -161,7 +161,7 @@ func disturbances() []disturbance {
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-	}, ofClouds()...)
+	}, append(ofClouds(), disturbance{ClockJumps, (*World).clockJumps})...)
 }
 
 // disturb lets something go wrong, or a person act.
@@ -199,9 +199,7 @@ func (w *World) pass(d time.Duration) { w.clock.Step(d) }
 func (w *World) end(ctx context.Context) {
 	w.calm, w.leads = true, []bool{true, false}
 	w.note("world", "the faults stop, "+strconv.Itoa(w.desired())+" Machines are desired", "")
-	for _, p := range w.processes {
-		p.skew = 0
-	}
+	w.setClocks()
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })

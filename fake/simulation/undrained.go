@@ -152,7 +152,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 	return nil
 }
 
-// skewSlack is how much the clocks of two processes differ at most.
+// skewSlack is how much the clocks of two processes differ at most, unless they jump.
 const skewSlack = 2 * time.Minute
 
 // overLimit reports whether the time for the drain can be over by the clock of the process.
@@ -160,7 +160,7 @@ func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
 	if w.apps.limit == 0 || m.GetDeletionTimestamp() == nil {
 		return false
 	}
-	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack >= w.apps.limit
+	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack+2*w.far >= w.apps.limit
 }
 
 // knows reports whether a process can know of the Node: it is recorded, or in its cache.
@@ -184,7 +184,7 @@ func excused(p *process, node *corev1.Node, pod *corev1.Pod) bool {
 		return false
 	}
 	const after, skip = 5 * time.Minute, time.Minute
-	now := skewed{p}.Now()
+	now := skewed{p}.Now().Add(p.world.far)
 	asked := pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	return now.Sub(since) >= after && now.Sub(asked) >= skip
 }

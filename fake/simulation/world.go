@@ -45,7 +45,8 @@ type World struct {
 
 	actors   []actor
 	left     *cloudControllers
-	habits   *habits // nil in a history whose cloud has none
+	far      time.Duration // how far clocks were off
+	habits   *habits       // nil in a history whose cloud has none
 	backups  backups
 	late     []func()                                                       // requests that have not arrived yet
 	apps     *apps                                                          // nil without Pods

@@ -1,0 +1,44 @@
+package simulation
+
+import (
+	"context"
+	"time"
+)
+
+// ClockJumps: a process starts again with a clock that is hours ahead or behind, or right again. A clock that is set while a process runs
+// does not concern what the process remembers: the times of Go have a monotonic part, which those of a World have not. It concerns what is
+// recorded in objects, and that a start has too.
+const ClockJumps Fault = "clock jumps"
+
+// jumps are how far a clock may be off.
+func jumps() []time.Duration {
+	return []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * time.Minute, -40 * time.Minute, 0}
+}
+
+func (w *World) clockJumps(context.Context) {
+	p := w.processes[w.choices.pick(len(w.processes))]
+	p.skew = jumps()[w.choices.pick(len(jumps()))]
+	w.far = max(w.far, p.skew.Abs())
+	w.note(p.name, "starts again with its clock off by "+p.skew.String(), "")
+	w.startAnew(p)
+}
+
+// startAnew starts a process again, at the latest when its pass is over.
+func (w *World) startAnew(p *process) {
+	if p.busy {
+		p.crashed = true
+		return
+	}
+	w.fail("a process starts", p.start(w.ctx))
+}
+
+// setClocks sets all clocks right, once the faults have stopped.
+func (w *World) setClocks() {
+	for _, p := range w.processes {
+		if p.skew.Abs() > time.Minute {
+			p.skew = 0
+			w.startAnew(p)
+		}
+		p.skew = 0
+	}
+}
