@@ -3,7 +3,10 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
@@ -23,10 +26,20 @@ func (w *World) beginHabit(what string, times map[string]time.Time) {
 	if len(all) == 0 {
 		return
 	}
+	if leaving := slices.DeleteFunc(slices.Clone(all), w.stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
+		all = leaving
+	}
 	i := all[w.choices.pick(len(all))]
 	lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 20 * time.Minute}[w.choices.pick(3)]
 	times[i.Token] = w.Now().Add(lasts)
 	w.note("cloud", fmt.Sprintf("%s %s for %s", what, i.Name, lasts), "")
+}
+
+// stays reports whether no Machine of an instance is being deleted: what goes wrong in deletions matters most.
+func (w *World) stays(i cloud.Instance) bool {
+	return !slices.ContainsFunc(w.ours(), func(m *unstructured.Unstructured) bool {
+		return m.GetDeletionTimestamp() != nil && isOwn(m, i)
+	})
 }
 
 func (w *World) cloudForgets(context.Context)     { w.beginHabit("does not show", w.habits.hidden) }

@@ -157,11 +157,12 @@ func disturbances() []disturbance {
 		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
 		{UserRestores, (*World).restores}, {Relist, (*World).relists},
 		{KubeletDies, (*World).kubeletDies},
-		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted}, {Hooks, (*World).hooks},
+		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
+		{Hooks, (*World).hooks}, {ClockJumps, (*World).clockJumps}, {NodeComesBack, (*World).nodeComesBack},
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-	}, append(ofClouds(), disturbance{ClockJumps, (*World).clockJumps})...)
+	}, ofClouds()...)
 }
 
 // disturb lets something go wrong, or a person act.
