@@ -45,7 +45,9 @@ type apps struct {
 	// stops is how long a Pod takes to stop, within its grace period. limit is the one of the drains, 0 without.
 	stops, limit time.Duration
 	// pods and budget are as the API server has them; the budget is nil without.
-	pods   map[types.NamespacedName]*corev1.Pod
+	pods map[types.NamespacedName]*corev1.Pod
+	// asked is when the deletion of each Pod was first asked for.
+	asked  map[types.UID]time.Time
 	budget *policyv1.PodDisruptionBudget
 	before budgetBefore
 }
@@ -59,6 +61,7 @@ func (w *World) drawApps() *apps {
 	return &apps{
 		replicas: 1 + w.choices.pick(4), budgeted: w.choices.pick(budgets), stops: pick(5*time.Second, 40*time.Second, 10*time.Minute),
 		limit: pick(0, 10*time.Minute, time.Minute), pods: map[types.NamespacedName]*corev1.Pod{},
+		asked: map[types.UID]time.Time{},
 	}
 }
 
@@ -125,6 +128,9 @@ func (a *apps) hear(w *World, obj *unstructured.Unstructured, removed bool) {
 	switch obj.GetKind() {
 	case "Pod":
 		pod, key := typed[corev1.Pod](obj), client.ObjectKeyFromObject(obj)
+		if _, asked := a.asked[pod.UID]; !asked && pod.DeletionTimestamp != nil { // a shorter period later moves the time on to that moment
+			a.asked[pod.UID] = pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+		}
 		if a.pods[key] = pod; removed {
 			delete(a.pods, key)
 		}

@@ -70,8 +70,10 @@ func (w *World) relists(context.Context) {
 
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
+	before := k.objects
 	k.objects, k.pending, k.version = maps.Clone(w.objects[gvk.Kind]), nil, w.version
-	p.wakeAll()
+	k.tellAll(before, k.objects)
+	p.wakeUnsourced(nil)
 }
 
 // operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their

@@ -16,6 +16,9 @@
 // rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
 // empty memory; two lead at once; clocks are wrong.
 //
+// The event sources of a Reconciler with AddTo, as the library's have, are those of its own controller: what no event of the cache wakes,
+// and no RequeueAfter, is not reconciled.
+//
 // After each write the Invariants hold, and those of Options. Then the faults stop: everything desired is reached within Bound of virtual
 // time, then there is silence, and after a deletion nothing is left.
 //
@@ -26,9 +29,10 @@
 // # Limits
 //
 // There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no caches
-// that are narrowed. Reconcilers are woken for every event that may concern them, so a missing event source is not found. What only a
-// person or another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that
-// cannot be kept, confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore,
-// instances without a Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the
-// cloud controller manager, as in a real cluster.
+// that are narrowed. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
+// nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances. What only a person or
+// another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be
+// kept, confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore, instances
+// without a Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the cloud
+// controller manager, as in a real cluster.
 package simulation

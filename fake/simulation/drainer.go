@@ -8,11 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/machine"
@@ -26,12 +23,13 @@ type drainer struct {
 	podCache
 	budgets budgetCache
 	unseen  []*policyv1.PodDisruptionBudget // versions that the process has yet to see; nil is a budget that is gone
+	owners  map[string]types.NamespacedName // of what is drained, by Node
 	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
 }
 
 // newDrainer returns a drainer that remembers nothing.
-func newDrainer(ctx context.Context, p *process) (*drainer, error) {
-	d := &drainer{process: p, podCache: podCache{nodes: map[string]*followedNode{}}, budgets: budgetCache{budget: p.world.apps.budget}}
+func newDrainer(p *process) (*drainer, error) {
+	d := &drainer{process: p, podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{}, budgets: budgetCache{budget: p.world.apps.budget}}
 	var err error
 	d.Runner, err = runner.New(runner.Config{
 		Nodes: &connection{WithWatch: p.world.store.Client(), process: p}, Pods: &d.podCache, Budgets: &d.budgets,
@@ -41,7 +39,7 @@ func newDrainer(ctx context.Context, p *process) (*drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, d.Source().Start(ctx, wakes{process: p})
+	return d, nil
 }
 
 // drainClock is the clock of a process with the timers of the World, which are not used.
@@ -57,21 +55,9 @@ func (c drainClock) Now() time.Time { return c.skewed.Now() }
 // Since implements clock.PassiveClock.
 func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
 
-// wakes is the queue of the Machines as a source of events has it.
-type wakes struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-	process *process
-}
-
-// AddAfter implements workqueue.TypedDelayingInterface.
-func (w wakes) AddAfter(r reconcile.Request, after time.Duration) {
-	w.process.wake(0, r.NamespacedName, after)
-}
-
 // Step implements workload.Drainer.
 func (d *drainer) Step(ctx context.Context, r runner.Request) (runner.Result, error) {
-	d.next = d.process.world.Now()
+	d.next, d.owners[r.Node.Name] = d.process.world.Now(), r.Owner
 	return d.Runner.Step(ctx, r)
 }
 
@@ -110,13 +96,13 @@ func (d *drainer) request(verb string, pod runner.PodRef, call func() error) err
 }
 
 // workload is the access of a process to the Nodes.
-func (p *process) workload(ctx context.Context) (machine.Workload, error) {
+func (p *process) workload() (machine.Workload, error) {
 	access := machine.Workload{Nodes: nodes{p.view}}
 	if p.world.apps == nil {
 		return access, nil
 	}
 	var err error
-	p.drainer, err = newDrainer(ctx, p)
+	p.drainer, err = newDrainer(p)
 	access.Drainer = p.drainer
 	return access, err
 }
@@ -206,11 +192,12 @@ func (d *drainer) seesBudget() {
 	}
 }
 
-// wakeOwner wakes the Machines with a Node.
+// wakeOwner wakes whoever drains a Node, as the Run of a runner.Runner does when the Pods of the Node or a budget change.
 func (d *drainer) wakeOwner(node string) {
-	for _, m := range d.process.reconciled(0) {
-		if name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name"); name == node {
-			d.process.wake(0, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, 0)
+	owner, known := d.owners[node]
+	for i := range d.process.all {
+		if known {
+			d.process.wake(i, owner, 0)
 		}
 	}
 }

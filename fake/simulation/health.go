@@ -119,7 +119,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	}
 	checks, err := remediation.New(kinds, remediation.Ports{
 		Ports: m.Ports, Workload: m.Workload, ReachOf: m.gate.Of,
-	}, remediation.Options{Clock: m.Clock, Parallel: 1, Matching: matching()})
+	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Matching: matching()})
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	for i := range all {
 		all[i].Reconcile = g.watched(p, all[i].Kind, all[i].Reconcile)
 	}
-	return append(all, Reconciler{checkKind, g.watched(p, checkKind, checks.Reconcile)},
-		Reconciler{"MachineSet", freezer.Sets.Reconcile}, Reconciler{"MachineDeployment", freezer.Deployments.Reconcile},
+	return append(all, Reconciler{checkKind, g.watched(p, checkKind, checks.Reconcile), checks.AddToManager},
+		Reconciler{"MachineSet", freezer.Sets.Reconcile, nil}, Reconciler{"MachineDeployment", freezer.Deployments.Reconcile, nil},
 	), errors.Join(checks.Index(ctx), freezer.Index(ctx))
 }
 

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,20 +26,20 @@ func library() *Operator {
 	return o
 }
 
-func setUpLibrary(ctx context.Context, m Manager) ([]Reconciler, error) {
-	machines, err := setUpMachines(ctx, m)
+func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
+	machines, err := setUpMachines(m)
 	if err != nil {
 		return nil, err
 	}
-	sets, err := setUpSets(ctx, m)
+	sets, err := setUpSets(m)
 	if err != nil {
 		return nil, err
 	}
-	deployments, err := setUpDeployments(ctx, m)
+	deployments, err := setUpDeployments(m)
 	return []Reconciler{machines, sets, deployments}, err
 }
 
-func setUpMachines(ctx context.Context, m Manager) (Reconciler, error) {
+func setUpMachines(m Manager) (Reconciler, error) {
 	steps, err := MachineSteps(m)
 	if err != nil {
 		return Reconciler{}, err
@@ -52,18 +51,18 @@ func setUpMachines(ctx context.Context, m Manager) (Reconciler, error) {
 	}
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of},
-		machine.Options{Steps: steps, Clock: m.Clock, Metrics: metrics, Matching: matching()})
+		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
+		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching()})
 	if err != nil {
 		return Reconciler{}, err
 	}
-	return Reconciler{"Machine", machines.Reconcile}, errors.Join(machines.IndexMachines(ctx), m.register(metrics))
+	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, m.register(metrics)
 }
 
 // matching takes the forms of a provider ID for one that differ in the case of letters.
 func matching() noderef.Rules { return noderef.Rules{Canonical: strings.ToLower} }
 
-func setUpSets(ctx context.Context, m Manager) (Reconciler, error) {
+func setUpSets(m Manager) (Reconciler, error) {
 	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		return Reconciler{}, err
@@ -74,14 +73,14 @@ func setUpSets(ctx context.Context, m Manager) (Reconciler, error) {
 	}
 	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: "MachineSet"})
 	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports},
-		machineset.Options{Clock: m.Clock, Parallel: 1, Steps: steps, Metrics: metrics})
+		machineset.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics})
 	if err != nil {
 		return Reconciler{}, err
 	}
-	return Reconciler{"MachineSet", sets.Reconcile}, errors.Join(sets.IndexMachines(ctx), m.register(metrics))
+	return Reconciler{"MachineSet", sets.Reconcile, sets.AddToManager}, m.register(metrics)
 }
 
-func setUpDeployments(ctx context.Context, m Manager) (Reconciler, error) {
+func setUpDeployments(m Manager) (Reconciler, error) {
 	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		return Reconciler{}, err
@@ -92,11 +91,11 @@ func setUpDeployments(ctx context.Context, m Manager) (Reconciler, error) {
 	}
 	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: "MachineDeployment"})
 	deployments, err := deployment.New(kinds, deployment.Ports{Ports: m.Ports},
-		deployment.Options{Clock: m.Clock, Steps: steps, Metrics: metrics})
+		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Metrics: metrics})
 	if err != nil {
 		return Reconciler{}, err
 	}
-	return Reconciler{"MachineDeployment", deployments.Reconcile}, errors.Join(deployments.Index(ctx), m.register(metrics))
+	return Reconciler{"MachineDeployment", deployments.Reconcile, deployments.AddToManager}, m.register(metrics)
 }
 
 // register lets the Report count what the metrics of a reconciler count.

@@ -5,7 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -41,6 +43,8 @@ type Manager struct {
 	Registry prometheus.Registerer
 	// Calls are those to the cloud, which go wrong too. An instance that runs gets a Node with its provider ID.
 	Calls cloud.Calls
+	// Controller are the Options.Controller of a reconciler with Reconciler.AddTo.
+	Controller controller.Options
 
 	process *process    // that runs it
 	gate    *guard.Gate // that holds sets and deployments; nil holds nothing
@@ -50,6 +54,12 @@ type Manager struct {
 type Reconciler struct {
 	// Kind is one of Operator.Kinds.
 	Kind string
-	// Reconcile is called for each object of the kind, whenever a cache that the manager has shows a change of anything.
+	// Reconcile is called for each object of the kind whenever a cache that the manager has shows a change of anything; with AddTo, when the
+	// sources ask for it.
 	Reconcile func(context.Context, reconcile.Request) (reconcile.Result, error)
+	// AddTo is the method AddToManager of a reconciler, or a function that makes a controller with controller-runtime's builder and gives it
+	// Manager.Controller. Only the event sources of the controller are started, so that a missing one is found: what no event and no
+	// RequeueAfter wakes is not reconciled. The manager has a cache, a field indexer, a scheme and a logger, and nothing else. Nil: Reconcile
+	// is called after each event.
+	AddTo func(context.Context, ctrl.Manager) error
 }

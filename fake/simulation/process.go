@@ -32,6 +32,7 @@ type process struct {
 	crashed bool
 	busy    bool
 	life    int      // counts the starts
+	adding  int      // the reconciler whose sources are being started
 	stop    func()   // ends what the last start began
 	drainer *drainer // nil in a history without Pods
 	metrics *prometheus.Registry
@@ -63,8 +64,8 @@ func (p *process) start(ctx context.Context) error {
 	if err := p.setUp(ctx); err != nil {
 		return err
 	}
-	p.wakeAll()
-	return nil
+	p.wakeUnsourced(nil)
+	return p.listen(ctx)
 }
 
 // count keeps what the metrics say before they go.
@@ -76,14 +77,14 @@ func (p *process) count() {
 
 // setUp makes the reconcilers, as an operator's main function does.
 func (p *process) setUp(ctx context.Context) error {
-	workload, err := p.workload(ctx)
+	workload, err := p.workload()
 	if err != nil {
 		return err
 	}
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
 	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
 		Ports: pass.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), process: p,
+		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), Controller: p.controllerOptions(), process: p,
 	})
 	return err
 }
@@ -109,14 +110,6 @@ func (p *process) wake(reconciler int, key types.NamespacedName, after time.Dura
 		}
 	}
 	p.queue = append(p.queue, queued{reconciler, key, due})
-}
-
-func (p *process) wakeAll() {
-	for i := range p.all {
-		for _, obj := range p.reconciled(i) {
-			p.wake(i, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, 0)
-		}
-	}
 }
 
 // reconciled are the objects of a reconciler that the process knows.
@@ -153,6 +146,7 @@ func (p *process) run(ctx context.Context, q queued) {
 	if p.crashed {
 		return
 	}
+	p.introduce()
 	id := fmt.Sprint(q.reconciler, " ", q.key)
 	switch {
 	case err != nil:
@@ -174,15 +168,9 @@ const (
 	pollEvery = 10 * time.Second
 )
 
-// deliver gives the process the next event of a kind, and wakes what it may concern: the object, and all Machines and sets, of which there
-// are few.
+// deliver gives the process the next event of a kind, which wakes what its sources say.
 func (p *process) deliver(kind *viewed) {
 	e := kind.deliver()
 	p.world.note(p.name, "sees "+describe(e), "")
-	for i, r := range p.all {
-		if e.object.GetKind() == r.Kind {
-			p.wake(i, types.NamespacedName{Namespace: e.object.GetNamespace(), Name: e.object.GetName()}, 0)
-		}
-	}
-	p.wakeAll()
+	p.wakeUnsourced(e.object)
 }

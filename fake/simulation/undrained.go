@@ -8,7 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/fake"
@@ -185,6 +184,5 @@ func excused(p *process, node *corev1.Node, pod *corev1.Pod) bool {
 	}
 	const after, skip = 5 * time.Minute, time.Minute
 	now := skewed{p}.Now().Add(p.world.far)
-	asked := pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
-	return now.Sub(since) >= after && now.Sub(asked) >= skip
+	return now.Sub(since) >= after && now.Sub(p.world.apps.asked[pod.UID]) >= skip
 }

@@ -46,6 +46,8 @@ type indexedBy struct {
 
 // viewed is one kind in a view.
 type viewed struct {
+	handlers
+
 	pending []change
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	version string // of the last event that was delivered
@@ -62,16 +64,18 @@ func newView(kinds []schema.GroupVersionKind) *view {
 	return v
 }
 
-// deliver takes the oldest event of a kind.
+// deliver takes the oldest event of a kind, and passes it on.
 func (k *viewed) deliver() change {
 	e := k.pending[0]
 	k.pending = k.pending[1:]
 	key := client.ObjectKeyFromObject(e.object)
+	before := k.objects[key]
 	if k.version = e.object.GetResourceVersion(); e.removed {
 		delete(k.objects, key)
 	} else {
 		k.objects[key] = e.object
 	}
+	k.tell(before, k.objects[key])
 	return e
 }
 
@@ -215,12 +219,13 @@ func (v *view) Start(context.Context) error { return nil }
 // WaitForCacheSync implements cache.Informers.
 func (v *view) WaitForCacheSync(context.Context) bool { return true }
 
-// informer says how far a kind is. It has no handlers: the World wakes reconcilers itself.
+// informer says how far a kind is, and passes its events on.
 type informer struct{ kind *viewed }
 
 // AddEventHandler implements cache.Informer.
-func (informer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return nil, nil //nolint:nilnil // nothing registers
+func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.kind.add(h)
+	return registration{}, nil
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.Informer.
@@ -286,6 +291,8 @@ func (t typedNodes) of(obj *unstructured.Unstructured) *corev1.Node {
 	return node
 }
 
+func nodeKind() schema.GroupKind { return schema.GroupKind{Kind: "Node"} }
+
 // nodes finds the Nodes of a view.
 type nodes struct{ *view }
 
@@ -294,7 +301,7 @@ func (nodes) HasSynced() bool { return true }
 
 // ByName implements noderef.Lookup.
 func (n nodes) ByName(name string) *corev1.Node {
-	obj := n.kinds[schema.GroupKind{Kind: "Node"}].objects[types.NamespacedName{Name: name}]
+	obj := n.kinds[nodeKind()].objects[types.NamespacedName{Name: name}]
 	if obj == nil {
 		return nil
 	}
@@ -307,7 +314,7 @@ func (n nodes) ByProviderID(id string) []*corev1.Node {
 		return nil
 	}
 	var found []*corev1.Node
-	for _, obj := range sorted(n.kinds[schema.GroupKind{Kind: "Node"}].objects) {
+	for _, obj := range sorted(n.kinds[nodeKind()].objects) {
 		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); sameID(has, id) {
 			found = append(found, n.ByName(obj.GetName()))
 		}
