@@ -49,7 +49,7 @@ func (w *World) populate(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	s := scene{kind: "MachineSet", least: 3}
-	template := map[string]any{"clusterName": "c1"}
+	template := map[string]any{"clusterName": "c1", "version": "v1.36.0"}
 	if a := w.apps; a != nil && a.limit > 0 {
 		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
