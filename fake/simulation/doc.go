@@ -11,6 +11,12 @@
 // events, kind by kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of fake.Loops act on them,
 // kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin when everything runs.
 //
+// A third of the histories have a MachineHealthCheck with a limit, and instances in up to three zones: the managers then run the
+// reconciler of health checks, the freezer of machineset/guard and a gate that holds sets while the API server does not answer. Nodes stop
+// being ready one by one or a zone at once, and come back or not; kubelets never start or never report; people change the check, ask for
+// remediations, skip Machines and freeze sets. Once the faults stop, unhealthy Machines are replaced, or a person does what a condition
+// says.
+//
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
 // rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
@@ -28,11 +34,12 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap and infrastructure objects, pools, health checks or workload clusters in the World yet, and no caches
-// that are narrowed. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
-// nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances. What only a person or
-// another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be
-// kept, confirms a restore where a condition asks for that, deletes Machines whose condition says so and, after a restore, instances
-// without a Machine. A Node that joins while the cache of the manager that ends its Machine has yet to show it is left to the cloud
-// controller manager, as in a real cluster.
+// There are no volumes, bootstrap and infrastructure objects or workload clusters in the World yet, and no caches that are narrowed. An
+// Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found; nor is one beside which
+// a poll does the same in time, such as that of Nodes beside a driver's poll of instances. What only a person or another program does, the
+// World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be kept, confirms a restore where
+// a condition asks for that, deletes Machines whose condition says so and, after a restore, instances without a Machine. A Node that joins
+// while the cache of the manager that ends its Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
+// Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
+// caches see events all the same.
 package simulation

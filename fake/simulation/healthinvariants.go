@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,7 +45,8 @@ func healthInvariants() []Invariant {
 		marking(SparesHealthy, sparesHealthy), marking(AwaitsTimeout, awaitsTimeout), marking(KeepsLimit, keepsLimit),
 		marking(OutageStays, outageStays), marking(RecoversFirst, recoversFirst), marking(RemembersMarks, remembersMarks),
 		marking(HonoursWishes, honoursWishes),
-		{Name: SaysHealthy, AfterWrite: saysHealthy}, {Name: SparesRecovered, AfterWrite: sparesRecovered}, {Name: RemediationKept, AfterWrite: remediationKept},
+		{Name: SaysHealthy, AfterWrite: saysHealthy}, {Name: SparesRecovered, AfterWrite: sparesRecovered},
+		{Name: RemediationKept, AfterWrite: remediationKept},
 		{Name: FrozenHolds, AfterWrite: frozenHolds}, {Name: ClosedHolds, AfterWrite: closedHolds},
 		{Name: FreezesSurplus, AfterWrite: freezesSurplus},
 	}
@@ -152,8 +154,8 @@ func keepsLimit(w *World, m *marked) error {
 
 func outageStays(_ *World, m *marked) error {
 	now := down(m.pass.process)
-	for domain, machines := range m.pass.down {
-		if slices.Contains(machines, m.after.GetUID()) && slices.Contains(now[domain], m.after.GetUID()) {
+	for _, domain := range slices.Sorted(maps.Keys(m.pass.down)) {
+		if machines := m.pass.down[domain]; slices.Contains(machines, m.after.GetUID()) && slices.Contains(now[domain], m.after.GetUID()) {
 			return fmt.Errorf("%s is one of %d Machines of the domain %q, and the Nodes of all of them are not ready", m.name, len(machines), domain)
 		}
 	}
@@ -167,7 +169,8 @@ func recoversFirst(w *World, m *marked) error {
 		return nil
 	}
 	since := readyOf(typed[corev1.Node](node)).LastTransitionTime.Time
-	for domain, o := range w.health.watch.outages {
+	for _, domain := range slices.Sorted(maps.Keys(w.health.watch.outages)) {
+		o := w.health.watch.outages[domain]
 		if !slices.Contains(o.machines, m.after.GetUID()) || since.After(o.at) || o.recovered.IsZero() {
 			continue
 		}
@@ -207,7 +210,8 @@ func saysHealthy(w *World, e Write) error {
 	}
 	before, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded)
 	after, _, _ := conditionOf(e.After, contract.ConditionHealthCheckSucceeded)
-	if b := &w.health.guards[w.acting].pass; before != "True" && after == "True" && b.silent[e.After.GetUID()] && isSilent(w.acting, e.Before) {
+	silent := w.health.guards[w.acting].pass.silent[e.After.GetUID()] && isSilent(w.acting, e.Before)
+	if silent && before != "True" && after == "True" {
 		return fmt.Errorf("%s is said to be healthy", e.After.GetName())
 	}
 	return nil
@@ -295,8 +299,8 @@ func closedHolds(w *World, e Write) error {
 }
 
 func freezesSurplus(w *World, e Write) error {
-	if w.health == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "MachineSet" || isFrozen(e.Before) || !isFrozen(e.After) ||
-		e.After.GetAnnotations()[safety.FrozenByAnnotation] != safety.ReasonOverShooting {
+	if w.health == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "MachineSet" || isFrozen(e.Before) ||
+		!isFrozen(e.After) || e.After.GetAnnotations()[safety.FrozenByAnnotation] != safety.ReasonOverShooting {
 		return nil
 	}
 	desired, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")

@@ -142,7 +142,8 @@ func (t *watch) inFlight(w *World) int {
 // passBegins notes what the caches of a process show.
 func (w *World) passBegins(p *process, kind string, key types.NamespacedName) passing {
 	g := w.health.guards[p]
-	b := passing{process: p, kind: kind, began: w.health.watch.writes, closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt}
+	b := passing{process: p, kind: kind, began: w.health.watch.writes, closed: g.isClosed()}
+	b.thawed = g.gate.Of(types.NamespacedName{}).ThawedAt
 	shown := p.view.kinds[kindOf(kind).GroupKind()].objects[key]
 	b.current = shown != nil && shown == w.object(kind, key.Namespace, key.Name)
 	switch {
@@ -169,8 +170,8 @@ func (t *watch) passEnds(w *World, b *passing) {
 	}
 }
 
-// down are the Machines of the outages that a process knows of. It finds the plain ones only: all Machines of a domain, or all Machines, have
-// Nodes that stopped being ready within the window of outages, and nothing else can be said of any.
+// down are the Machines of the outages that a process knows of. It finds the plain ones only: all Machines of a domain, or all Machines,
+// have Nodes that stopped being ready within the window of outages, and nothing else can be said of any.
 func down(p *process) map[string][]types.UID {
 	all := map[string][]types.UID{}
 	odd, domains := map[string]bool{}, map[string]bool{}
