@@ -36,6 +36,9 @@ func (w *World) addActors() {
 		looking := collectors{of: map[*process]*collecting{}}
 		w.actors = append(w.actors, looking, custodians{looking})
 	}
+	if w.pool != nil {
+		w.actors = append(w.actors, poolProvider{})
+	}
 }
 
 // kubelets create the Nodes of instances that run.

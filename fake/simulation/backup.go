@@ -116,6 +116,9 @@ func (w *World) hasMachine(uid string) bool {
 }
 
 func (w *World) hasInstance(node *unstructured.Unstructured) bool {
+	if w.pool != nil { // poolProvider collects its Nodes
+		return true
+	}
 	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
 	return slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(i.ProviderID, id) })
 }

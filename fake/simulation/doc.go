@@ -7,9 +7,13 @@
 //	}
 //
 // A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets that create Nodes, users, and two managers, each with the
-// reconcilers of Machines, MachineSets and MachineDeployments, or those of an Operator of your own, and with caches that are behind by some
-// events, kind by kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of fake.Loops act on them,
-// kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin when everything runs.
+// reconcilers of Machines, MachineSets, MachineDeployments and MachinePools, or those of an Operator of your own, and with caches that are
+// behind by some events, kind by kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of
+// fake.Loops act on them, kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin
+// when everything runs.
+//
+// The root of a quarter of the histories is a MachinePool, whose provider is an actor: it names the instances that leave and waits for their
+// drain, or does not, lags, repeats, forgets, respells and replaces instances, and scales by itself.
 //
 // A third of the histories have a MachineHealthCheck with a limit, and instances in up to three zones: the managers then run the
 // reconciler of health checks, the freezer of machineset/guard and a gate that holds sets while the API server does not answer. Nodes stop
@@ -34,8 +38,8 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap and infrastructure objects or workload clusters in the World yet, and no caches that are narrowed. An
-// Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found; nor is one beside which
+// There are no volumes, bootstrap and infrastructure objects or workload clusters in the World yet, and no caches that are narrowed. Pools
+// have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found; nor is one beside which
 // a poll does the same in time, such as that of Nodes beside a driver's poll of instances. What only a person or another program does, the
 // World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be kept, confirms a restore where
 // a condition asks for that, deletes Machines whose condition says so and, after a restore, instances without a Machine. A Node that joins

@@ -66,7 +66,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), []Fault{ClockJumps, NodeComesBack})
+		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack})
 }
 
 func requestFaults() []Fault {

@@ -45,7 +45,7 @@ func Invariants() []Invariant {
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
-	}, healthInvariants()...)
+	}, append(healthInvariants(), poolInvariants()...)...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {
@@ -166,6 +166,9 @@ func nothingLeft(w *World) error {
 	}
 	for _, i := range w.instances() {
 		return fmt.Errorf("the instance %s", i.ProviderID)
+	}
+	if w.pool != nil && len(w.pool.live()) > 0 {
+		return fmt.Errorf("the instance %s", w.pool.live()[0].id)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func library() *Operator {
 	for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment"} {
 		o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kindOf(kind), Status: true})
 	}
+	o.Kinds = append(o.Kinds, poolKinds()...)
 	return o
 }
 
@@ -36,7 +37,12 @@ func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
 		return nil, err
 	}
 	deployments, err := setUpDeployments(m)
-	return []Reconciler{machines, sets, deployments}, err
+	all := []Reconciler{machines, sets, deployments}
+	if err != nil || !m.pools {
+		return all, err
+	}
+	pools, err := setUpPools(m)
+	return append(all, pools), err
 }
 
 func setUpMachines(m Manager) (Reconciler, error) {

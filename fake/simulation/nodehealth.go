@@ -117,6 +117,9 @@ func (w *World) revive(ctx context.Context) {
 		leaving[strings.ToLower(id)] = m.GetDeletionTimestamp() != nil
 	}
 	for _, node := range w.typedNodes() {
+		if w.pool != nil && w.pool.ids[node.Spec.ProviderID] != nil && w.pool.ids[node.Spec.ProviderID].ended {
+			continue
+		}
 		switch status := readyOf(node).Status; {
 		case !leaving[strings.ToLower(node.Spec.ProviderID)] && w.isChecked(node): // a check acts, or says what a person has to do
 		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[strings.ToLower(node.Spec.ProviderID)]:

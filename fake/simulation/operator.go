@@ -48,6 +48,7 @@ type Manager struct {
 
 	process *process    // that runs it
 	gate    *guard.Gate // that holds sets and deployments; nil holds nothing
+	pools   bool        // the library's reconcilers are those of pools too
 }
 
 // Reconciler reconciles the objects of a kind.

@@ -61,6 +61,9 @@ func (p *process) start(ctx context.Context) error {
 		}
 		k.version = p.world.version
 	}
+	if p.world.pool != nil {
+		p.addCRD()
+	}
 	if err := p.setUp(ctx); err != nil {
 		return err
 	}
@@ -84,7 +87,8 @@ func (p *process) setUp(ctx context.Context) error {
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
 	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
 		Ports: pass.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), Controller: p.controllerOptions(), process: p,
+		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), Controller: p.controllerOptions(),
+		process: p, pools: p.world.pool != nil,
 	})
 	return err
 }

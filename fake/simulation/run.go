@@ -162,7 +162,7 @@ func disturbances() []disturbance {
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-	}, ofClouds()...)
+	}, append(ofClouds(), poolDisturbances()...)...)
 }
 
 // disturb lets something go wrong, or a person act.
@@ -203,6 +203,7 @@ func (w *World) end(ctx context.Context) {
 	w.setClocks()
 	w.goesOn(ctx)
 	w.revive(ctx)
+	w.calmPool(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", quietFor, func() string { return "time" })
 	before := w.requests
@@ -239,8 +240,11 @@ func (w *World) delete(ctx context.Context) {
 	for _, obj := range w.options.Operator.Objects {
 		w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, copied(obj))))
 	}
+	if w.pool != nil {
+		w.collects(ctx, otherNode)
+	}
 	for _, obj := range w.ours() {
-		if obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet" {
+		if (obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet") && w.isOrphan(obj) {
 			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))
 		}
 	}

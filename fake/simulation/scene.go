@@ -48,6 +48,9 @@ func (w *World) populate(ctx context.Context) error {
 		}
 		return errors.Join(errs...)
 	}
+	if w.pool != nil {
+		return w.createPool(ctx)
+	}
 	s := scene{kind: "MachineSet", least: 3}
 	template := map[string]any{"clusterName": "c1", "version": "v1.36.0"}
 	if a := w.apps; a != nil && a.limit > 0 {
@@ -151,6 +154,9 @@ func (w *World) missing(ctx context.Context) string {
 	w.helps(ctx)
 	if o := w.options.Operator; o.Missing != nil {
 		return o.Missing(w)
+	}
+	if w.pool != nil {
+		return w.missingOfPool()
 	}
 	root, owned := w.root(), w.owned()
 	for _, m := range owned {

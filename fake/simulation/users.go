@@ -32,6 +32,10 @@ func (w *World) scales(ctx context.Context) {
 		return
 	}
 	n := w.choices.pick(6)
+	if w.pool != nil && w.pool.elsewhere {
+		w.pool.wanted = n // the provider scales, as something else wants
+		return
+	}
 	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
 }
 

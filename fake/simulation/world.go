@@ -59,6 +59,7 @@ type World struct {
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
 	originals []original
+	pool      *pool // nil unless the root is a MachinePool
 
 	history History
 	seen    Coverage
@@ -148,6 +149,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		Zones: checked.zones()})
 	w.keeps = w.choices.pick(10) == 9
 	w.drawFaults()
+	w.pool = w.drawPool()
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
 		return nil, err

@@ -1,0 +1,125 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Names of the invariants about MachinePools, which are checked in histories whose root is one.
+const (
+	PoolReplicasStay = "the replicas of a MachinePool are what users and providers write"
+	PoolOwnNodes     = "a MachinePool writes no Node that none of its instances has"
+	PoolKeepsNodes   = "a MachinePool deletes no Node whose instance is there"
+	PoolDrainsFirst  = "an instance of a MachinePool goes only after its drain, the limit of it, or an excuse of the policy"
+)
+
+// poolInvariants are those of the reconciler of pools.
+func poolInvariants() []Invariant {
+	return []Invariant{
+		{Name: PoolReplicasStay, AfterWrite: ofPool(poolReplicasStay)}, {Name: PoolOwnNodes, AfterWrite: ofPool(poolOwnNodes)},
+		{Name: PoolKeepsNodes, AfterWrite: ofPool(poolKeepsNodes)}, {Name: PoolDrainsFirst, AfterWrite: ofPool(poolDrainsFirst)},
+	}
+}
+
+// ofPool checks what a process writes in a history with a pool.
+func ofPool(check func(*World, Write) error) func(*World, Write) error {
+	return func(w *World, e Write) error {
+		if w.pool == nil || w.acting == nil || e.Before == nil {
+			return nil
+		}
+		return check(w, e)
+	}
+}
+
+// poolReplicasStay: a pool never scales by itself, and so not to zero.
+func poolReplicasStay(_ *World, e Write) error {
+	if e.After.GetKind() != poolKind || e.Removed {
+		return nil
+	}
+	before, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
+	if after, _, _ := unstructured.NestedInt64(e.After.Object, "spec", "replicas"); before != after {
+		return fmt.Errorf("they were %d and are %d", before, after)
+	}
+	return nil
+}
+
+func poolOwnNodes(w *World, e Write) error {
+	if e.After.GetKind() == "Node" && w.pool.instanceOf(e.Before) == nil {
+		return fmt.Errorf("Node %s", e.After.GetName())
+	}
+	return nil
+}
+
+// goes reports whether a write is or begins a deletion.
+func goes(e Write) bool {
+	return e.Removed && e.Before.GetDeletionTimestamp() == nil || e.After.GetDeletionTimestamp() != nil && e.Before.GetDeletionTimestamp() == nil
+}
+
+// poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
+// for some minutes only, and for what a restored backup says about the instances.
+func poolKeepsNodes(w *World, e Write) error {
+	if e.After.GetKind() != "Node" || !goes(e) || w.ending() || w.backups.restored {
+		return nil
+	}
+	i := w.pool.instanceOf(e.Before)
+	if i == nil || i.ended || w.seen[faultPrefix+string(PoolRespells)] > 0 && readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue {
+		return nil
+	}
+	return fmt.Errorf("Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
+}
+
+// poolDrainsFirst is about Nodes that the process that acts knows: when it says that a Node is drained, deletes one whose kubelet answers,
+// or has the instances deleted.
+func poolDrainsFirst(w *World, e Write) error {
+	if w.apps == nil {
+		return nil
+	}
+	switch e.After.GetKind() {
+	case "Node":
+		says := func(node *unstructured.Unstructured) bool {
+			return node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
+		}
+		node := nodes{w.acting.view}.ByName(e.Before.GetName())
+		leaves := goes(e) && !w.ending() && node != nil && readyOf(node).Status == corev1.ConditionTrue
+		if leaves || !goes(e) && says(e.After) && !says(e.Before) {
+			return w.poolDrained(e.Before)
+		}
+	case poolInfraKind:
+		if !goes(e) {
+			return nil
+		}
+		for _, i := range w.pool.live() {
+			if node := w.object("Node", "", i.name); node != nil && i.boots.Before(w.Now()) {
+				if err := w.poolDrained(node); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// poolDrained reports an error for a Pod that holds a Node.
+func (w *World) poolDrained(node *unstructured.Unstructured) error {
+	shown := nodes{w.acting.view}.ByName(node.GetName())
+	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || w.root() != nil && w.overPoolLimit(w.root()) {
+		return nil
+	}
+	for _, pod := range w.apps.on(node.GetName()) {
+		if !excused(w.acting, shown, pod) {
+			return fmt.Errorf("Node %s has the Pod %s", node.GetName(), pod.Name)
+		}
+	}
+	return nil
+}
+
+// overPoolLimit reports whether the time for the drain can be over by the clock of the process that acts.
+func (w *World) overPoolLimit(obj *unstructured.Unstructured) bool {
+	began, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
+	return w.apps.limit > 0 && err == nil && skewed{w.acting}.Since(began)+skewSlack >= w.apps.limit
+}
