@@ -75,7 +75,8 @@ func (c *cloudControllers) missed(w *World, machine *unstructured.Unstructured) 
 	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
 	for _, node := range w.Objects("Node") {
 		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-		if sameID(has, id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), func(n *corev1.Node) bool { return n.UID == node.GetUID() }) {
+		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
+		if sameID(has, id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown) {
 			c.unseen[node.GetName()] = true
 		}
 	}

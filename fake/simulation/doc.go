@@ -24,7 +24,12 @@
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
 // rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
-// empty memory; two lead at once; clocks are wrong.
+// empty memory; two lead at once; clocks are wrong, and jump by hours.
+//
+// In a third of the histories the cloud has bad habits: it makes two instances for one token, does not show an instance for a while or
+// loses it, leaves out half of what it knows, changes the form of its provider IDs, is slow, keeps what it should delete, says that
+// something is gone that is not, or refuses all calls for a while. There, each manager has a guard.Collector, and once everything is silent
+// each instance has a Machine, and each running Machine its instance.
 //
 // The event sources of a Reconciler with AddTo, as the library's have, are those of its own controller: what no event of the cache wakes,
 // and no RequeueAfter, is not reconciled.
@@ -39,11 +44,13 @@
 // # Limits
 //
 // There are no volumes, bootstrap and infrastructure objects or workload clusters in the World yet, and no caches that are narrowed. Pools
-// have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found; nor is one beside which
-// a poll does the same in time, such as that of Nodes beside a driver's poll of instances. What only a person or another program does, the
-// World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a budget that cannot be kept, confirms a restore where
-// a condition asks for that, deletes Machines whose condition says so and, after a restore, instances without a Machine. A Node that joins
-// while the cache of the manager that ends its Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
+// have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event
+// source is not found; nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.
+//
+// What only a person or another program does, the World does once the faults stop: it repairs a kubelet whose Machine stays, deletes a
+// budget that cannot be kept, confirms a restore where a condition asks for that, deletes Machines whose condition says that their instance
+// is lost or refused for ever, and instances without a Machine after a restore, and where a Collector cannot be sure. A Node that joins
+// while the cache of the manager that ends its Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
 package simulation

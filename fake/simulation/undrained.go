@@ -139,7 +139,8 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) || !knows(p, machine, node.GetUID(), i.ProviderID) {
+	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) ||
+		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
 	shown := nodes{p.view}.ByName(node.GetName())
