@@ -25,9 +25,9 @@ type attempt struct {
 	failures int
 	// missed is how many of them said that there is no instance. Other errors do not say whether there is one.
 	missed int
-	until    time.Time
-	parked   bool
-	used     time.Time
+	until  time.Time
+	parked bool
+	used   time.Time
 }
 
 // attempts are those of all Tokens. Safe for concurrent use.
