@@ -37,14 +37,14 @@ const (
 )
 
 // chaosLanes are the targets. The control plane rests long enough that no Node is counted as lost. A manager that is frozen for longer than its
-// Lease lasts, which is 15 seconds, comes back beside another one that leads.
+// Lease lasts, which is 15 seconds, comes back beside another one that leads, and goes on for ten seconds until it gives up.
 func chaosLanes() []chaos.Lane {
 	span := func(least, most float64) chaos.Span {
 		return chaos.Span{Least: time.Duration(least * float64(time.Second)), Most: time.Duration(most * float64(time.Second))}
 	}
 	return []chaos.Lane{
 		{Targets: []string{string(cluster.Etcd), string(cluster.APIServer)}, Rest: 12 * time.Second, Killed: span(0.2, 4), Frozen: span(1, 6)},
-		{Targets: []string{leader}, Rest: 6 * time.Second, Killed: span(0.2, 4), Frozen: span(12, 20)},
+		{Targets: []string{leader}, Rest: 18 * time.Second, Killed: span(0.2, 4), Frozen: span(18, 24)},
 		{Targets: []string{providerUser}, Rounds: 2, Rest: 5 * time.Second, Killed: span(0.2, 4), Frozen: span(1, 8)},
 		{Targets: []string{connection}, Rounds: 2, Rest: 5 * time.Second, Killed: span(0.2, 6), Frozen: span(1, 8)},
 	}
