@@ -45,17 +45,51 @@ func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() 
 	return kind
 }
 
+// NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read left
+// it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an unchanged
+// object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
+func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
+	read func(T, *S) error, write func(T, U) error,
+) KindOf[S, U] {
+	kind := NewTyped(gvk, newObject, newList, read, write)
+	kind.Adapter = typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write, keeps: true}
+	return kind
+}
+
+// Converted returns the list that convert makes of items, nil of none. While it is the one that before holds, it returns before, clipped,
+// and allocates nothing. Neither list is changed.
+func Converted[A any, B comparable](items []A, before []B, convert func(A) B) []B {
+	if len(items) == 0 {
+		return nil
+	}
+	same := 0
+	for same < len(items) && same < len(before) && before[same] == convert(items[same]) {
+		same++
+	}
+	if same == len(items) {
+		return before[:same:same]
+	}
+	fresh := append(make([]B, 0, len(items)), before[:same]...)
+	for _, item := range items[same:] {
+		fresh = append(fresh, convert(item))
+	}
+	return fresh
+}
+
 type typedAdapter[T Object, S, U any] struct {
 	kind  string
 	read  func(T, *S) error
 	write func(T, U) error
+	keeps bool // read gets the state as an earlier read left it
 }
 
 func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
 	typed, err := a.typed(obj)
 	if err == nil {
-		var zero S
-		*into = zero // a state is used again for another object
+		if !a.keeps {
+			var zero S
+			*into = zero // a state is used again for another object
+		}
 		err = a.read(typed, into)
 	}
 	if state, ok := any(into).(*MachineState); ok && err == nil {
