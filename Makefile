@@ -14,7 +14,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GOVERSION)/golangci-lint
 
 # Nested modules: the go command ignores them in the root.
-NESTED := $(patsubst %/go.mod,%,$(shell find examples -name go.mod))
+NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod))
 
 # The module of examples/embed requires a version of the root module that is not published, and has no replace. A copy of its go.mod
 # adds the replace. The commands after this variable run in its folder, in the same shell.
@@ -26,6 +26,9 @@ IN_EMBED = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; cp $(EMBED)/go.mod $(E
 
 # The module with Ignition's parser, which nobody who imports the library needs.
 IGNITION := examples/userdata/ignition
+
+# Nested modules that are tested, linted and vetted as they stand. That of the control plane's programs is only built.
+TESTED = $(filter-out $(EMBED)% %/bin,$(NESTED))
 
 FUZZTIME ?= 10s
 BENCH ?= .
@@ -56,8 +59,9 @@ help: ## List the targets
 test: control-plane ## Unit tests, fake store, one end-to-end test on a real control plane (the first run builds it: a few minutes)
 	$(GO) test -timeout 25m ./...
 	@echo "test: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test ./...
+	@for module in $(TESTED); do echo "test: $$module"; (cd "$$module"; $(GO) test ./...); done
 	@echo "test: first-boot data, by Ignition's own parser"; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	$(GO) run ./examples/userdata all "$$dir"; cd $(IGNITION); $(GO) test ./...; $(GO) run . "$$dir"/*.ign
+	$(GO) run ./examples/userdata all "$$dir"; cd $(IGNITION); $(GO) run . "$$dir"/*.ign
 
 .PHONY: e2e
 e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
@@ -73,6 +77,7 @@ race: ## The tests of make test with the race detector, if there is a C compiler
 	else \
 		$(MAKE) control-plane; \
 		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...; \
+		for module in $(TESTED); do (cd "$$module"; CGO_ENABLED=1 $(GO) test -race ./...); done; \
 		$(IN_EMBED); CGO_ENABLED=1 $(GO) test -race ./...; \
 	fi
 
@@ -160,7 +165,7 @@ lint: $(GOLANGCI) ## golangci-lint with .golangci.yml (the first run builds it: 
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK="$$dir/go.work"; cd $(EMBED); `# the linter does not know -modfile`\
 	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)"; "$(GOLANGCI)" run ./...
 	@cd $(EMBED)/published; "$(GOLANGCI)" run ./...
-	@cd $(IGNITION); "$(GOLANGCI)" run ./...
+	@for module in $(TESTED); do (cd "$$module"; "$(GOLANGCI)" run ./...); done
 
 $(GOLANGCI):
 	@echo "lint: building golangci-lint $(GOLANGCI_VERSION); this happens once and takes a few minutes"
@@ -179,6 +184,7 @@ verify: ## Formatting, go.mod, generated files and go vet
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
+	@for module in $(TESTED); do (cd "$$module"; $(GO) vet ./...); done
 
 .PHONY: verify-userdata
 verify-userdata: ## First-boot data by the tools that read it: cloud-init, shellcheck, a scratch root (needs root; installs both tools with apt-get)

@@ -61,11 +61,28 @@ func TestNoPackageIsNamedAfterNothing(t *testing.T) {
 	}
 }
 
+// nestedLibraries are modules of their own that others import, because of what they require. The go command lists none of them in the root.
+func nestedLibraries() []string { return []string{"contract/clusterapi"} }
+
 func TestNestedModulesStandUnderExamples(t *testing.T) {
 	// A module elsewhere would cut a piece out of the library; requirements of examples must not reach those who import it.
 	for _, file := range repositoryFiles(t) {
-		if path.Base(file) == "go.mod" && file != "go.mod" && !strings.HasPrefix(file, "examples/") {
+		if path.Base(file) == "go.mod" && file != "go.mod" && !strings.HasPrefix(file, "examples/") &&
+			!slices.Contains(nestedLibraries(), path.Dir(file)) {
 			t.Errorf("%s: modules of their own are for examples only", file)
+		}
+	}
+}
+
+func TestNestedLibrariesHaveADocFileAndAnExample(t *testing.T) {
+	for _, name := range nestedLibraries() {
+		for _, file := range []string{"go.mod", "doc.go", "example_test.go"} {
+			if _, err := os.Stat(filepath.Join(root, name, file)); err != nil {
+				t.Errorf("module %s has no %s", name, file)
+			}
+		}
+		if readme, err := os.ReadFile(filepath.Join(root, "README.md")); err != nil || !bytes.Contains(readme, []byte("]("+name+")")) {
+			t.Errorf("README.md does not link to %s", name)
 		}
 	}
 }

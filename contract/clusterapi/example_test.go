@@ -1,0 +1,49 @@
+package clusterapi_test
+
+import (
+	"log"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract/clusterapi"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+// Reconcile the objects that the other controllers of a manager read as Cluster API's Go types. MachineSets follow their Clusters.
+func Example() {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterapi.AddToScheme} {
+		if err := add(scheme); err != nil {
+			log.Fatal(err)
+		}
+	}
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	if _, err := machine.SetupWithManager(ctx, mgr, clusterapi.Machine(), machine.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := deployment.SetupWithManager(ctx, mgr, clusterapi.MachineDeployments(), deployment.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	clusters, err := clusterapi.Clusters(mgr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ports := machineset.PortsFromManager(mgr)
+	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	sets, err := machineset.New(clusterapi.MachineSets(), ports, machineset.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := sets.AddToManager(ctx, mgr); err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(mgr.Start(ctx))
+}

@@ -1,0 +1,86 @@
+package clusterapi
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+)
+
+// AddToScheme adds the types to the scheme of a manager. It is Cluster API's own function: calling both is no error.
+func AddToScheme(scheme *runtime.Scheme) error { return clusterv1.AddToScheme(scheme) }
+
+// Machine returns the kind for machine.New.
+func Machine() contract.Kind {
+	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("Machine"), func() *clusterv1.Machine { return &clusterv1.Machine{} },
+		func() runtime.Object { return &clusterv1.MachineList{} }, readMachine, writeMachine)
+}
+
+// MachineSet returns the kind of MachineSets.
+func MachineSet() contract.MachineSetKind {
+	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineSet"),
+		func() *clusterv1.MachineSet { return &clusterv1.MachineSet{} },
+		func() runtime.Object { return &clusterv1.MachineSetList{} }, readMachineSet, writeMachineSet)
+}
+
+// MachineDeployment returns the kind of MachineDeployments.
+func MachineDeployment() contract.MachineDeploymentKind {
+	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		func() *clusterv1.MachineDeployment { return &clusterv1.MachineDeployment{} },
+		func() runtime.Object { return &clusterv1.MachineDeploymentList{} }, readMachineDeployment, writeMachineDeployment)
+}
+
+// MachinePool returns the kind of MachinePools.
+func MachinePool() contract.MachinePoolKind {
+	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachinePool"),
+		func() *clusterv1.MachinePool { return &clusterv1.MachinePool{} },
+		func() runtime.Object { return &clusterv1.MachinePoolList{} }, readMachinePool, writeMachinePool)
+}
+
+// MachineHealthCheck returns the kind of MachineHealthChecks.
+func MachineHealthCheck() contract.HealthCheckKind {
+	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
+		func() *clusterv1.MachineHealthCheck { return &clusterv1.MachineHealthCheck{} },
+		func() runtime.Object { return &clusterv1.MachineHealthCheckList{} }, readHealthCheck, writeHealthCheck)
+}
+
+// MachineSets returns the kinds for machineset.New.
+func MachineSets() machineset.Kinds {
+	return machineset.Kinds{Set: MachineSet(), Machine: Machine(), Maker: MachineMaker()}
+}
+
+// MachineDeployments returns the kinds for deployment.New.
+func MachineDeployments() deployment.Kinds {
+	return deployment.Kinds{Deployment: MachineDeployment(), Set: MachineSet(), Machine: Machine(), Maker: MachineSetMaker()}
+}
+
+// MachinePools returns the kinds for machinepool.New.
+func MachinePools() machinepool.Kinds {
+	return machinepool.Kinds{Pool: MachinePool(), Machine: Machine(), NewMachine: newPoolMachine}
+}
+
+// MachineHealthChecks returns the kinds for remediation.New.
+func MachineHealthChecks() remediation.Kinds {
+	return remediation.Kinds{Check: MachineHealthCheck(), Machine: Machine()}
+}
+
+// Clusters returns the access to Clusters through the cache of a manager whose scheme has the types, for the ports of all reconcilers:
+//
+//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+//
+// It makes no request. A Cluster is converted once for each of its versions. The error says that the scheme does not have the types.
+func Clusters(mgr ctrl.Manager) (*external.Clusters, error) {
+	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: contract.V1Beta2, Object: &clusterv1.Cluster{}})
+	if err != nil {
+		return nil, fmt.Errorf("read Clusters as Go types (AddToScheme): %w", err)
+	}
+	return clusters, nil
+}

@@ -1,0 +1,86 @@
+package clusterapi
+
+import (
+	"strconv"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func ofMachineDeployment(m *clusterv1.MachineDeployment) replicated {
+	return replicated{
+		clusterName: &m.Spec.ClusterName, replicas: &m.Spec.Replicas, template: &m.Spec.Template, selector: &m.Spec.Selector,
+		order: &m.Spec.Deletion.Order, naming: &m.Spec.MachineNaming, selectorText: &m.Status.Selector, observed: &m.Status.Replicas,
+		ready: &m.Status.ReadyReplicas, available: &m.Status.AvailableReplicas, upToDate: &m.Status.UpToDateReplicas,
+		conditions: &m.Status.Conditions, generation: &m.Status.ObservedGeneration,
+	}
+}
+
+// readMachineDeployment reads the places of contract.MachineDeploymentV1Beta2.
+func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.MachineDeploymentState) error {
+	before := *into
+	*into = contract.MachineDeploymentState{}
+	into.Metadata.From(m)
+	if err := ofMachineDeployment(m).read(&before.ReplicatedState, &into.ReplicatedState); err != nil {
+		return err
+	}
+	strategy := &m.Spec.Rollout.Strategy
+	into.RolloutPaused, into.RolloutType = valueAt(m.Spec.Paused), string(strategy.Type)
+	if asked := m.Annotations[contract.RolloutTypeAnnotation]; asked != "" && (strategy.Type == "" || strategy.Type == contract.RolloutRolling) {
+		into.RolloutType = asked
+	}
+	into.InPlaceOrchestration = m.Annotations[contract.OrchestrationAnnotation]
+	into.MaxSurge = contract.SomeAt(strategy.RollingUpdate.MaxSurge)
+	into.MaxUnavailable = contract.SomeAt(strategy.RollingUpdate.MaxUnavailable)
+	into.RolloutAfter, into.RemediationMaxInFlight = m.Spec.Rollout.After.UTC(), contract.SomeAt(m.Spec.Remediation.MaxInFlight)
+	into.Phase = m.Status.Phase
+	if d := m.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		into.NodeReadyReplicas, into.NodeAvailableReplicas = contract.Some(d.V1Beta1.ReadyReplicas), contract.Some(d.V1Beta1.AvailableReplicas)
+		into.UnavailableReplicas = contract.Some(d.V1Beta1.UnavailableReplicas)
+		into.UpdatedReplicas = contract.Some(d.V1Beta1.UpdatedReplicas)
+	}
+	return readAnnotations(m.Annotations, into)
+}
+
+func readAnnotations(annotations map[string]string, into *contract.MachineDeploymentState) (err error) {
+	into.RollbackTo, err = annotation(annotations, contract.RollbackToAnnotation, "integer", func(text string) (int64, error) {
+		return strconv.ParseInt(text, 10, 64)
+	})
+	if err != nil {
+		return err
+	}
+	into.RevisionHistoryLimit, err = annotation(annotations, contract.RevisionHistoryLimitAnnotation, "32-bit integer",
+		func(text string) (int32, error) {
+			n, err := strconv.ParseInt(text, 10, 32)
+			return int32(n), err
+		})
+	if err != nil {
+		return err
+	}
+	into.ProgressDeadline, err = annotation(annotations, contract.ProgressDeadlineAnnotation, "duration such as 1m30s", time.ParseDuration)
+	return err
+}
+
+func writeMachineDeployment(m *clusterv1.MachineDeployment, u contract.MachineDeploymentUpdate) error {
+	annotated(u.MetadataUpdate, contract.RollbackToAnnotation,
+		mapped(u.RollbackTo, func(n int64) string { return strconv.FormatInt(n, 10) })).ApplyTo(m)
+	ofMachineDeployment(m).write(u.ReplicatedUpdate)
+	if paused, set := u.RolloutPaused.Value(); set && paused {
+		m.Spec.Paused = new(true)
+	} else if set || u.RolloutPaused.Clears() {
+		m.Spec.Paused = nil // as in every Machine, absent is false
+	}
+	setTime(u.RolloutAfter, &m.Spec.Rollout.After)
+	u.Phase.ApplyTo(&m.Status.Phase)
+	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.UnavailableReplicas, u.UpdatedReplicas) {
+		old := valueAt(valueAt(m.Status.Deprecated).V1Beta1)
+		u.NodeReadyReplicas.ApplyTo(&old.ReadyReplicas)
+		u.NodeAvailableReplicas.ApplyTo(&old.AvailableReplicas)
+		u.UnavailableReplicas.ApplyTo(&old.UnavailableReplicas)
+		u.UpdatedReplicas.ApplyTo(&old.UpdatedReplicas)
+		m.Status.Deprecated = &clusterv1.MachineDeploymentDeprecatedStatus{V1Beta1: &old}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package clusterapi
+
+import (
+	"cmp"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// valueAt returns what a pointer leads to, a zero value when it is nil.
+func valueAt[T any](at *T) (value T) {
+	if at != nil {
+		value = *at
+	}
+	return value
+}
+
+func textAt[T ~string](at *T) string { return string(valueAt(at)) }
+
+func text[T ~string](value T) string { return string(value) }
+
+func seconds(n *int32) contract.Opt[time.Duration] {
+	if n == nil {
+		return contract.Opt[time.Duration]{}
+	}
+	return contract.Some(time.Duration(*n) * time.Second)
+}
+
+// mapped returns the change of a text. The empty text is no text.
+func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[string] {
+	value, set := c.Value()
+	if said := text(value); set && said != "" {
+		return contract.SetTo(said)
+	}
+	if set || c.Clears() {
+		return contract.Cleared[string]()
+	}
+	return contract.Change[string]{}
+}
+
+// annotated returns an update that also changes an annotation. It does not change the map of the update.
+func annotated(u contract.MetadataUpdate, key string, c contract.Change[string]) contract.MetadataUpdate {
+	if c.Keeps() {
+		return u
+	}
+	annotations := map[string]contract.Change[string]{}
+	maps.Copy(annotations, u.Annotations)
+	annotations[key], u.Annotations = c, annotations
+	return u
+}
+
+// annotation reads a value that the schema has no field for.
+func annotation[T any](annotations map[string]string, key, want string, parse func(string) (T, error)) (contract.Opt[T], error) {
+	text, found := annotations[key]
+	if !found {
+		return contract.Opt[T]{}, nil
+	}
+	value, err := parse(text)
+	if err != nil {
+		return contract.Opt[T]{}, &contract.FieldError{Path: contract.NewPath("metadata", "annotations", key), Want: want, Got: "unreadable text"}
+	}
+	return contract.Some(value), nil
+}
+
+// setTime keeps whole seconds, as an encoded object does.
+func setTime(c contract.Change[time.Time], into *metav1.Time) {
+	if at, set := c.Value(); set || c.Clears() {
+		*into = metav1.NewTime(at.UTC().Truncate(time.Second))
+	}
+}
+
+// setText makes an empty text none, because the schema rejects it.
+func setText[T ~string](c contract.Change[string], into **T) {
+	if said, set := c.Value(); set && said != "" {
+		*into = new(T(said))
+	} else if set || c.Clears() {
+		*into = nil
+	}
+}
+
+// setConditions leaves a list alone that nothing is said about.
+func setConditions(list *[]metav1.Condition, upsert []metav1.Condition, remove []string) {
+	if len(upsert) > 0 || len(remove) > 0 {
+		*list = contract.UpdatedConditions(*list, upsert, remove)
+	}
+}
+
+// conditions returns a list as package contract reads it: with a reason in each, and none of an unknown status.
+func conditions(list, before []metav1.Condition) ([]metav1.Condition, error) {
+	whole := true
+	for i := range list {
+		c := &list[i]
+		switch {
+		case c.Type == "":
+			return nil, missing("status", "conditions", i, "type")
+		case c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Status != metav1.ConditionUnknown:
+			return nil, missing("status", "conditions", i, "status")
+		}
+		whole = whole && c.Reason != ""
+	}
+	if whole {
+		return list, nil
+	}
+	return contract.Converted(list, before, func(c metav1.Condition) metav1.Condition {
+		c.Reason = cmp.Or(c.Reason, contract.ReasonNotReported)
+		return c
+	}), nil
+}
+
+// selector returns nil for one that says nothing: it selects nothing.
+func selector(s *metav1.LabelSelector) *metav1.LabelSelector {
+	if len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+		return nil
+	}
+	return s
+}
+
+// missing is the error about a member of an entry that must be there.
+func missing(place, list string, entry int, member string) error {
+	segments := append(strings.Split(place, "."), list, strconv.Itoa(entry), member)
+	return &contract.FieldError{Path: contract.NewPath(segments...), Want: "string", Got: "nothing"}
+}
