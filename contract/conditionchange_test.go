@@ -43,3 +43,28 @@ func TestChangedConditions_AnotherLocalPortIsNoChange(t *testing.T) {
 		t.Errorf("want another server to be told, got %v", got)
 	}
 }
+
+// A process whose clock was hours ahead has written when a condition began: what counts from it would take hours.
+func TestChangedConditions_ATimeThatIsYetToComeBeginsAnew(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	with := func(at time.Time) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Up", LastTransitionTime: metav1.NewTime(at)}}
+	}
+	for _, c := range []struct {
+		have, brought, want time.Time // a zero time: nothing is written
+	}{
+		{have: now.Add(5 * time.Hour), want: now},
+		{have: now.Add(5 * time.Hour), brought: now.Add(-time.Hour), want: now.Add(-time.Hour)},
+		{have: now.Add(5 * time.Minute)},
+		{have: now.Add(-time.Hour)},
+		{have: now.Add(5 * time.Hour), brought: now.Add(5 * time.Hour)}, // what it mirrors has the wrong clock, and would bring it again
+	} {
+		changed := contract.ChangedConditions(with(c.have), with(c.brought), 0, now)
+		switch {
+		case c.want.IsZero() && len(changed) != 0:
+			t.Errorf("%+v: want no write, got %v", c, changed)
+		case !c.want.IsZero() && (len(changed) != 1 || !changed[0].LastTransitionTime.Time.Equal(c.want)):
+			t.Errorf("%+v: got %v", c, changed)
+		}
+	}
+}
