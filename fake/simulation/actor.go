@@ -37,6 +37,7 @@ func (w *World) addActors() {
 		w.actors = append(w.actors, looking, custodians{looking})
 	}
 	if w.pool != nil {
+		w.pool.asks = w.pool.asks && w.apps != nil // without Pods the managers have no drainer
 		w.actors = append(w.actors, poolProvider{})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -201,9 +202,15 @@ func (w *World) relent(ctx context.Context) {
 // onlyOneFits: one Pod that must be available cannot move.
 func (a *apps) onlyOneFits() bool { return a.budgeted == oneAvailable && a.replicas == 1 }
 
-// drainsSince reports whether a Machine has been deleted for so long.
+// drainsSince reports whether a Machine or a pool has been deleted for so long, or a Node of a pool been drained.
 func (w *World) drainsSince(t time.Time) bool {
-	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+	for _, node := range w.Objects("Node") {
+		at, err := time.Parse(time.RFC3339, node.GetAnnotations()[contract.DrainStartedAnnotation])
+		if err == nil && at.Before(t) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(append(w.Objects("Machine"), w.Objects(poolKind)...), func(m *unstructured.Unstructured) bool {
 		return m.GetDeletionTimestamp() != nil && m.GetDeletionTimestamp().Time.Before(t)
 	})
 }

@@ -137,7 +137,11 @@ func (m *marked) timeout() time.Duration {
 
 // keepsLimit counts what is marked, and leaves out what the cache may not show: other Machines that are unhealthy. A place whose Machine is
 // gone counts among all Machines, of which a percentage is taken.
+// keepsLimit allows for more once a backup was restored: the ledger of the check, and the marks, are then of another time.
 func keepsLimit(w *World, m *marked) error {
+	if w.backups.restored {
+		return nil
+	}
 	n := w.health.watch.inFlight(w)
 	total := max(len(w.Objects("Machine")), len(m.pass.process.view.kinds[kindOf("Machine").GroupKind()].objects)) + n
 	most := -1
