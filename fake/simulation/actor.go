@@ -59,6 +59,9 @@ func (kubelets) next(*World) time.Time { return time.Time{} }
 
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
+	if w.habits != nil && !w.isUsed(i) {
+		w.habits.nodes[i.Name] = true // no Machine will ever have it
+	}
 	node := fake.Node(i.Name, i.ProviderID)
 	w.reports(node, corev1.ConditionTrue)
 	w.placed(node, i)
