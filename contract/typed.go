@@ -45,9 +45,9 @@ func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() 
 	return kind
 }
 
-// NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read left
-// it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an unchanged
-// object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
+// NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read
+// left it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an
+// unchanged object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
 func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {

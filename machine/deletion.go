@@ -168,8 +168,8 @@ func (s *Scope) stages() []stageStart {
 // clocksDiffer is how much the clocks of two processes may differ without a correction.
 const clocksDiffer = 5 * time.Minute
 
-// restartStages lets stages begin anew whose start is yet to come: a process whose clock was ahead has recorded them, and their limits would
-// end as much later.
+// restartStages lets stages begin anew whose start is yet to come: a process whose clock was ahead has recorded them, and their limits
+// would end as much later.
 func (s *Scope) restartStages() {
 	soon := s.Now.Add(clocksDiffer)
 	for _, stage := range s.stages() {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ClockJumps: a process starts again with a clock that is hours ahead or behind, or right again. A clock that is set while a process runs
-// does not concern what the process remembers: the times of Go have a monotonic part, which those of a World have not. It concerns what is
-// recorded in objects, and that a start has too.
+// ClockJumps means that a process starts again with a clock that is hours ahead or behind, or right again. A clock that is set while a
+// process runs does not concern what the process remembers: the times of Go have a monotonic part, which those of a World have not. It
+// concerns what is recorded in objects, and that a start has too.
 const ClockJumps Fault = "clock jumps"
 
 // jumps are how far a clock may be off.

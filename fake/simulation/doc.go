@@ -12,8 +12,8 @@
 // fake.Loops act on them, kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin
 // when everything runs.
 //
-// The root of a quarter of the histories is a MachinePool, whose provider is an actor: it names the instances that leave and waits for their
-// drain, or does not, lags, repeats, forgets, respells and replaces instances, and scales by itself.
+// The root of a fifth of the histories is a MachinePool, whose provider is an actor: it names the instances that leave and waits for
+// their drain, or does not, lags, repeats, forgets, respells and replaces instances, and scales by itself.
 //
 // A third of the histories have a MachineHealthCheck with a limit, and instances in up to three zones: the managers then run the
 // reconciler of health checks, the freezer of machineset/guard and a gate that holds sets while the API server does not answer. Nodes stop

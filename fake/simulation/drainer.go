@@ -29,7 +29,10 @@ type drainer struct {
 
 // newDrainer returns a drainer that remembers nothing.
 func newDrainer(p *process) (*drainer, error) {
-	d := &drainer{process: p, podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{}, budgets: budgetCache{budget: p.world.apps.budget}}
+	d := &drainer{
+		process: p, podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
+		budgets: budgetCache{budget: p.world.apps.budget},
+	}
 	var err error
 	d.Runner, err = runner.New(runner.Config{
 		Nodes: &connection{WithWatch: p.world.store.Client(), process: p}, Pods: &d.podCache, Budgets: &d.budgets,

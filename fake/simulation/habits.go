@@ -106,11 +106,11 @@ func (h *habits) decorate(c cloud.Calls) cloud.Calls {
 	if h == nil {
 		return c
 	}
-	real := c
-	c.Create = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) { return h.create(ctx, real, r) }
-	c.Get = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) { return h.get(ctx, real, r) }
-	c.Delete = func(ctx context.Context, r cloud.Request) (bool, error) { return h.remove(ctx, real, r) }
-	c.List = func(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) { return h.list(ctx, real, r) }
+	actual := c
+	c.Create = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) { return h.create(ctx, actual, r) }
+	c.Get = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) { return h.get(ctx, actual, r) }
+	c.Delete = func(ctx context.Context, r cloud.Request) (bool, error) { return h.remove(ctx, actual, r) }
+	c.List = func(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) { return h.list(ctx, actual, r) }
 	return c
 }
 
@@ -146,7 +146,7 @@ func (h *habits) one(r cloud.Request) cloud.Request {
 	return r
 }
 
-func (h *habits) create(ctx context.Context, real cloud.Calls, r cloud.Request) (cloud.Instance, error) {
+func (h *habits) create(ctx context.Context, actual cloud.Calls, r cloud.Request) (cloud.Instance, error) {
 	if err := h.refusal(cloud.OpCreate); err != nil {
 		return cloud.Instance{}, err
 	}
@@ -155,20 +155,20 @@ func (h *habits) create(ctx context.Context, real cloud.Calls, r cloud.Request) 
 		h.doubled[r.Token] = true
 		twin := r
 		twin.Token, twin.Name = r.Token+twinSuffix, r.Name+"-twin"
-		if _, err := real.Create(ctx, twin); err != nil {
+		if _, err := actual.Create(ctx, twin); err != nil {
 			return cloud.Instance{}, err
 		}
-		if _, err := real.Create(ctx, r); err != nil {
+		if _, err := actual.Create(ctx, r); err != nil {
 			return cloud.Instance{}, err
 		}
 		h.nodes[twin.Name], h.nodes[r.Name] = true, true
 	}
 	r.Token = h.one(r).Token
-	i, err := real.Create(ctx, r)
+	i, err := actual.Create(ctx, r)
 	return h.shown(i), err
 }
 
-func (h *habits) get(ctx context.Context, real cloud.Calls, r cloud.Request) (cloud.Instance, error) {
+func (h *habits) get(ctx context.Context, actual cloud.Calls, r cloud.Request) (cloud.Instance, error) {
 	if err := h.refusal(cloud.OpGet); err != nil {
 		return cloud.Instance{}, err
 	}
@@ -177,18 +177,18 @@ func (h *habits) get(ctx context.Context, real cloud.Calls, r cloud.Request) (cl
 		h.denied[r.Token]++
 		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "simulated: there is no instance %s", r.Token)
 	}
-	i, err := real.Get(ctx, r)
+	i, err := actual.Get(ctx, r)
 	if cloud.ClassOf(err) == cloud.NotFound {
 		h.denied[r.Token]++ // a new one is seen late
 	}
 	return h.shown(i), err
 }
 
-func (h *habits) list(ctx context.Context, real cloud.Calls, r cloud.Request) ([]cloud.Instance, error) {
+func (h *habits) list(ctx context.Context, actual cloud.Calls, r cloud.Request) ([]cloud.Instance, error) {
 	if err := h.refusal(cloud.OpList); err != nil {
 		return nil, err
 	}
-	all, err := real.List(ctx, r)
+	all, err := actual.List(ctx, r)
 	all = slices.DeleteFunc(all, func(i cloud.Instance) bool { return h.now(h.hidden, i.Token) })
 	for n := range all {
 		all[n] = h.shown(all[n])
@@ -196,7 +196,7 @@ func (h *habits) list(ctx context.Context, real cloud.Calls, r cloud.Request) ([
 	return all, err
 }
 
-func (h *habits) remove(ctx context.Context, real cloud.Calls, r cloud.Request) (gone bool, err error) {
+func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request) (gone bool, err error) {
 	if err := h.refusal(cloud.OpDelete); err != nil {
 		return false, err
 	}
@@ -208,21 +208,21 @@ func (h *habits) remove(ctx context.Context, real cloud.Calls, r cloud.Request) 
 		return true, nil
 	}
 	if len(h.found(r)) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != "" {
-		return true, h.lie(ctx, real, one)
+		return true, h.lie(ctx, actual, one)
 	}
-	gone, err = real.Delete(ctx, one)
+	gone, err = actual.Delete(ctx, one)
 	return gone && len(h.found(r)) == 0, err
 }
 
 // lie lets an instance run on, or go later, of which the cloud says that it is gone.
-func (h *habits) lie(ctx context.Context, real cloud.Calls, r cloud.Request) (err error) {
+func (h *habits) lie(ctx context.Context, actual cloud.Calls, r cloud.Request) (err error) {
 	h.world.seen[faultPrefix+string(CloudLies)]++
 	for _, i := range h.found(r) {
 		h.nodes[i.Name] = true
 		h.lies[i.Token] = h.world.Now()
 	}
 	if h.world.choices.pick(2) == 0 {
-		_, err = real.Delete(ctx, r)
+		_, err = actual.Delete(ctx, r)
 	}
 	return err
 }

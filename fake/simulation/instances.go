@@ -37,8 +37,8 @@ func reasonOf(m *unstructured.Unstructured) string {
 	return ""
 }
 
-// ownInstance: what a process writes into a Machine is its own instance, and no other Machine has recorded that. A Machine that was restored
-// has another UID.
+// ownInstance: what a process writes into a Machine is its own instance, and no other Machine has recorded that. A Machine that was
+// restored has another UID.
 func ownInstance(w *World, e Write) error {
 	id := providerIDIn(e.After)
 	if w.acting == nil || w.backups.restored || e.Removed || e.After.GetKind() != "Machine" || id == "" || id == providerIDIn(e.Before) {

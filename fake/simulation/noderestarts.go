@@ -14,8 +14,8 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// NodeComesBack: the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with another UID and
-// schedulable, a Pod is scheduled to it, and the cloud does not delete the instance for a while.
+// NodeComesBack means that the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with
+// another UID and schedulable, a Pod is scheduled to it, and the cloud does not delete the instance for a while.
 const NodeComesBack Fault = "node comes back"
 
 func (w *World) nodeComesBack(ctx context.Context) {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,9 @@ func (w *World) createPool(ctx context.Context) error {
 	w.scene = scene{kind: poolKind, least: 3}
 	template := map[string]any{
 		"clusterName": "c1", "bootstrap": map[string]any{"dataSecretName": "data"},
-		"infrastructureRef": map[string]any{"apiGroup": fake.InfraMachinePoolGVK(contract.V1Beta2).Group, "kind": poolInfraKind, "name": RootName},
+		"infrastructureRef": map[string]any{
+			"apiGroup": fake.InfraMachinePoolGVK(contract.V1Beta2).Group, "kind": poolInfraKind, "name": RootName,
+		},
 	}
 	if a := w.apps; a != nil && a.limit > 0 {
 		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
@@ -144,11 +147,12 @@ func (w *World) missingOfPool() string {
 		}
 		return ""
 	}
-	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
-	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
-	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
-	live := w.pool.live()
-	for _, i := range live {
+	return cmp.Or(w.missingNodeOfPool(), w.miscountOfPool(root))
+}
+
+// missingNodeOfPool says which instance of the pool has no Node as the pool should have made it.
+func (w *World) missingNodeOfPool() string {
+	for _, i := range w.pool.live() {
 		node := w.object("Node", "", i.name)
 		switch {
 		case node == nil:
@@ -159,8 +163,17 @@ func (w *World) missingOfPool() string {
 			return "Node " + i.name + " has no label of the pool"
 		}
 	}
-	if n := w.desired(); len(live) != n || int(ready) != n || len(refs) != n || phase != "Running" {
-		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", len(live), ready, len(refs), n, phase, w.saidOfPool())
+	return ""
+}
+
+// miscountOfPool says what the status of the pool counts wrongly.
+func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
+	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
+	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
+	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
+	live, n := len(w.pool.live()), w.desired()
+	if live != n || int(ready) != n || len(refs) != n || phase != "Running" {
+		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
 	}
 	return ""
 }
@@ -174,7 +187,9 @@ func (w *World) saidOfPool() string {
 
 // poolMarked reports whether a pool or a person has cordoned or marked a Node.
 func poolMarked(node *unstructured.Unstructured) bool {
-	keys := []string{machinepool.CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation, machinepool.DeleteMachineAnnotation}
+	keys := []string{
+		machinepool.CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation, machinepool.DeleteMachineAnnotation,
+	}
 	return slices.ContainsFunc(keys, func(key string) bool { _, found := node.GetAnnotations()[key]; return found })
 }
 

@@ -50,14 +50,14 @@ func poolReplicasStay(_ *World, e Write) error {
 
 func poolOwnNodes(w *World, e Write) error {
 	if e.After.GetKind() == "Node" && w.pool.instanceOf(e.Before) == nil {
-		return fmt.Errorf("Node %s", e.After.GetName())
+		return fmt.Errorf("the Node %s", e.After.GetName())
 	}
 	return nil
 }
 
 // goes reports whether a write is or begins a deletion.
 func goes(e Write) bool {
-	return e.Removed && e.Before.GetDeletionTimestamp() == nil || e.After.GetDeletionTimestamp() != nil && e.Before.GetDeletionTimestamp() == nil
+	return e.Before.GetDeletionTimestamp() == nil && (e.Removed || e.After.GetDeletionTimestamp() != nil)
 }
 
 // poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
@@ -67,10 +67,11 @@ func poolKeepsNodes(w *World, e Write) error {
 		return nil
 	}
 	i := w.pool.instanceOf(e.Before)
-	if i == nil || i.ended || w.seen[faultPrefix+string(PoolRespells)] > 0 && readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue {
+	respelled := w.seen[faultPrefix+string(PoolRespells)] > 0
+	if i == nil || i.ended || respelled && readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue {
 		return nil
 	}
-	return fmt.Errorf("Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
+	return fmt.Errorf("the Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
 }
 
 // poolDrainsFirst is about Nodes that the process that acts knows: when it says that a Node is drained, deletes one whose kubelet answers,
@@ -81,23 +82,30 @@ func poolDrainsFirst(w *World, e Write) error {
 	}
 	switch e.After.GetKind() {
 	case "Node":
-		says := func(node *unstructured.Unstructured) bool {
-			return node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
-		}
 		node := nodes{w.acting.view}.ByName(e.Before.GetName())
 		leaves := goes(e) && !w.ending() && node != nil && readyOf(node).Status == corev1.ConditionTrue
-		if leaves || !goes(e) && says(e.After) && !says(e.Before) {
+		if leaves || !goes(e) && saysDrained(e.After) && !saysDrained(e.Before) {
 			return w.poolDrained(e.Before)
 		}
 	case poolInfraKind:
-		if !goes(e) {
-			return nil
-		}
-		for _, i := range w.pool.live() {
-			if node := w.object("Node", "", i.name); node != nil && i.boots.Before(w.Now()) {
-				if err := w.poolDrained(node); err != nil {
-					return err
-				}
+		return w.poolEnds(e)
+	}
+	return nil
+}
+
+func saysDrained(node *unstructured.Unstructured) bool {
+	return node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
+}
+
+// poolEnds is about the deletion of the infrastructure of a pool, which ends all instances.
+func (w *World) poolEnds(e Write) error {
+	if !goes(e) {
+		return nil
+	}
+	for _, i := range w.pool.live() {
+		if node := w.object("Node", "", i.name); node != nil && i.boots.Before(w.Now()) {
+			if err := w.poolDrained(node); err != nil {
+				return err
 			}
 		}
 	}
@@ -112,7 +120,7 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	}
 	for _, pod := range w.apps.on(node.GetName()) {
 		if !excused(w.acting, shown, pod) {
-			return fmt.Errorf("Node %s has the Pod %s", node.GetName(), pod.Name)
+			return fmt.Errorf("the Node %s has the Pod %s", node.GetName(), pod.Name)
 		}
 	}
 	return nil

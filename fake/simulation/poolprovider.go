@@ -221,7 +221,9 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 	has, found, _ := unstructured.NestedStringSlice(infra.Object, "spec", "providerIDList")
 	replicas := int64(len(p.live()))
 	if !slices.Equal(has, list) || found != (ids != nil) || infra.GetAnnotations()[contract.LeavingInstancesAnnotation] != leaving {
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"providerIDList": ids}})
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"providerIDList": ids},
+		})
 		return func() { w.fail("a report can be written", err); w.provides(ctx, infra, string(body), false) }
 	}
 	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")

@@ -70,7 +70,11 @@ func (s *sources) Add(r manager.Runnable) error {
 
 // controllerOptions has the sources of each controller fill the queue of the process.
 func (p *process) controllerOptions() controller.Options {
-	return controller.Options{NewQueue: func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	type (
+		limiter = workqueue.TypedRateLimiter[reconcile.Request]
+		queue   = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	)
+	return controller.Options{NewQueue: func(string, limiter) queue {
 		return wakes{process: p, reconciler: p.adding}
 	}}
 }

@@ -173,41 +173,68 @@ func (t *watch) passEnds(w *World, b *passing) {
 // down are the Machines of the outages that a process knows of. It finds the plain ones only: all Machines of a domain, or all Machines,
 // have Nodes that stopped being ready within the window of outages, and nothing else can be said of any.
 func down(p *process) map[string][]types.UID {
-	all := map[string][]types.UID{}
-	odd, domains := map[string]bool{}, map[string]bool{}
-	first, last := map[string]time.Time{}, map[string]time.Time{}
+	machines := map[string]*downMachines{"": {}}
+	domains := 0
 	for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
-		if m.GetLabels()["pool"] != RootName || m.GetLabels()[contract.ClusterNameLabel] == "" {
+		if !isOfRoot(m) {
 			continue
 		}
-		node := shownNode(p, m)
-		domain := domainOf(m)
-		if isExcused(m) || node == nil || domain == "" && len(p.world.health.domains) > 0 || readyOf(node).Status == "" {
-			odd[domain], odd[""] = true, true
-			continue
+		node, domain := shownNode(p, m), domainOf(m)
+		if machines[domain] == nil {
+			machines[domain] = &downMachines{}
 		}
-		domains[domain] = true
+		odd := isExcused(m) || node == nil || readyOf(node).Status == "" || domain == "" && len(p.world.health.domains) > 0
+		if !odd && domain != "" && len(machines[domain].all) == 0 {
+			domains++
+		}
 		for _, of := range slices.Compact([]string{"", domain}) {
-			at := readyOf(node).LastTransitionTime.Time
-			if readyOf(node).Status == corev1.ConditionTrue {
-				odd[of] = true
-			}
-			all[of] = append(all[of], m.GetUID())
-			if first[of].IsZero() || at.Before(first[of]) {
-				first[of] = at
-			}
-			if at.After(last[of]) {
-				last[of] = at
-			}
+			machines[of].add(m, node, odd)
 		}
 	}
-	for domain, machines := range all {
-		if odd[domain] || len(machines) < 2 || last[domain].Sub(first[domain]) > healthcheck.DefaultOutageWindow ||
-			domain != "" && len(domains) < 2 {
-			delete(all, domain)
+	return atOnce(machines, domains)
+}
+
+// atOnce returns the Machines of the domains that went at once; a domain says something only beside another one.
+func atOnce(machines map[string]*downMachines, domains int) map[string][]types.UID {
+	all := map[string][]types.UID{}
+	for domain, d := range machines {
+		if d.atOnce() && (domain == "" || domains >= 2) {
+			all[domain] = d.all
 		}
 	}
 	return all
+}
+
+// isOfRoot reports whether the check selects a Machine.
+func isOfRoot(m *unstructured.Unstructured) bool {
+	return m.GetLabels()["pool"] == RootName && m.GetLabels()[contract.ClusterNameLabel] != ""
+}
+
+// downMachines are those of one domain, and when the first and the last of their Nodes stopped being ready.
+type downMachines struct {
+	all         []types.UID
+	first, last time.Time
+	odd         bool // one of them is no part of an outage
+}
+
+func (d *downMachines) add(m *unstructured.Unstructured, node *corev1.Node, odd bool) {
+	if odd {
+		d.odd = true
+		return
+	}
+	d.all = append(d.all, m.GetUID())
+	d.odd = d.odd || readyOf(node).Status == corev1.ConditionTrue
+	at := readyOf(node).LastTransitionTime.Time
+	if d.first.IsZero() || at.Before(d.first) {
+		d.first = at
+	}
+	if at.After(d.last) {
+		d.last = at
+	}
+}
+
+func (d *downMachines) atOnce() bool {
+	return !d.odd && len(d.all) >= 2 && d.last.Sub(d.first) <= healthcheck.DefaultOutageWindow
 }
 
 // isSilent reports whether the cache of a process shows a Node of a Machine that has not reported.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,8 +157,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 	if err == nil && found.State == provider.Running {
 		err = errors.New("the instance runs and has no provider ID")
 	}
-	switch class := provider.ClassOf(err); class {
-	case "", provider.NotFound, provider.Invalid, provider.Terminal:
+	if slices.Contains([]provider.Class{"", provider.NotFound, provider.Invalid, provider.Terminal}, provider.ClassOf(err)) {
 		return o
 	}
 	a = a.after(r.Token, looking, err, k.options.Backoff, now)

@@ -80,8 +80,8 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 }
 
 // Refused says why the last attempt to create children has failed, empty when it has not, or when there was none. It is empty also when
-// none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that no
-// attempt will follow that succeeds.
+// none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
+// no attempt will follow that succeeds.
 func (s *Scope[CS, CU]) Refused() string {
 	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] }) {
 		return ""
