@@ -43,7 +43,8 @@ func chaosLanes() []chaos.Lane {
 		return chaos.Span{Least: time.Duration(least * float64(time.Second)), Most: time.Duration(most * float64(time.Second))}
 	}
 	return []chaos.Lane{
-		{Targets: []string{string(cluster.Etcd), string(cluster.APIServer)}, Rest: 12 * time.Second, Killed: span(0.2, 4), Frozen: span(1, 6)},
+		{Targets: []string{string(cluster.Etcd), string(cluster.APIServer)}, Rest: 12 * time.Second, Killed: span(0.2, 4),
+			Frozen: span(1, 6)},
 		{Targets: []string{leader}, Rest: 18 * time.Second, Killed: span(0.2, 4), Frozen: span(18, 24)},
 		{Targets: []string{providerUser}, Rounds: 2, Rest: 5 * time.Second, Killed: span(0.2, 4), Frozen: span(1, 8)},
 		{Targets: []string{connection}, Rounds: 2, Rest: 5 * time.Second, Killed: span(0.2, 6), Frozen: span(1, 8)},

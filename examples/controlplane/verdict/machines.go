@@ -37,7 +37,7 @@ func oneForEachSlot(j *judge) {
 	}
 }
 
-// instance is a Node that the provider has made for an infrastructure object.
+// tokenOf is the UID of the infrastructure object that the provider has made a Node for; empty for other Nodes.
 func (s *story) tokenOf(node *life) string {
 	return node.first().thing.Metadata.Annotations[kwokdriver.TokenAnnotation]
 }

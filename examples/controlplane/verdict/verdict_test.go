@@ -139,8 +139,8 @@ func without(l *log, at int) *log {
 	return &log{events: slices.Delete(slices.Clone(l.events), at, at+1), version: l.version}
 }
 
-// Every write may be lost when the API server is killed: its event is missing, and the programs go on as if it had been carried out, which it
-// was.
+// Every write may be lost when the API server is killed: its event is missing, and the programs go on as if it had been carried out, which
+// it was.
 func TestAWriteThatIsLostWithTheAPIServerBreaksNothing(t *testing.T) {
 	t.Parallel()
 	whole := rolled()
