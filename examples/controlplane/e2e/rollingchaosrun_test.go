@@ -36,8 +36,8 @@ const (
 	apps, chaosPods, chaosAway = 4, chaotic / 4, 5
 )
 
-// chaosLanes are the targets. The control plane rests long enough that no Node is counted as lost. A manager that is frozen for longer than its
-// Lease lasts, which is 15 seconds, comes back beside another one that leads, and goes on for ten seconds until it gives up.
+// chaosLanes are the targets. The control plane rests long enough that no Node is counted as lost. A manager that is frozen for longer than
+// its Lease lasts, which is 15 seconds, comes back beside another one that leads, and goes on for ten seconds until it gives up.
 func chaosLanes() []chaos.Lane {
 	span := func(least, most float64) chaos.Span {
 		return chaos.Span{Least: time.Duration(least * float64(time.Second)), Most: time.Duration(most * float64(time.Second))}
