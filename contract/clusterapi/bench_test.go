@@ -3,12 +3,11 @@ package clusterapi_test
 import (
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // Each kind as a Go type, as unstructured content, and as a Go type that is converted for each read.

@@ -16,10 +16,10 @@
 //
 // # What differs from unstructured objects
 //
-//   - Fields that the Go types do not know are not seen. They are not lost either: patches have only what an update changes. But the spec of
+//   - Fields that the Go types do not know are not seen. They are not lost: patches have only what an update changes. But the spec of
 //     a new Machine, the template of a new MachineSet, and readiness gates and taints that change, have only fields that the Go types know.
 //   - The deprecated counters (NodeReadyReplicas, NodeAvailableReplicas, FullyLabeledReplicas, UnavailableReplicas and UpdatedReplicas) are
-//     numbers without "unknown". They are absent only while there is no status.deprecated.v1beta1. Writing or clearing one of them makes the
+//     numbers without "unknown". They are absent only while there is no status.deprecated.v1beta1. Writing or clearing one makes the
 //     others of a MachineSet and of a MachineDeployment 0.
 //   - An empty selector selects nothing, as an absent one. The API refuses it.
 //   - A start of a drain, or of a wait for volumes, that is in an annotation of this module counts while the field is empty.

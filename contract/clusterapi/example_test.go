@@ -3,14 +3,14 @@ package clusterapi_test
 import (
 	"log"
 
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract/clusterapi"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // Reconcile the objects that the other controllers of a manager read as Cluster API's Go types. MachineSets follow their Clusters.

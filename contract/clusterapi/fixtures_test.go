@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/clusterapi"
 )
 
@@ -163,7 +163,8 @@ func conditionUpdate(r chooser) ([]metav1.Condition, []string) {
 
 func machineUpdate(r chooser) contract.MachineUpdate {
 	u := contract.MachineUpdate{
-		MetadataUpdate: metadataUpdate(r), ProviderID: change(r, "p://2", ""), DataSecretName: change(r, "s", ""), Phase: change(r, "Running", ""),
+		MetadataUpdate: metadataUpdate(r), ProviderID: change(r, "p://2", ""), DataSecretName: change(r, "s", ""),
+		Phase:          change(r, "Running", ""),
 		Node:           change(r, contract.NodeRef{Name: "n2", UID: "n2-uid"}, contract.NodeRef{Name: "n3"}, contract.NodeRef{}),
 		BootstrapReady: change(r, true, false), InfrastructureReady: change(r, false, true),
 		Addresses:     change(r, []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}}, nil),

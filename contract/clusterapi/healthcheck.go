@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // readHealthCheck reads the places of contract.HealthCheckV1Beta2.

@@ -6,6 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,17 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/clusterapi"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/testenv"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machine/remediation"
-	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 func infraTemplate() schema.GroupVersionKind {

@@ -3,10 +3,9 @@ package clusterapi
 import (
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // readMachine reads the places of contract.MachineV1Beta2. The kind itself reads the starts of stages from annotations.
@@ -109,7 +108,8 @@ func readSpec(s *clusterv1.MachineSpec, before, into *contract.MachineSpec, plac
 	into.NodeVolumeDetachTimeout = seconds(s.Deletion.NodeVolumeDetachTimeoutSeconds)
 	into.NodeDeletionTimeout = seconds(s.Deletion.NodeDeletionTimeoutSeconds)
 	into.MinReady = seconds(s.MinReadySeconds)
-	into.ReadinessGates = contract.Converted(s.ReadinessGates, before.ReadinessGates, func(g clusterv1.MachineReadinessGate) contract.ReadinessGate {
+	type gate = clusterv1.MachineReadinessGate
+	into.ReadinessGates = contract.Converted(s.ReadinessGates, before.ReadinessGates, func(g gate) contract.ReadinessGate {
 		return contract.ReadinessGate{ConditionType: g.ConditionType, Negative: g.Polarity == clusterv1.NegativePolarityCondition}
 	})
 	into.Taints = contract.Converted(s.Taints, before.Taints, func(t clusterv1.MachineTaint) contract.Taint {

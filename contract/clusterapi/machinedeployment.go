@@ -4,9 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	"github.com/machinist-dev/machinist/contract"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 func ofMachineDeployment(m *clusterv1.MachineDeployment) replicated {
@@ -28,7 +27,8 @@ func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.Machin
 	}
 	strategy := &m.Spec.Rollout.Strategy
 	into.RolloutPaused, into.RolloutType = valueAt(m.Spec.Paused), string(strategy.Type)
-	if asked := m.Annotations[contract.RolloutTypeAnnotation]; asked != "" && (strategy.Type == "" || strategy.Type == contract.RolloutRolling) {
+	asked := m.Annotations[contract.RolloutTypeAnnotation]
+	if asked != "" && (strategy.Type == "" || strategy.Type == contract.RolloutRolling) {
 		into.RolloutType = asked
 	}
 	into.InPlaceOrchestration = m.Annotations[contract.OrchestrationAnnotation]

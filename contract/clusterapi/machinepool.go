@@ -1,12 +1,11 @@
 package clusterapi
 
 import (
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machinepool"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machinepool"
 )
 
 func ofMachinePool(m *clusterv1.MachinePool) replicated {

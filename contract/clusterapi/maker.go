@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	"github.com/machinist-dev/machinist/contract"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // MachineMaker returns the maker of Machines for MachineSets, both as Go types. It makes, and changes in place, what

@@ -1,14 +1,13 @@
 package clusterapi
 
 import (
+	"github.com/machinist-dev/machinist/contract"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
-// replicated points at what MachineSets, MachineDeployments and MachinePools have in common. Pools have neither a selector nor what is below
-// it.
+// replicated points at what MachineSets, MachineDeployments and MachinePools have in common. Pools have neither a selector nor what is
+// below it.
 type replicated struct {
 	clusterName                          *string
 	replicas                             **int32

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +14,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/randfill"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/clusterapi"
 )
 

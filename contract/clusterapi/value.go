@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/machinist-dev/machinist/contract"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // valueAt returns what a pointer leads to, a zero value when it is nil.
