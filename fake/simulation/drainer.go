@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/machine"
@@ -44,19 +43,6 @@ func newDrainer(p *process) (*drainer, error) {
 	}
 	return d, nil
 }
-
-// drainClock is the clock of a process with the timers of the World, which are not used.
-type drainClock struct {
-	clock.WithTicker
-
-	skewed skewed
-}
-
-// Now implements clock.PassiveClock.
-func (c drainClock) Now() time.Time { return c.skewed.Now() }
-
-// Since implements clock.PassiveClock.
-func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
 
 // Step implements workload.Drainer.
 func (d *drainer) Step(ctx context.Context, r runner.Request) (runner.Result, error) {

@@ -74,7 +74,7 @@ func (w *World) drawPool() *pool {
 	}
 }
 
-// createPool creates the root of a history with a pool, its infrastructure, and a Node of somebody else.
+// createPool creates the root of a history with a pool, its infrastructure, and a Node of another owner.
 func (w *World) createPool(ctx context.Context) error {
 	w.scene = scene{kind: poolKind, least: 3}
 	template := map[string]any{

@@ -93,15 +93,6 @@ func (p *process) setUp(ctx context.Context) error {
 	return err
 }
 
-// skewed is the clock of a process.
-type skewed struct{ process *process }
-
-// Now implements clock.PassiveClock.
-func (s skewed) Now() time.Time { return s.process.world.Now().Add(s.process.skew) }
-
-// Since implements clock.PassiveClock.
-func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
-
 // wake makes a reconciliation due, at once or later. One that is due earlier stays.
 func (p *process) wake(reconciler int, key types.NamespacedName, after time.Duration) {
 	due := p.world.Now().Add(after)

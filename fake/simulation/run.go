@@ -180,12 +180,6 @@ func (w *World) elects(context.Context) {
 	w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
 }
 
-func (w *World) skews(context.Context) {
-	p := w.processes[w.choices.pick(len(w.processes))]
-	p.skew = time.Duration(w.choices.pick(7)-3) * 20 * time.Second
-	w.note(p.name, "has its clock off by "+p.skew.String(), "")
-}
-
 func said(err error) string {
 	if err == nil {
 		return ""

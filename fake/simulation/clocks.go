@@ -3,6 +3,8 @@ package simulation
 import (
 	"context"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // ClockJumps means that a process starts again with a clock that is hours ahead or behind, or right again. A clock that is set while a
@@ -13,6 +15,34 @@ const ClockJumps Fault = "clock jumps"
 // jumps are how far a clock may be off.
 func jumps() []time.Duration {
 	return []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * time.Minute, -40 * time.Minute, 0}
+}
+
+// skewed is the clock of a process.
+type skewed struct{ process *process }
+
+// Now implements clock.PassiveClock.
+func (s skewed) Now() time.Time { return s.process.world.Now().Add(s.process.skew) }
+
+// Since implements clock.PassiveClock.
+func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+
+// drainClock is the clock of a process with the timers of the World, which are not used.
+type drainClock struct {
+	clock.WithTicker
+
+	skewed skewed
+}
+
+// Now implements clock.PassiveClock.
+func (c drainClock) Now() time.Time { return c.skewed.Now() }
+
+// Since implements clock.PassiveClock.
+func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
+
+func (w *World) skews(context.Context) {
+	p := w.processes[w.choices.pick(len(w.processes))]
+	p.skew = time.Duration(w.choices.pick(7)-3) * 20 * time.Second
+	w.note(p.name, "has its clock off by "+p.skew.String(), "")
 }
 
 func (w *World) clockJumps(context.Context) {
