@@ -85,6 +85,8 @@ func TestADeploymentThatHasLostItsSetsAndItsLedgerSaysWhatToDo(t *testing.T) {
 	stop()
 	w.change(d, withoutAnnotation(scale.LedgerAnnotation))
 	require.NoError(t, w.client.Delete(t.Context(), &w.setsNow()[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	// A deployment that still sees its set makes its ledger from the set.
+	w.eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
 	w.run()
 	uid := string(w.get(d).GetUID())
 	w.eventually("a condition to say what to do", func() string {

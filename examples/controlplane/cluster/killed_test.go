@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +51,10 @@ func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, frozen.Signal(signalStop))
 	}
+	// A process that stops after its parent's death is not continued.
+	for pid := range processesWith(t, parent) {
+		eventually(t, "all processes are stopped", func(context.Context) (bool, error) { return isStopped(t, pid), nil })
+	}
 
 	require.NoError(t, up.Process.Kill())
 	_ = up.Wait()
@@ -68,6 +74,19 @@ func processesWith(t *testing.T, dir string) map[int]string {
 		}
 	}
 	return found
+}
+
+// isStopped reports whether a process is stopped by a signal. The state follows the name in parentheses, which can have spaces.
+func isStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	state := strings.TrimSpace(string(content[bytes.LastIndexByte(content, ')')+1:]))
+	if errors.Is(err, os.ErrNotExist) {
+		content, err = exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		state = strings.TrimSpace(string(content))
+	}
+	require.NoError(t, err, "process %d", pid)
+	return strings.HasPrefix(state, "T")
 }
 
 // commandLines reads /proc where there is one, since ps is not installed everywhere.
