@@ -105,3 +105,26 @@ func ExampleDrain() {
 	// node-2 done: true
 	// error: <nil>
 }
+
+// Plans a drain without a Runner: what would be evicted now, and what has to wait.
+func ExampleLook() {
+	ctx := context.Background()
+	c := fake.NewStore(fake.Options{}).Client()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	if err := c.Create(ctx, pod); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	pods, facts, err := runner.Look(ctx, c, time.Now(), "node-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plan := drain.Planner{}.Plan(pods, facts)
+	fmt.Println(len(plan.Evictable()), "Pod can be evicted, done:", plan.Done())
+	// Output: 1 Pod can be evicted, done: false
+}

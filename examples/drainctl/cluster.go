@@ -17,21 +17,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 const (
 	userAgent = "machinist-drainctl"
 	// lookTimeout is for how long the first request may take.
 	lookTimeout = 15 * time.Second
-	// wholeCluster is the number of Nodes from which on one list of all pods is cheaper than a list per Node: the API server
-	// looks at all pods for each of them.
-	wholeCluster = 10
 )
 
 // connect finds the cluster by the rules of kubectl, and otherwise by the Pod in which this process runs.
@@ -86,17 +84,19 @@ func (s *session) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := &snapshot{nodes: nodes}
-	if snap.pods, err = s.readPods(ctx, nodes); err != nil {
-		return nil, err
+	snap := &snapshot{nodes: nodes, pods: map[string][]*corev1.Pod{}}
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, node.Name)
 	}
-	snap.budgets, err = listAll[*policyv1.PodDisruptionBudget](ctx, metav1.ListOptions{},
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return s.client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, o)
-		})
+	pods, facts, err := runner.Look(ctx, s.reader, s.now(), names...)
 	if err != nil {
-		return nil, s.explain("list", "poddisruptionbudgets", err)
+		return nil, s.explain("list", cmp.Or(resourceOf(err), "pods and poddisruptionbudgets"), err)
 	}
+	for _, of := range pods {
+		snap.pods[of.Node] = of.Pods
+	}
+	snap.budgets = facts.Budgets
 	snap.orphans, err = s.readOrphans(ctx, snap.pods)
 	return snap, err
 }
@@ -129,34 +129,6 @@ func (s *session) readNodes(ctx context.Context) ([]*corev1.Node, error) {
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes, s.explain("list", "nodes", err)
-}
-
-func (s *session) readPods(ctx context.Context, nodes []*corev1.Node) (map[string][]*corev1.Pod, error) {
-	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return s.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-	}
-	of := make(map[string][]*corev1.Pod, len(nodes))
-	for _, node := range nodes {
-		of[node.Name] = nil
-	}
-	if len(nodes) >= wholeCluster {
-		all, err := listAll[*corev1.Pod](ctx, metav1.ListOptions{}, list)
-		for _, pod := range all {
-			if _, wanted := of[pod.Spec.NodeName]; wanted {
-				of[pod.Spec.NodeName] = append(of[pod.Spec.NodeName], pod)
-			}
-		}
-		return of, s.explain("list", "pods", err)
-	}
-	for _, node := range nodes {
-		selector := fields.OneTermEqualSelector("spec.nodeName", node.Name).String()
-		pods, err := listAll[*corev1.Pod](ctx, metav1.ListOptions{FieldSelector: selector}, list)
-		if err != nil {
-			return nil, s.explain("list", "pods", err)
-		}
-		of[node.Name] = pods
-	}
-	return of, nil
 }
 
 // readOrphans reads the DaemonSets that control unfinished Pods. Without the right to read them, it trusts the owner references.
@@ -204,6 +176,15 @@ func listAll[T runtime.Object](
 		return nil
 	})
 	return all, err
+}
+
+// resourceOf is the resource that a request was refused for, where the API server says it.
+func resourceOf(err error) string {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || answer.Status().Details == nil {
+		return ""
+	}
+	return answer.Status().Details.Kind
 }
 
 // explain adds what a person can do about a failed request.

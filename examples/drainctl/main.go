@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/examples/output"
@@ -91,6 +92,7 @@ type session struct {
 	options
 	config *rest.Config
 	client kubernetes.Interface
+	reader client.Reader
 }
 
 func (p *program) open(o options) (*session, error) {
@@ -98,11 +100,14 @@ func (p *program) open(o options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
+	clientset, err := kubernetes.NewForConfig(cfg)
+	if err == nil {
+		s := &session{program: p, options: o, config: cfg, client: clientset}
+		if s.reader, err = client.New(cfg, client.Options{}); err == nil {
+			return s, nil
+		}
 	}
-	return &session{program: p, options: o, config: cfg, client: client}, nil
+	return nil, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
 }
 
 // say prints an error. Joined errors get a line each.

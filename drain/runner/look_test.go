@@ -1,0 +1,84 @@
+package runner_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// shop is a store with two Pods on each of so many Nodes, a Pod without a Node, and a budget in another Namespace than that of the Pods.
+func shop(t *testing.T, nodes int) (*fake.Store, []string) {
+	t.Helper()
+	store := fake.NewStore(fake.Options{})
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "web"}},
+			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
+	}
+	all := []client.Object{pod("unbound", ""), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{}}}}
+	var names []string
+	for n := range nodes {
+		names = append(names, fmt.Sprintf("n%d", nodes-n))
+		all = append(all, pod(fmt.Sprintf("a%d", n), names[n]), pod(fmt.Sprintf("b%d", n), names[n]))
+	}
+	for _, obj := range all {
+		require.NoError(t, store.Client().Create(t.Context(), obj))
+	}
+	store.ResetRequests()
+	return store, names
+}
+
+func TestALookReadsThePodsOfTheNodesAndAllBudgetsWithFewLists(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ nodes, lists int }{{0, 1}, {2, 3}, {9, 10}, {10, 2}, {30, 2}} {
+		store, names := shop(t, c.nodes)
+		now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		pods, facts, err := runner.Look(t.Context(), store.Client(), now, names...)
+		require.NoError(t, err)
+		require.Len(t, pods, c.nodes)
+		for i, of := range pods {
+			require.Equal(t, names[i], of.Node)
+			require.Len(t, of.Pods, 2)
+			require.Equal(t, []string{fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)}, []string{of.Pods[0].Name, of.Pods[1].Name})
+		}
+		require.Equal(t, now, facts.Now)
+		require.Len(t, facts.Budgets, 1)
+		require.Equal(t, c.lists, store.CountRequests(func(fake.Request) bool { return true }), "%d nodes", c.nodes)
+		require.Len(t, drain.Planner{}.Plan(pods, facts).Decisions, 2*c.nodes)
+	}
+}
+
+func TestALookHasNoPodsOfANodeThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	store, _ := shop(t, 1)
+	pods, facts, err := runner.Look(t.Context(), store.Client(), time.Now(), "n7")
+	require.NoError(t, err)
+	require.Equal(t, []drain.NodePods{{Node: "n7"}}, pods)
+	require.True(t, drain.Planner{}.Plan(pods, facts).Done())
+}
+
+// A plan from a part of the Pods would say that a drain is done.
+func TestALookThatCannotReadSaysWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("out of order")
+	for kind, want := range map[string]string{"Pod": "list pods of node n1: ", "PodDisruptionBudget": "list poddisruptionbudgets: "} {
+		store, names := shop(t, 1)
+		store.FailNext(func(r fake.Request) bool { return r.GVK.Kind == kind }, refused)
+		pods, _, err := runner.Look(t.Context(), store.Client(), time.Now(), names...)
+		require.ErrorIs(t, err, refused)
+		require.ErrorContains(t, err, want)
+		require.Nil(t, pods)
+	}
+}
