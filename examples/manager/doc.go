@@ -21,6 +21,9 @@
 // With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
 // as kubectl rollout does for Deployments.
 //
+// "manager describe machine NAME" tells what a Machine waits for, since when, and what a person can do. "manager tree NAME" shows a
+// MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that hold drains.
+//
 // With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects
 // remediate them that templates make.
 //

@@ -37,11 +37,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 
 // perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "rollout" {
-		return rolloutCommand(args[1:], stdout, stderr)
+	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
+		"rollout": rolloutCommand, "orphans": orphansCommand, "describe": describeCommand, "tree": treeCommand,
 	}
-	if len(args) > 0 && args[0] == "orphans" {
-		return orphansCommand(args[1:], stdout, stderr)
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](args[1:], stdout, stderr)
 	}
 	o, err := parse(args, stdout)
 	switch {

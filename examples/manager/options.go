@@ -85,6 +85,8 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager --machinesets                        MachineSets too
   go run ./examples/manager --machinesets --machinedeployments   MachineDeployments too
   go run ./examples/manager rollout --help                       history, undo, pause, resume, restart and status of a rollout
+  go run ./examples/manager describe --help                      what a Machine waits for, and what a person can do
+  go run ./examples/manager tree --help                          a MachineDeployment with its Machines, Nodes and drains
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --machinehealthchecks                MachineHealthChecks too
   go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -35,43 +32,27 @@ Flags:
 // orphansCommand is manager orphans. It returns the exit code.
 func orphansCommand(args []string, stdout, stderr io.Writer) int {
 	var o options
-	var format string
+	var c commandFlags
 	flags := flag.NewFlagSet("manager orphans", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
-	flags.StringVar(&format, "o", "", "json, or empty for a table")
+	c.add(flags, "")
 	o.driver.flags(flags)
-	err := flags.Parse(args)
+	words, err := c.parse(flags, orphansUsage, args, stdout)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, orphansUsage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return exitDone
-	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	case err == nil && len(words) > 0:
+		err = fmt.Errorf("unexpected argument %q: everything is a flag", words[0])
 	case err == nil && o.driver.name == "":
 		err = errors.New("--driver is missing: give " + driverKwok)
-	case err == nil && format != "" && format != logJSON:
-		err = fmt.Errorf("-o %q: give json, or nothing for a table", format)
 	case err == nil:
 		err = o.driver.validate()
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "manager orphans: %v\nRun with --help for help.\n", err)
-		return exitUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	report, err := o.findOrphans(ctx)
-	if err == nil {
-		err = printOrphans(stdout, report, format)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "manager orphans: %v\n", err)
-		return exitFailed
-	}
-	return exitDone
+	return finish("orphans", err, stderr, func(ctx context.Context) error {
+		o.kubeconfig = c.kubeconfig
+		report, err := o.findOrphans(ctx)
+		if err != nil {
+			return err
+		}
+		return printOrphans(stdout, report, c.output)
+	})
 }
 
 // findOrphans looks once.

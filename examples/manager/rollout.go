@@ -7,17 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -39,10 +35,11 @@ Flags:
 
 // rolloutOptions are the flags of manager rollout.
 type rolloutOptions struct {
-	kubeconfig, namespace, output string
-	revision                      int64
-	watch                         bool
-	timeout, interval             time.Duration
+	commandFlags
+
+	revision          int64
+	watch             bool
+	timeout, interval time.Duration
 
 	verb, name string
 }
@@ -51,28 +48,13 @@ type rolloutOptions struct {
 func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
 	o := rolloutOptions{interval: watchInterval}
 	flags := flag.NewFlagSet("manager rollout", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
-	flags.StringVar(&o.namespace, "namespace", "default", "`namespace` of the MachineDeployment")
-	flags.StringVar(&o.namespace, "n", "default", "short for --namespace")
-	flags.StringVar(&o.output, "o", "", "json, or empty for text")
+	o.add(flags, "MachineDeployment")
 	flags.Int64Var(&o.revision, "to-revision", 0, "for undo: the `revision`, 0 for the one before")
 	flags.BoolVar(&o.watch, "watch", false, "for status: wait until the rollout is done, and print each change")
 	flags.DurationVar(&o.timeout, "timeout", 0, "for status --watch: give up after this time; 0 is no limit")
-	var words []string
-	for rest := args; ; {
-		if err := flags.Parse(rest); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				fmt.Fprint(out, rolloutUsage)
-				flags.SetOutput(out)
-				flags.PrintDefaults()
-			}
-			return o, err
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		words, rest = append(words, flags.Arg(0)), flags.Args()[1:] // flags may stand behind the name
+	words, err := o.parse(flags, rolloutUsage, args, out)
+	if err != nil {
+		return o, err
 	}
 	if len(words) != 2 {
 		return o, errors.New("give a verb and a name, such as: rollout status workers")
@@ -81,49 +63,23 @@ func parseRollout(args []string, out io.Writer) (rolloutOptions, error) {
 	if verbs := []string{"status", "history", "undo", "pause", "resume", "restart"}; !slices.Contains(verbs, o.verb) {
 		return o, fmt.Errorf("%q: give %s", o.verb, strings.Join(verbs, ", "))
 	}
-	if o.output != "" && o.output != logJSON {
-		return o, fmt.Errorf("-o %q: give json, or nothing for text", o.output)
-	}
 	return o, nil
 }
 
 // rolloutCommand is manager rollout. It returns the exit code.
 func rolloutCommand(args []string, stdout, stderr io.Writer) int {
 	o, err := parseRollout(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "manager rollout: %v\nRun with --help for help.\n", err)
-		return exitUsage
-	}
-	if err := o.run(stdout); err != nil {
-		fmt.Fprintf(stderr, "manager rollout: %v\n", err)
-		return exitFailed
-	}
-	return exitDone
-}
-
-func (o rolloutOptions) run(out io.Writer) error {
-	cfg, err := restConfig(options{kubeconfig: o.kubeconfig, qps: -1})
-	if err != nil {
-		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
-	kinds, err := deploymentKinds()
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return o.perform(ctx, deployment.Commands{Client: c, Kinds: kinds}, out)
+	return finish("rollout", err, stderr, func(ctx context.Context) error {
+		c, err := o.client()
+		if err != nil {
+			return err
+		}
+		kinds, err := deploymentKinds()
+		if err != nil {
+			return err
+		}
+		return o.perform(ctx, deployment.Commands{Client: c, Kinds: kinds}, stdout)
+	})
 }
 
 // perform runs one verb.
@@ -156,15 +112,6 @@ func (o rolloutOptions) perform(ctx context.Context, c deployment.Commands, out 
 		return err
 	}
 	return o.say(out, map[string]string{"name": o.name, "result": said}, "machinedeployment "+o.name+" "+said)
-}
-
-// say prints a value as JSON, or a text.
-func (o rolloutOptions) say(out io.Writer, value any, text string) error {
-	if o.output == logJSON {
-		return json.NewEncoder(out).Encode(value)
-	}
-	_, err := fmt.Fprintln(out, text)
-	return err
 }
 
 func (o rolloutOptions) printHistory(history []deployment.Revision, out io.Writer) error {

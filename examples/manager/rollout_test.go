@@ -33,7 +33,7 @@ func rolloutWorld(t *testing.T) (deployment.Commands, func(status map[string]any
 	kinds, err := deploymentKinds()
 	require.NoError(t, err)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
-		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
+		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
 	}})
 	c := store.Client()
 	d := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{

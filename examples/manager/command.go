@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// commandFlags are the flags that the commands for people have in common.
+type commandFlags struct{ kubeconfig, namespace, output string }
+
+// add adds the flags. what is the object in the namespace, empty for a command without one.
+func (c *commandFlags) add(flags *flag.FlagSet, what string) {
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
+	flags.StringVar(&c.output, "o", "", "json, or empty for text")
+	if what != "" {
+		flags.StringVar(&c.namespace, "namespace", "default", "`namespace` of the "+what)
+		flags.StringVar(&c.namespace, "n", "default", "short for --namespace")
+	}
+}
+
+// parse returns the words among the arguments, which flags may precede and follow. Help goes to out, and the error is flag.ErrHelp.
+func (c *commandFlags) parse(flags *flag.FlagSet, usage string, args []string, out io.Writer) ([]string, error) {
+	var words []string
+	for rest := args; ; {
+		if err := flags.Parse(rest); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				fmt.Fprint(out, usage)
+				flags.SetOutput(out)
+				flags.PrintDefaults()
+			}
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words, rest = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
+	if c.output != "" && c.output != logJSON {
+		return nil, fmt.Errorf("-o %q: give json, or nothing for text", c.output)
+	}
+	return words, nil
+}
+
+// client returns a client without a cache and without a limit of requests.
+func (c *commandFlags) client() (client.Client, error) { return clientOf(c.kubeconfig) }
+
+func clientOf(kubeconfig string) (client.Client, error) {
+	cfg, err := restConfig(options{kubeconfig: kubeconfig, qps: -1})
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(cfg, client.Options{Scheme: scheme})
+}
+
+// say prints a value as JSON, or a text.
+func (c *commandFlags) say(out io.Writer, value any, text string) error {
+	if c.output == logJSON {
+		return json.NewEncoder(out).Encode(value)
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+// finish runs a command after its flags were parsed, until a signal ends it, prints the error, and returns the exit code.
+func finish(name string, parsed error, stderr io.Writer, run func(ctx context.Context) error) int {
+	switch {
+	case errors.Is(parsed, flag.ErrHelp):
+		return exitDone
+	case parsed != nil:
+		fmt.Fprintf(stderr, "manager %s: %v\nRun with --help for help.\n", name, parsed)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(stderr, "manager %s: %v\n", name, err)
+		return exitFailed
+	}
+	return exitDone
+}

@@ -1,0 +1,114 @@
+package describe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
+)
+
+// Wait is one thing that a Machine waits for.
+type Wait struct {
+	// For is the condition, or what else shows it: Paused, Reconciler, Failure.
+	For    string `json:"for"`
+	Reason string `json:"reason,omitempty"`
+	// Since is when the condition changed last, nil when unknown.
+	Since   *time.Time `json:"since,omitempty"`
+	Message string     `json:"message,omitempty"`
+	// Do is what a person can do. It is never empty.
+	Do string `json:"do"`
+}
+
+// What a Wait is for that no condition shows.
+const (
+	ForReconciler = "Reconciler"
+	ForFailure    = "Failure"
+)
+
+// startOrder are the conditions of a Machine that starts, in the order in which they become True. Each needs those before it.
+func startOrder() []string {
+	return []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady,
+		machine.ConditionNodeHealthy}
+}
+
+// Waits returns what a Machine waits for, with the cause before its consequences: of the conditions that need each other only the first
+// one that is not True. It returns none for a Machine that is as it should be. It does not change its input.
+func Waits(m *contract.MachineState) []Wait {
+	switch paused := meta.FindStatusCondition(m.Conditions, contract.ConditionPaused); {
+	case paused != nil && paused.Status == metav1.ConditionTrue:
+		return []Wait{waitOf(paused)} // the other conditions are as old as the pause
+	case len(m.Conditions) == 0 && m.Phase == "":
+		return []Wait{{For: ForReconciler, Since: timeOf(m.Created), Message: "no reconciler has written a status", Do: adviceNoStatus}}
+	case !m.Deleting.IsZero():
+		return []Wait{deletion(m)}
+	}
+	var waits []Wait
+	if m.FailureReason != "" || m.FailureMessage != "" {
+		waits = append(waits, Wait{For: ForFailure, Reason: m.FailureReason, Message: m.FailureMessage, Do: adviceFailed})
+	}
+	for _, kind := range startOrder() {
+		if c := meta.FindStatusCondition(m.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			waits = append(waits, waitOf(c))
+			break
+		}
+	}
+	for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated,
+		contract.ConditionExternallyRemediated} {
+		if c := meta.FindStatusCondition(m.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			waits = append(waits, waitOf(c))
+		}
+	}
+	if c := meta.FindStatusCondition(m.Conditions, machine.ConditionUpdating); c != nil && c.Status == metav1.ConditionTrue {
+		waits = append(waits, waitOf(c))
+	}
+	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionAvailable); len(waits) == 0 && c != nil &&
+		c.Status != metav1.ConditionTrue {
+		waits = append(waits, waitOf(c))
+	}
+	return waits
+}
+
+// deletion is what a Machine waits for that is being deleted.
+func deletion(m *contract.MachineState) Wait {
+	c := meta.FindStatusCondition(m.Conditions, contract.ConditionDeleting)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return Wait{For: contract.ConditionDeleting, Since: timeOf(m.Deleting), Message: "no reconciler has begun with the deletion",
+			Do: adviceNoStatus}
+	}
+	w := waitOf(c)
+	since := slices.MaxFunc([]time.Time{c.LastTransitionTime.Time, m.Deleting, stage(m, c.Reason)}, time.Time.Compare)
+	w.Since = timeOf(since)
+	return w
+}
+
+// stage is when the stage of a deletion began, the zero time when that is not recorded.
+func stage(m *contract.MachineState, reason string) time.Time {
+	switch reason {
+	case contract.ReasonDrainingNode:
+		return m.DrainStarted
+	case machine.ReasonWaitingForPreDrainHook:
+		return m.PreDrainStarted
+	case machine.ReasonWaitingForVolumeDetach:
+		return m.VolumeDetachStarted
+	case machine.ReasonWaitingForPreTerminateHook:
+		return m.PreTerminateStarted
+	}
+	return time.Time{}
+}
+
+func waitOf(c *metav1.Condition) Wait {
+	return Wait{For: c.Type, Reason: c.Reason, Since: timeOf(c.LastTransitionTime.Time), Message: c.Message,
+		Do: cmp.Or(advice()[c.Reason], adviceOf(c.Type))}
+}
+
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
