@@ -22,7 +22,7 @@ const (
 	ForeignName = "foreign"
 )
 
-// revisionLabel of a template and its Machines is the revision.
+// revisionLabel of a template and its Machines is the last revision: a deployment changes labels in place, also those of its old sets.
 const revisionLabel = "example.com/revision"
 
 // scene is what the users want.
@@ -116,8 +116,9 @@ func (w *World) desired() int {
 	return int(n)
 }
 
-func revisionOf(obj *unstructured.Unstructured, path ...string) string {
-	text, _, _ := unstructured.NestedString(obj.Object, append(path, "metadata", "labels", revisionLabel)...)
+// versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
+func versionOf(obj *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(obj.Object, append(path, "spec", "version")...)
 	return text
 }
 
@@ -164,8 +165,8 @@ func (w *World) missing(ctx context.Context) string {
 			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
 			return fmt.Sprintf("Machine %s is %s: %s", m.GetName(), phase, messages(m))
 		}
-		if want := revisionOf(root, "spec", "template"); w.scene.kind == "MachineDeployment" && revisionOf(m) != want {
-			return fmt.Sprintf("Machine %s has the revision %s of %s: %s", m.GetName(), revisionOf(m), want, w.said())
+		if want := versionOf(root, "spec", "template"); w.scene.kind == "MachineDeployment" && versionOf(m) != want {
+			return fmt.Sprintf("Machine %s has the version %s, and not %s: %s", m.GetName(), versionOf(m), want, w.said())
 		}
 	}
 	if len(owned) != w.desired() {
