@@ -41,8 +41,20 @@ func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) 
 
 func (w *World) skews(context.Context) {
 	p := w.processes[w.choices.pick(len(w.processes))]
-	p.skew = time.Duration(w.choices.pick(7)-3) * 20 * time.Second
-	w.note(p.name, "has its clock off by "+p.skew.String(), "")
+	skew := time.Duration(w.choices.pick(7)-3) * 20 * time.Second
+	w.note(p.name, "has its clock off by "+skew.String(), "")
+	w.setClock(p, skew)
+}
+
+// mostSkew is how far a clock may be off that is not set by hours.
+const mostSkew = time.Minute
+
+// setClock sets the clock of a process, which starts anew when that was far off: what it remembers is by the clock of before.
+func (w *World) setClock(p *process, skew time.Duration) {
+	far := p.skew.Abs() > mostSkew
+	if p.skew = skew; far {
+		w.startAnew(p)
+	}
 }
 
 func (w *World) clockJumps(context.Context) {
@@ -65,10 +77,6 @@ func (w *World) startAnew(p *process) {
 // setClocks sets all clocks right, once the faults have stopped.
 func (w *World) setClocks() {
 	for _, p := range w.processes {
-		if p.skew.Abs() > time.Minute {
-			p.skew = 0
-			w.startAnew(p)
-		}
-		p.skew = 0
+		w.setClock(p, 0)
 	}
 }
