@@ -121,8 +121,13 @@ type Decision struct {
 func Plan(f PlanFacts) Decision {
 	p := &plan{PlanFacts: f, policy: f.Policy.withDefaults()}
 	for _, m := range f.Machines {
-		if !m.Verdict.Skipped && m.Shared == "" {
+		switch {
+		case !m.Verdict.Skipped && m.Shared == "":
 			p.machines = append(p.machines, m)
+		case m.Verdict.Skipped && !m.Marked && !m.Deleting: // its remediation, if there was one, is withdrawn
+			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
+				return e.Machine == m.UID && e.Decided
+			})
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })

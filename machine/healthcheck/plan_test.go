@@ -329,6 +329,19 @@ func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
 	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a Machine of the line has started since")
 }
 
+func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
+	f := planned(t, "hhmu", "50%")
+	f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionHold, d.Outcomes[3].Action)
+	f.Ledger, f.Machines[2].Verdict = d.Ledger, healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
+	require.Equal(t, 1, healthcheck.Plan(f).InFlight, "its owner may be replacing it")
+	f.Machines[2].Marked = false
+	d = healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
+	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", At: now.Unix(), Decided: true}}, d.Ledger.InFlight)
+}
+
 func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
 	f := planned(t, "hhu", "50%")
 	unstarted(&f.Machines[2], now.Add(-time.Hour))

@@ -31,6 +31,10 @@
 // A Node that is missing in the cache is gone only when the API server confirms it, and a Machine is marked for the conditions of its Node
 // only when the API server has them too: the cache may be behind.
 //
+// A Machine with healthcheck.SkipAnnotation is not judged. What the check has said of it before is removed, and a request for its
+// remediation is withdrawn on which its owner has not acted: a Machine whose Node has recovered would not be available otherwise, and one
+// that a person wants to keep would be replaced. Nothing is written to a Machine that is paused.
+//
 // A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the others have the
 // condition [ConditionOverlapping]. They would overwrite each other's conditions otherwise.
 //
@@ -40,6 +44,7 @@
 //
 // Machines that are not remediated although they are unhealthy say why in the message of HealthCheckSucceeded. One template or request that
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
-// A Machine whose Node has not reported whether it is Ready is not healthy yet.
+// A Machine whose Node has not reported whether it is Ready is not healthy yet. A Machine with the annotation skip-remediation loses the
+// verdict of before.
 // The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.ClusterAPI switches that off.
 package remediation

@@ -41,7 +41,7 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		members[m.plan.Name] = m
 	}
 	var outcomes []healthcheck.Outcome
-	for _, o := range s.decision.Outcomes {
+	for _, o := range s.outcomes() {
 		switch m := members[o.Name]; {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(pass.BehindRetry)
@@ -65,6 +65,33 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		}
 	}
 	return Result{}, errors.Join(errs...)
+}
+
+// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
+func (s *Scope) outcomes() []healthcheck.Outcome {
+	all := slices.Clip(s.decision.Outcomes)
+	for _, m := range s.members {
+		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
+			all = append(all, healthcheck.Outcome{Name: m.plan.Name, Action: healthcheck.ActionUnmark})
+		}
+	}
+	return all
+}
+
+// isSpared reports whether a person keeps the check from judging the Machine. Nothing is written to one that is paused, and one in deletion
+// is its owner's.
+func (m *member) isSpared() bool {
+	_, skips := m.state.Annotations[healthcheck.SkipAnnotation]
+	return skips && m.plan.Verdict.Skipped && m.plan.Shared == "" && !m.plan.Deleting && !m.state.Paused()
+}
+
+// verdict reports whether the Machine has a verdict, and whether a check has said it: another program has reasons of its own.
+func (m *member) verdict() (said, judged bool) {
+	c, judged := pass.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
+	return judged && slices.Contains([]string{
+		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
+		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
+	}, c.Reason), judged
 }
 
 // saysAll reports whether there is nothing to do about a Machine, and nothing to write: the usual case.
@@ -103,6 +130,9 @@ func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 		want = append(want, c)
 	case healthcheck.ActionUnmark:
 		u.RemoveConditions, failed = s.unmark(ctx, m)
+		if said, _ := m.verdict(); said && m.isSpared() {
+			u.RemoveConditions = append(u.RemoveConditions, contract.ConditionHealthCheckSucceeded)
+		}
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
 	want = slices.DeleteFunc(want, m.says)

@@ -53,7 +53,8 @@ type Machine struct {
 	Ready, Available bool
 	AvailableSince   time.Time
 	// Ailing: a health check has failed, and waits for the owner (see Ailing). RemediateFirst: RemediateAnnotation asks for it. Remediating:
-	// the owner has said that it deletes the Machine for that. Recovered: the check succeeds again, and OwnerRemediated still says otherwise.
+	// the owner has said that it deletes the Machine for that. Recovered: the check succeeds again, or says nothing any more, and
+	// OwnerRemediated still says otherwise.
 	Ailing, RemediateFirst, Remediating, Recovered bool
 }
 
@@ -116,8 +117,7 @@ func Unreachable(state *contract.MachineState) bool {
 // readHealth reads what health checks and the owner have said.
 func (m *Machine) readHealth(state *contract.MachineState) {
 	m.Ailing = Ailing(state)
-	m.Recovered = says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue) &&
-		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
+	m.Recovered = recovered(state)
 	_, m.RemediateFirst = state.Annotations[RemediateAnnotation]
 	for i := range state.Conditions {
 		switch c := &state.Conditions[i]; {
@@ -127,6 +127,24 @@ func (m *Machine) readHealth(state *contract.MachineState) {
 			m.AvailableSince = c.LastTransitionTime.Time
 		}
 	}
+}
+
+// recovered reports whether the owner has said something of a Machine that its health check does not find unhealthy any more. One without a
+// verdict is not judged, as with the annotation skip-remediation: then only what the owner itself has said is over.
+func recovered(state *contract.MachineState) bool {
+	if !says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
+		return false
+	}
+	own, judged := false, false
+	for i := range state.Conditions {
+		switch c := &state.Conditions[i]; c.Type {
+		case contract.ConditionOwnerRemediated:
+			own = c.Reason == contract.ReasonRemediationDeferred || c.Reason == contract.ReasonCannotBeRemediated
+		case contract.ConditionHealthCheckSucceeded:
+			judged = true
+		}
+	}
+	return says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue) || !judged && own
 }
 
 // SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
