@@ -101,6 +101,36 @@ func TestADeploymentThatHasLostItsSetsAndItsLedgerSaysWhatToDo(t *testing.T) {
 	w.rolled(d, "blue", 2)
 }
 
+// The name of a set is used again by a deployment that has lost its ledger, and does not know that it ever had a set.
+func TestASetDoesNotAdoptWhatAnEarlierOneOfItsNameHasMadeFromAnotherTemplate(t *testing.T) {
+	for image, adopted := range map[string]bool{"blue": true, "green": false} {
+		t.Run(image, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).live()
+			stop := w.run()
+			d := w.deployment(2)
+			w.rolled(d, "blue", 2)
+			stop()
+			w.change(d, template(image), func(u *unstructured.Unstructured) { // its first status was never written
+				u.SetAnnotations(nil)
+				delete(u.Object, "status")
+			})
+			old := w.setsNow()[0]
+			require.NoError(t, w.client.Delete(t.Context(), &old, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+			w.eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
+			orphans := w.list(w.kinds.Machine.GVK)
+			require.Len(t, orphans, 2)
+			w.run()
+			w.settled(d)
+			require.Equal(t, old.GetName(), w.setsNow()[0].GetName())
+			for i := range orphans {
+				require.Equal(t, adopted, metav1.GetControllerOf(w.get(&orphans[i])) != nil)
+			}
+			require.Equal(t, 2, w.images()[image])
+		})
+	}
+}
+
 func TestTwoLeadersAtOnceMakeOneSetForATemplate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()

@@ -110,9 +110,17 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	return err
 }
 
+// hashLabel is the label by which a set selects its Machines and no others: the end of its name, and the digest of what it is made from. A
+// deployment that has lost its ledger uses a name again, and the set must not adopt what an earlier one has orphaned that was made from
+// another template: it would count as up to date.
+func hashLabel(name, from string) string {
+	return strings.Trim(name[strings.LastIndex(name, "-")+1:]+"-"+from, "-")
+}
+
 // newSet returns the set to create for a slot.
 func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
-	own := map[string]string{contract.TemplateHashLabel: e.Name[strings.LastIndex(e.Name, "-")+1:]}
+	from := s.fingerprint()
+	own := map[string]string{contract.TemplateHashLabel: hashLabel(e.Name, from)}
 	seed := contract.MachineSetSeed{
 		Key: client.ObjectKey{Namespace: s.State.Key.Namespace, Name: e.Name}, Replicas: int32(s.plan.Create.Or(0)),
 		Labels: setLabels(&s.State), Annotations: setAnnotations(&s.State), TemplateLabels: own, SelectorLabels: own,
@@ -121,7 +129,7 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
-	seed.Annotations[MadeFromAnnotation] = s.fingerprint()
+	seed.Annotations[MadeFromAnnotation] = from
 	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()
 	made, err := s.env.kinds.Maker.NewSet(s.Object, seed)
 	if err != nil {
