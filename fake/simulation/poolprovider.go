@@ -203,11 +203,20 @@ func (w *World) ends(i *poolInstance) {
 	w.note("provider", "the instance "+i.name+" as "+i.id+" ends", "")
 }
 
-// poolReport writes what the provider says, if that is something else than before: spec and metadata first, status later.
+// poolReport writes what the provider says, if that is something else than before: spec and metadata first, status later. A list that lacks
+// an instance is no list of all instances at any moment: the status counts more before it gets another one.
 func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured) func() {
 	p := w.pool
 	if w.Now().Before(p.mute) {
 		return nil
+	}
+	replicas := int64(len(p.live()))
+	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")
+	count := func() {
+		w.provides(ctx, infra, fmt.Sprintf(`{"status":{"replicas":%d,"ready":true,"initialization":{"provisioned":true}}}`, replicas), true)
+	}
+	if counted && n < replicas && slices.ContainsFunc(p.live(), func(i *poolInstance) bool { return i.forgotten }) {
+		return count
 	}
 	list, leaving := p.list()
 	annotations := map[string]any{contract.LeavingInstancesAnnotation: nil}
@@ -219,18 +228,14 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 		ids = list
 	}
 	has, found, _ := unstructured.NestedStringSlice(infra.Object, "spec", "providerIDList")
-	replicas := int64(len(p.live()))
 	if !slices.Equal(has, list) || found != (ids != nil) || infra.GetAnnotations()[contract.LeavingInstancesAnnotation] != leaving {
 		body, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"providerIDList": ids},
 		})
 		return func() { w.fail("a report can be written", err); w.provides(ctx, infra, string(body), false) }
 	}
-	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")
 	if !counted || n != replicas {
-		return func() {
-			w.provides(ctx, infra, fmt.Sprintf(`{"status":{"replicas":%d,"ready":true,"initialization":{"provisioned":true}}}`, replicas), true)
-		}
+		return count
 	}
 	return nil
 }
