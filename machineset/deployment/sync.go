@@ -114,7 +114,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 // deployment that has lost its ledger uses a name again, and the set must not adopt what an earlier one has orphaned that was made from
 // another template: it would count as up to date.
 func hashLabel(name, from string) string {
-	return strings.Trim(name[strings.LastIndex(name, "-")+1:]+"-"+from, "-")
+	return contract.LabelValue(strings.Trim(name[strings.LastIndex(name, "-")+1:]+"-"+from, "-"))
 }
 
 // newSet returns the set to create for a slot.
