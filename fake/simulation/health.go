@@ -46,11 +46,20 @@ type guards struct {
 // limits are those that a person gives a check.
 func limits() []any { return []any{nil, int64(1), "80%", int64(2), "[0-5]", "40%", "[1-2]"} }
 
-// drawHealth decides whether a history has a health check, in which case the operator serves it; nil for none.
-func drawHealth(choices *Choices, o *Operator) *health {
-	if choices.pick(3) < 2 {
-		return nil
+// drawKinds decides whether a history has a health check, or templates from which sets clone, or neither. The operator serves them.
+func drawKinds(choices *Choices, o *Operator) (h *health, parts bool) {
+	switch choices.pick(3) {
+	case 0:
+		return nil, false
+	case 1:
+		o.Kinds = append(partKinds(), o.Kinds...)
+		return nil, true
 	}
+	return drawHealth(choices, o), false
+}
+
+// drawHealth gives a history a health check, which the operator serves.
+func drawHealth(choices *Choices, o *Operator) *health {
 	pick := func(among ...time.Duration) time.Duration { return among[choices.pick(len(among))] }
 	h := &health{
 		timeout: pick(5*time.Minute, time.Minute, 8*time.Minute), startup: pick(10*time.Minute, 3*time.Minute),

@@ -45,6 +45,7 @@ func Invariants() []Invariant {
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
+		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 	}, append(healthInvariants(), poolInvariants()...)...)
 }
 

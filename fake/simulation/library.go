@@ -47,6 +47,7 @@ func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
 
 func setUpMachines(m Manager) (Reconciler, error) {
 	steps, err := MachineSteps(m)
+	steps, err = withParts(m, steps, err)
 	if err != nil {
 		return Reconciler{}, err
 	}

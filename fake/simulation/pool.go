@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,17 +107,18 @@ func readyNode(name, id string) *corev1.Node {
 	return node
 }
 
-// addCRD puts the CustomResourceDefinition of the pool's infrastructure, which never changes, into the cache of a process.
-func (p *process) addCRD() {
-	gvk := fake.InfraMachinePoolGVK(contract.V1Beta2)
-	crd := &unstructured.Unstructured{Object: map[string]any{}}
-	crd.SetGroupVersionKind(external.CRDGVK())
-	crd.SetName(contract.CRDName(gvk.GroupKind()))
-	crd.SetLabels(map[string]string{contract.V1Beta2.Label(): gvk.Version})
-	crd.SetResourceVersion("1")
-	p.view.kinds[external.CRDGVK().GroupKind()] = &viewed{
-		objects: map[types.NamespacedName]*unstructured.Unstructured{client.ObjectKeyFromObject(crd): crd},
+// addCRDs puts CustomResourceDefinitions, which never change, into the cache of a process.
+func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
+	of := map[types.NamespacedName]*unstructured.Unstructured{}
+	for _, gvk := range kinds {
+		crd := &unstructured.Unstructured{Object: map[string]any{}}
+		crd.SetGroupVersionKind(external.CRDGVK())
+		crd.SetName(contract.CRDName(gvk.GroupKind()))
+		crd.SetLabels(map[string]string{contract.V1Beta2.Label(): gvk.Version})
+		crd.SetResourceVersion("1")
+		of[client.ObjectKeyFromObject(crd)] = crd
 	}
+	p.view.kinds[external.CRDGVK().GroupKind()] = &viewed{objects: of}
 }
 
 // setUpPools makes the reconciler of pools.

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -62,7 +64,9 @@ func (p *process) start(ctx context.Context) error {
 		k.version = p.world.version
 	}
 	if p.world.pool != nil {
-		p.addCRD()
+		p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2))
+	} else if p.world.parts {
+		p.addCRDs(partGVK(), partTemplateGVK())
 	}
 	if err := p.setUp(ctx); err != nil {
 		return err

@@ -59,6 +59,9 @@ func (w *World) populate(ctx context.Context) error {
 	if w.choices.pick(3) == 0 {
 		template["minReadySeconds"] = int64(20)
 	}
+	if w.parts {
+		template["infrastructureRef"] = partsRef(0)
+	}
 	root := map[string]any{
 		"clusterName": "c1", "replicas": int64(3),
 		"selector": map[string]any{"matchLabels": map[string]any{"pool": RootName}},
@@ -83,7 +86,7 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	return errors.Join(w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))
+	return errors.Join(w.addPartTemplate(ctx, 0), w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))
 }
 
 // drawBounds returns maxSurge and maxUnavailable.

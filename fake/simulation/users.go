@@ -46,8 +46,13 @@ func (w *World) rollsOut(ctx context.Context) {
 	}
 	next := w.choices.pick(w.scene.revision + 2)
 	w.scene.revision = max(w.scene.revision, next)
+	from := ""
+	if w.parts && w.pool == nil {
+		w.fail("a template can be written", w.addPartTemplate(ctx, next))
+		from = fmt.Sprintf(`,"infrastructureRef":{"name":%q}`, partTemplateName(next))
+	}
 	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(
-		`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}},"spec":{"version":"v1.36.%d"}}}}`, revisionLabel, next, next))
+		`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}},"spec":{"version":"v1.36.%d"%s}}}}`, revisionLabel, next, next, from))
 }
 
 func (w *World) strips(ctx context.Context) {

@@ -60,6 +60,7 @@ type World struct {
 	keeps     bool
 	originals []original
 	pool      *pool // nil unless the root is a MachinePool
+	parts     bool  // sets clone from templates
 
 	history History
 	seen    Coverage
@@ -127,10 +128,11 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		o.Faults = AllFaults()
 	}
 	var checked *health
+	var parts bool
 	switch {
 	case o.Operator == nil:
 		o.Operator = library()
-		checked = drawHealth(choices, o.Operator)
+		checked, parts = drawKinds(choices, o.Operator)
 	case o.Operator.Missing == nil:
 		given := *o.Operator
 		given.Missing = func(*World) string { return "" }
@@ -138,7 +140,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w := &World{
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
-		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked,
+		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked, parts: parts,
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 	}
 	for _, gvk := range slices.Concat(w.served, ofPods()) {
