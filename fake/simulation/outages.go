@@ -130,6 +130,17 @@ func (w *World) zoneReturns(ctx context.Context) {
 	}
 }
 
+// lasts lets an outage or its end last, in which all who can act do: health checks wait for minutes, and a history is short.
+func (w *World) lasts(ctx context.Context, f Fault) {
+	long := []Fault{ZoneOutage, ZoneReturns, KubeletDies, KubeletFails, KubeletReturns, NodeNeverJoins, UserSkips, UserFreezes}
+	if w.health == nil || w.nested > 0 || !slices.Contains(long, f) || w.choices.pick(3) == 0 {
+		return
+	}
+	d := w.health.timeout / time.Duration(1+w.choices.pick(2))
+	w.note("world", fmt.Sprintf("%s pass", d), "")
+	w.until(ctx, "", d+30*time.Second, func() string { return "time" })
+}
+
 // neverJoins chooses an instance without a Node, of those to come too.
 func (w *World) neverJoins(context.Context) {
 	for _, i := range w.instances() {

@@ -172,6 +172,7 @@ func (w *World) disturb(ctx context.Context) {
 		d := among[w.choices.pick(len(among))]
 		w.seen[faultPrefix+string(d.fault)]++
 		d.do(w, ctx)
+		w.lasts(ctx, d.fault)
 	}
 }
 

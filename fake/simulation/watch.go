@@ -91,6 +91,7 @@ func (h *health) sees(w *World, e Write) {
 func (t *watch) ofMachine(w *World, e Write) {
 	uid := e.After.GetUID()
 	if marks(w, e) {
+		t.takesPlace(w, e.After)
 		t.places = append(t.places, place{machine: uid, at: w.Now()})
 	}
 	if status, _, _ := conditionOf(e.After, contract.ConditionOwnerRemediated); status != "False" && !e.Removed {
@@ -100,6 +101,18 @@ func (t *watch) ofMachine(w *World, e Write) {
 		for _, o := range t.outages {
 			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
 		}
+	}
+}
+
+// takesPlace forgets the place that a Machine has which is marked, if it was made for one that is gone and never was well: it is no further
+// one.
+func (t *watch) takesPlace(w *World, m *unstructured.Unstructured) {
+	at := slices.IndexFunc(t.places, func(p place) bool {
+		return !t.well[m.GetUID()] && m.GetCreationTimestamp().After(p.at.Add(-w.slack())) &&
+			!slices.ContainsFunc(w.Objects("Machine"), func(other *unstructured.Unstructured) bool { return other.GetUID() == p.machine })
+	})
+	if at >= 0 {
+		t.places = slices.Delete(t.places, at, at+1)
 	}
 }
 
