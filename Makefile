@@ -13,6 +13,13 @@ GOLANGCI_VERSION := v2.15.0
 # A linter can check code only for the Go release that it was built with and for older ones.
 GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GOVERSION)/golangci-lint
 
+# It makes the CustomResourceDefinitions and the copies of Go types of examples/manager/api.
+CONTROLLERGEN_VERSION := v0.21.0
+CONTROLLERGEN = $(CACHE)/tools/controller-gen-$(CONTROLLERGEN_VERSION)-$(shell $(GO) env GOVERSION)/controller-gen
+API := examples/manager/api
+CRDS := $(API)/crds.yaml
+COPIES := $(API)/zz_generated.deepcopy.go
+
 # Nested modules: the go command ignores them in the root.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod))
 
@@ -172,10 +179,15 @@ $(GOLANGCI):
 	GOBIN="$(@D)" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .PHONY: verify
-verify: ## Formatting, go.mod, generated files and go vet
+verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$(find . -name '*.go' -not -path './.git/*')); \
 	if [ -n "$$unformatted" ]; then echo "verify: run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout output:object:dir="$$dir" >"$$dir/crds.yaml"; \
+	for file in $(CRDS) $(COPIES); do \
+		diff -u "$$file" "$$dir/$${file##*/}" || { echo "verify: $$file is old: run make generate"; exit 1; }; \
+	done
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
 	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine ./examples/quickstart
@@ -198,9 +210,16 @@ verify-userdata: ## First-boot data by the tools that read it: cloud-init, shell
 	$(GO) run ./examples/userdata verify
 
 .PHONY: generate
-generate: ## Write the generated parts of README.md and of package comments, and new exports
+generate: $(CONTROLLERGEN) ## Write the generated parts of README.md and of package comments, new exports, and the manager's CRDs
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
 	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
+	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
+	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout >"$$new"; cat "$$new" >$(CRDS)
+	$(GO) test -count=1 -run '^TestOurCRDsDifferFromClusterAPIsInThisOnly$$' ./$(API) -update
+
+$(CONTROLLERGEN):
+	@echo "controller-gen: building $(CONTROLLERGEN_VERSION); this happens once and takes two minutes"
+	GOBIN="$(@D)" $(GO) install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLERGEN_VERSION)
 
 .PHONY: api
 api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")

@@ -12,15 +12,21 @@ import (
 	"syscall"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // commandFlags are the flags that the commands for people have in common.
-type commandFlags struct{ kubeconfig, namespace, output string }
+type commandFlags struct {
+	kubeconfig, namespace, output string
+	group                         api.Group
+}
 
 // add adds the flags. what is the object in the namespace, empty for a command without one.
 func (c *commandFlags) add(flags *flag.FlagSet, what string) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
+	groupFlag(flags, &c.group)
 	flags.StringVar(&c.output, "o", "", "json, or empty for text")
 	if what != "" {
 		flags.StringVar(&c.namespace, "namespace", "default", "`namespace` of the "+what)
@@ -48,18 +54,18 @@ func (c *commandFlags) parse(flags *flag.FlagSet, usage string, args []string, o
 	if c.output != "" && c.output != logJSON {
 		return nil, fmt.Errorf("-o %q: give json, or nothing for text", c.output)
 	}
-	return words, nil
+	return words, validGroup("api-group", c.group)
 }
 
 // client returns a client without a cache and without a limit of requests.
-func (c *commandFlags) client() (client.Client, error) { return clientOf(c.kubeconfig) }
+func (c *commandFlags) client() (client.Client, error) { return clientOf(c.kubeconfig, c.group) }
 
-func clientOf(kubeconfig string) (client.Client, error) {
+func clientOf(kubeconfig string, group api.Group) (client.Client, error) {
 	cfg, err := restConfig(options{kubeconfig: kubeconfig, qps: -1})
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := newScheme(group)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,27 +17,24 @@ import (
 const deploymentResource = "machinedeployments"
 
 // deploymentKinds are the kinds that deployments use.
-func deploymentKinds() (deployment.Kinds, error) {
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
-	kinds.Machine = api.Kind() // one shared informer
-	return kinds, err
+func deploymentKinds(group api.Group) deployment.Kinds {
+	sets := group.MachineSet()
+	return deployment.Kinds{
+		Deployment: group.MachineDeployment(), Set: sets, Machine: group.Machine(), // one shared informer
+		Maker: contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(), sets.GVK, contract.MachineSetV1Beta2()),
+	}
 }
 
 // deploymentWiring is the configuration for deployments, which determines the rights.
 func deploymentWiring(o options) deployment.Wiring {
-	kinds, _ := deploymentKinds() // it fails for an unknown version only
 	return deployment.Wiring{
-		Kinds: kinds, Templates: setWiring(o).Templates, Clusters: o.clusters != clustersNever, Events: true,
+		Kinds: deploymentKinds(o.group), Templates: setWiring(o).Templates, Clusters: o.followsClusters(), Events: true,
 		OwnerReferencesEnforced: o.ownersEnforced,
 	}
 }
 
 // addDeployments adds the reconciler of MachineDeployments.
 func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
-	kinds, err := deploymentKinds()
-	if err != nil {
-		return err
-	}
 	counted, err := newPassMetrics("MachineDeployment")
 	if err != nil {
 		return err
@@ -54,7 +50,7 @@ func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *
 	if steps, err = freezing(o, guards, steps, deployment.StepPaused); err != nil {
 		return err
 	}
-	r, err := deployment.New(kinds, ports, deployment.Options{
+	r, err := deployment.New(deploymentKinds(o.group), ports, deployment.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
@@ -67,8 +63,7 @@ func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *
 // needsDeployments returns an error if a CRD for MachineDeployments, or for their MachineSets, is missing.
 func (o options) needsDeployments(served bool) error {
 	if o.machineDeployments && !served {
-		return fmt.Errorf("--machinedeployments: the API server does not serve %s and %s of %s: install Cluster API's CRDs",
-			deploymentResource, setResource, machineGVK().GroupVersion())
+		return o.notServed("--machinedeployments", deploymentResource+" and "+setResource)
 	}
 	return nil
 }

@@ -107,17 +107,13 @@ func treeCommand(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *describeOptions) reader() (describe.Reader, error) {
-	kinds, err := deploymentKinds()
-	if err != nil {
-		return describe.Reader{}, err
-	}
 	c, err := o.client()
 	if err != nil {
 		return describe.Reader{}, err
 	}
-	r := describe.Reader{Client: c, Kinds: kinds}
+	r := describe.Reader{Client: c, Kinds: deploymentKinds(o.group)}
 	if o.nodes != "" {
-		r.Nodes, err = clientOf(o.nodes)
+		r.Nodes, err = clientOf(o.nodes, o.group)
 	}
 	return r, err
 }

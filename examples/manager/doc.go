@@ -1,5 +1,5 @@
 // Command manager runs Machinist's reconcilers in a cluster with Cluster API's CRDs: it reconciles every Machine of
-// cluster.x-k8s.io/v1beta2 with the installed infrastructure and bootstrap providers.
+// cluster.x-k8s.io/v1beta2 with the installed infrastructure and bootstrap providers. With CRDs of its own it needs neither.
 //
 // It replaces Cluster API's own core manager: do not run both. This prints the rights that it needs:
 //
@@ -15,8 +15,19 @@
 //
 // Its requests have the user agent machinist-manager, so that an audit log can separate them from others.
 //
-// With --machinepools it also reconciles MachinePools; with --machinepool-group=machinist.dev those of --print-crds. They have Cluster
-// API's fields, and a selector in their Scale, so that a HorizontalPodAutoscaler can scale them.
+// With --api-group=machinist.dev all kinds are those of the manager's own CRDs, and Cluster API need not be installed. --install-crds
+// installs them at the start, and examples/manager/api/crds.yaml is for kubectl apply -f. They have Cluster API's fields, the defaults of
+// its webhooks, and rules. clusterName and references to providers are optional, so that this is a Machine where a driver makes the
+// instances:
+//
+//	go run ./examples/manager --api-group=machinist.dev --install-crds --driver=kwok
+//	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
+//	kubectl get mma
+//
+// Such Machines do not follow Cluster objects unless --clusters=always says so, and with a driver as a step they need no bootstrap data.
+//
+// With --machinepools it also reconciles MachinePools; with --machinepool-group=machinist.dev those of its own CRDs beside the other kinds
+// of Cluster API. They have a selector in their Scale, so that a HorizontalPodAutoscaler can scale them.
 //
 // With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
 // as kubectl rollout does for Deployments.

@@ -113,8 +113,8 @@ func (d *driverOptions) policyRules(o options) []rbacv1.PolicyRule {
 	}
 	if d.isProvider() {
 		rules = append(rules, inframachine.PolicyRules(inframachine.Wiring{
-			InfraMachine: schema.GroupResource{Group: kwokdriver.GVK().Group, Resource: driverResource}, Machine: ours(machineResource),
-			StatusSubresource: true, Secrets: true, Clusters: o.clusters != clustersNever, Events: true,
+			InfraMachine: schema.GroupResource{Group: kwokdriver.GVK().Group, Resource: driverResource}, Machine: o.ours(machineResource),
+			StatusSubresource: true, Secrets: true, Clusters: o.followsClusters(), Events: true,
 		}))
 	}
 	return contract.MergePolicyRules(rules...)
@@ -180,7 +180,13 @@ func (d *driverOptions) add(ctx context.Context, mgr ctrl.Manager, o options, cl
 	if d.isProvider() {
 		return addDriverProvider(ctx, mgr, o, clusters, calls)
 	}
-	into.Steps, err = machine.WithDriver(machine.Steps(), machine.DriverOptions{Calls: calls})
+	steps := machine.Steps()
+	if o.group == api.Machinist { // kwok needs no bootstrap data, and these Machines may name none
+		if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
+			return err
+		}
+	}
+	into.Steps, err = machine.WithDriver(steps, machine.DriverOptions{Calls: calls})
 	return err
 }
 
@@ -190,7 +196,7 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o options, cluster
 	if err != nil {
 		return err
 	}
-	kinds.Machine = api.Kind() // one shared informer
+	kinds.Machine = o.group.Machine() // one shared informer
 	ports := inframachine.Ports{Ports: pass.PortsFromManager(mgr)}
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source

@@ -66,7 +66,7 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 	var out bytes.Buffer
 	require.Equal(t, exitDone, execute([]string{"--print-crds", "--driver=kwok", "--driver-as=inframachine"}, &out, io.Discard))
 	require.Contains(t, out.String(), "name: kwokmachines.infrastructure.cluster.x-k8s.io")
-	require.Len(t, strings.Split(out.String(), "\n---\n"), 3)
+	require.Len(t, strings.Split(out.String(), "\n---\n"), 7)
 
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
@@ -80,7 +80,7 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 
 func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
 	t.Helper()
-	scheme, err := newScheme()
+	scheme, err := newScheme(api.ClusterAPI)
 	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{
 		Scheme: scheme, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true)},
@@ -137,7 +137,7 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o options) {
 		})
 		require.NoError(t, err)
 	}
-	r, err := machine.New(api.Kind(), ports, options)
+	r, err := machine.New(api.ClusterAPI.Machine(), ports, options)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))

@@ -8,7 +8,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -25,17 +24,15 @@ const (
 
 // healthCheckKinds are the kinds that health checks use. Their Machines have the Go type of the Machine reconciler, so that both share one
 // cache.
-func healthCheckKinds() remediation.Kinds {
-	return remediation.Kinds{
-		Check: contract.Unstructured(kindOf("MachineHealthCheck"), contract.HealthCheckV1Beta2()), Machine: api.Kind(),
-	}
+func healthCheckKinds(group api.Group) remediation.Kinds {
+	return remediation.Kinds{Check: group.MachineHealthCheck(), Machine: group.Machine()}
 }
 
 // healthCheckWiring is the configuration for health checks, which determines the rights. The name of a template's kind is that of the
 // requests with the suffix Template.
 func healthCheckWiring(o options) remediation.Wiring {
 	w := remediation.Wiring{
-		Kinds: healthCheckKinds(), Requests: o.remediationResources, Clusters: o.clusters != clustersNever, Events: true,
+		Kinds: healthCheckKinds(o.group), Requests: o.remediationResources, Clusters: o.followsClusters(), Events: true,
 		OwnerReferencesEnforced: o.ownersEnforced,
 	}
 	for _, request := range o.remediationResources {
@@ -63,7 +60,7 @@ func addHealthChecks(
 	if guards.gate != nil {
 		judges.ReachOf = guards.gate.Of
 	}
-	r, err := remediation.New(healthCheckKinds(), judges, remediation.Options{
+	r, err := remediation.New(healthCheckKinds(o.group), judges, remediation.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
 		Matching: options.Matching, Policy: policy, Metrics: counted,
 	})
@@ -76,8 +73,7 @@ func addHealthChecks(
 // needsHealthChecks returns an error if a CRD for MachineHealthChecks is missing.
 func (o options) needsHealthChecks(served bool) error {
 	if o.machineHealthChecks && !served {
-		return fmt.Errorf("--machinehealthchecks: the API server does not serve %s of %s: install Cluster API's CRDs", healthCheckResource,
-			machineGVK().GroupVersion())
+		return o.notServed("--machinehealthchecks", healthCheckResource)
 	}
 	return nil
 }

@@ -14,8 +14,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/examples/output"
 )
 
@@ -55,7 +53,7 @@ func perform(args []string, stdout, stderr io.Writer) int {
 	case o.printRBAC || o.printNodeRBAC:
 		err = printRBAC(stdout, o)
 	case o.printCRDs:
-		_, err = io.WriteString(stdout, crds(o))
+		_, err = io.WriteString(stdout, printedCRDs(o))
 	default:
 		err = serve(o, stderr)
 	}
@@ -64,14 +62,6 @@ func perform(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitDone
-}
-
-// crds returns the CustomResourceDefinitions of the kinds that the flags select and that are our own.
-func crds(o options) string {
-	if o.driver.isProvider() {
-		return api.CRDs() + "---\n" + kwokdriver.CRDs()
-	}
-	return api.CRDs()
 }
 
 // serve runs the manager until a signal ends it.
@@ -87,6 +77,12 @@ func serve(o options, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if o.installCRDs {
+		if err := installCRDs(ctx, cfg, ownCRDs(o)); err != nil {
+			return err
+		}
+		log.Info("CustomResourceDefinitions are installed")
+	}
 	mgr, err := newManager(ctx, cfg, o, log)
 	if err != nil {
 		return err

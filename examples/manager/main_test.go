@@ -23,9 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -40,7 +40,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	require.NoError(t, err)
 	want := options{
 		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
-		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", poolGroup: "cluster.x-k8s.io",
+		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", group: "cluster.x-k8s.io",
 		healthCheckPolicy: "safe",
 		driver:            driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{
@@ -69,7 +69,8 @@ func TestFlagsAreTaken(t *testing.T) {
 		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true,
 		machineHealthChecks: true, healthCheckPolicy: "cluster-api",
 		remediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},
-		machinePools:         true, poolGroup: "machinist.dev", driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
+		machinePools:         true, group: "cluster.x-k8s.io", poolGroup: "machinist.dev",
+		driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
 		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
@@ -183,7 +184,7 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.ErrorContains(t, err, "does not serve machinehealthchecks of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto},
 		logr.Discard())
-	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: install what --print-crds prints")
+	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: give --install-crds")
 }
 
 func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
@@ -202,7 +203,7 @@ func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
 		if c.served {
 			require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.ClusterGVK())))
 		}
-		has, err := lookAtServer(store.RESTConfig())
+		has, err := options{}.lookAtServer(store.RESTConfig())
 		require.NoError(t, err)
 		require.Equal(t, c.served, has.clusters)
 		got, err := options{clusters: c.flag}.readsClusters(has.clusters)
@@ -220,7 +221,7 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
 	for _, gvk := range []schema.GroupVersionKind{
-		fake.MachineGVK(), fake.ClusterGVK(), kindOf("MachineSet"), kindOf("MachineDeployment"), fake.MachinePoolGVK(),
+		fake.MachineGVK(), fake.ClusterGVK(), api.ClusterAPI.MachineSet().GVK, api.ClusterAPI.MachineDeployment().GVK, fake.MachinePoolGVK(),
 		fake.MachineHealthCheckGVK(),
 	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
@@ -333,15 +334,6 @@ func TestReadinessWaitsForTheCaches(t *testing.T) {
 	ready.done.Store(true)
 	require.NoError(t, ready.check(nil))
 	require.False(t, ready.NeedLeaderElection())
-}
-
-func TestTheOwnCRDIsPrinted(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	require.Equal(t, exitDone, execute([]string{"--print-crds"}, &out, io.Discard))
-	var crd metav1.PartialObjectMetadata
-	require.NoError(t, yaml.Unmarshal(out.Bytes(), &crd))
-	require.Equal(t, "CustomResourceDefinition machinepools.machinist.dev", crd.Kind+" "+crd.Name)
 }
 
 // full is a disk without space.

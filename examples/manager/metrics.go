@@ -7,7 +7,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
@@ -18,7 +17,7 @@ func newMetrics(ctx context.Context, mgr ctrl.Manager, o options, has served) (*
 	ours := machine.NewMetrics(o.driver.metrics())
 	err := metrics.Registry.Register(ours) // the registry that the manager serves
 	if err == nil && has.rollouts {
-		err = ours.WatchDeployments(ctx, mgr.GetCache(), contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
+		err = ours.WatchDeployments(ctx, mgr.GetCache(), o.group.MachineDeployment())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -19,7 +20,7 @@ import (
 func servesMetrics(ctx context.Context, t *testing.T, store *fake.Store, address string) {
 	t.Helper()
 	deployment := fake.Machine("d1")
-	deployment.SetGroupVersionKind(kindOf("MachineDeployment"))
+	deployment.SetGroupVersionKind(api.ClusterAPI.MachineDeployment().GVK)
 	deployment.Object["spec"] = map[string]any{"replicas": int64(3)}
 	require.NoError(t, store.Client().Create(ctx, deployment))
 	want := []string{

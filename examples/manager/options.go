@@ -54,7 +54,8 @@ type options struct {
 	machineSets         bool
 	machineDeployments  bool
 	machinePools        bool
-	poolGroup           string
+	group               api.Group
+	poolGroup           api.Group // empty: group
 	machineHealthChecks bool
 	healthCheckPolicy   string
 	watchFilter         string
@@ -67,15 +68,16 @@ type options struct {
 	verbosity int
 
 	printRBAC, printNodeRBAC bool
-	printCRDs                bool
+	printCRDs, installCRDs   bool
 	ownersEnforced           bool
 	providerResources        []schema.GroupResource
 	controlPlaneResources    []schema.GroupResource
 	remediationResources     []schema.GroupResource
 }
 
-const usage = `manager leads Machines of cluster.x-k8s.io/v1beta2 through their life: bootstrap data, infrastructure, Node; and at the end
-drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must be installed; its core manager must not run.
+const usage = `manager leads Machines through their life: bootstrap data, infrastructure, Node; and at the end drain, clean-up and the
+Node's deletion. They are Cluster API's, whose CRDs and a provider must be installed and whose core manager must not run; or with
+--api-group=machinist.dev those of the manager's own CRDs.
 
   go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs with these flags, as a ClusterRole
   go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
@@ -89,7 +91,9 @@ drain, clean-up and the Node's deletion. Cluster API's CRDs and a provider must 
   go run ./examples/manager tree --help                          a MachineDeployment with its Machines, Nodes and drains
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --machinehealthchecks                MachineHealthChecks too
-  go run ./examples/manager --print-crds | kubectl apply -f -    a MachinePool of machinist.dev, whose Scale has a selector
+  go run ./examples/manager --api-group=machinist.dev --install-crds --machinesets --machinedeployments --driver=kwok
+                                                                 CRDs of its own, without Cluster API and its providers
+  go run ./examples/manager --print-crds | kubectl apply -f -    those CRDs, for a manager that may not install them
   go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
   go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
@@ -129,7 +133,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		"`path` for readiness probes of workload clusters' API servers; / for Cluster API's in-memory one")
 	flags.StringVar(&o.clusters, "clusters", clustersAuto,
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
-			"they are only deleted; auto: if the kind is served when the manager starts; always; never: there are no Cluster objects")
+			"they are only deleted; auto: if the kind is served when the manager starts, and --api-group is cluster.x-k8s.io; always; "+
+			"never: there are no Cluster objects")
 	o.kindFlags(flags)
 	o.driver.flags(flags)
 	o.safety.flags(flags)
@@ -154,12 +159,13 @@ func parse(args []string, out io.Writer) (options, error) {
 
 // kindFlags adds the flags for what is reconciled beside Machines.
 func (o *options) kindFlags(flags *flag.FlagSet) {
+	groupFlag(flags, &o.group)
 	flags.BoolVar(&o.machineSets, "machinesets", false, "reconcile MachineSets too")
 	flags.BoolVar(&o.machineDeployments, "machinedeployments", false, "reconcile MachineDeployments too; their MachineSets need --machinesets")
 	flags.BoolVar(&o.machinePools, "machinepools", false, "reconcile MachinePools too; the CustomResourceDefinition must be installed")
-	flags.StringVar(&o.poolGroup, "machinepool-group", clusterAPIGroup,
-		"API `group` of the MachinePools: cluster.x-k8s.io, or machinist.dev for those of --print-crds, "+
-			"which a HorizontalPodAutoscaler can scale")
+	flags.StringVar((*string)(&o.poolGroup), "machinepool-group", "",
+		"API `group` of the MachinePools, if it differs from --api-group: a HorizontalPodAutoscaler can scale those of machinist.dev, "+
+			"and providers for Cluster API know those of cluster.x-k8s.io")
 	flags.BoolVar(&o.machineHealthChecks, "machinehealthchecks", false,
 		"reconcile MachineHealthChecks too; the owners of unhealthy Machines, or the objects of --remediation-resources, remediate them")
 	flags.StringVar(&o.healthCheckPolicy, "machinehealthcheck-policy", policySafe,
@@ -174,8 +180,9 @@ func (o *options) rbacFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.printNodeRBAC, "print-node-rbac", false,
 		"print the ClusterRole that --workload-clusters needs in each of them, for the user of its kubeconfig, and end")
 	flags.BoolVar(&o.printCRDs, "print-crds", false,
-		"print the CustomResourceDefinition of machinist.dev's MachinePool, with --driver-as=inframachine that of its machines too, and end; "+
-			"Cluster API's are its own to install")
+		"print the CustomResourceDefinitions of machinist.dev, with --driver-as=inframachine those of the driver too, and end")
+	flags.BoolVar(&o.installCRDs, "install-crds", false,
+		"at the start, apply the manager's own CustomResourceDefinitions that the other flags need, and wait until they are served")
 	flags.BoolVar(&o.ownersEnforced, "owner-references-enforced", false,
 		"for --print-rbac: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has")
 	o.providerResources = []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"},
@@ -250,8 +257,11 @@ func (o options) validSelection() error {
 	if !slices.Contains([]string{clustersAuto, clustersAlways, clustersNever}, o.clusters) {
 		return fmt.Errorf("--clusters %q: give auto, always or never", o.clusters)
 	}
-	if o.poolGroup != clusterAPIGroup && o.poolGroup != api.PoolGroup {
-		return fmt.Errorf("--machinepool-group %q: give %s or %s", o.poolGroup, clusterAPIGroup, api.PoolGroup)
+	if err := errors.Join(validGroup("api-group", o.group), validGroup("machinepool-group", o.groupOfPools())); err != nil {
+		return err
+	}
+	if o.installCRDs && len(ownCRDs(o)) == 0 {
+		return fmt.Errorf("--install-crds: the other flags need no CRD of the manager's own: give --api-group=%s", api.Machinist)
 	}
 	if wrong := validation.IsValidLabelValue(o.watchFilter); len(wrong) > 0 {
 		return fmt.Errorf("--watch-filter %q: give the value of a label: %s", o.watchFilter, strings.Join(wrong, "; "))

@@ -46,7 +46,7 @@ func orphansCommand(args []string, stdout, stderr io.Writer) int {
 		err = o.driver.validate()
 	}
 	return finish("orphans", err, stderr, func(ctx context.Context) error {
-		o.kubeconfig = c.kubeconfig
+		o.kubeconfig, o.group = c.kubeconfig, c.group
 		report, err := o.findOrphans(ctx)
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func (o options) findOrphans(ctx context.Context) (guard.Report, error) {
 	if err != nil {
 		return guard.Report{}, err
 	}
-	scheme, err := newScheme()
+	scheme, err := newScheme(o.group)
 	if err != nil {
 		return guard.Report{}, err
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -14,42 +12,32 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
-const (
-	// poolResource is the resource of --machinepools.
-	poolResource = "machinepools"
-	// clusterAPIGroup is the group of all kinds, and of pools unless --machinepool-group differs.
-	clusterAPIGroup = "cluster.x-k8s.io"
-)
+// poolResource is the resource of --machinepools.
+const poolResource = "machinepools"
+
+// groupOfPools returns the group of MachinePools.
+func (o options) groupOfPools() api.Group { return cmp.Or(o.poolGroup, o.group) }
 
 // poolKinds returns the kinds that pools use.
-func poolKinds(o options) (machinepool.Kinds, error) {
-	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
-	if o.poolGroup == api.PoolGroup {
-		kinds.Pool = api.PoolKind()
+func poolKinds(o options) machinepool.Kinds {
+	kinds, _ := machinepool.ClusterAPI(contract.V1Beta2)                          // it fails for an unknown version only
+	kinds.Pool, kinds.Machine = o.groupOfPools().MachinePool(), o.group.Machine() // one shared informer of Machines
+	newMachine := kinds.NewMachine
+	kinds.NewMachine = func(s machinepool.Seed) (contract.Object, error) {
+		made, err := newMachine(s)
+		if err == nil {
+			made.GetObjectKind().SetGroupVersionKind(kinds.Machine.GVK)
+		}
+		return made, err
 	}
-	kinds.Machine = api.Kind() // one shared informer
-	return kinds, err
+	return kinds
 }
 
 // needsPools returns an error if a CRD for pools is missing.
-func (o options) needsPools(cfg *rest.Config, has served) error {
-	if !o.machinePools {
-		return nil
-	}
-	if o.poolGroup != api.PoolGroup {
-		if !has.pools {
-			return fmt.Errorf("--machinepools: the API server does not serve %s of %s: install Cluster API's CRDs", poolResource,
-				machineGVK().GroupVersion())
-		}
-		return nil
-	}
-	version := api.PoolKind().GVK.GroupVersion()
-	list, err := resourcesOf(cfg, version)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	if err != nil || !lists(list, poolResource) {
-		return fmt.Errorf("--machinepool-group: the API server does not serve %s of %s: install what --print-crds prints", poolResource, version)
+func (o options) needsPools(has served) error {
+	if o.machinePools && !has.lists(o.groupOfPools().GroupVersion().WithResource(poolResource).GroupResource()) {
+		o.group = o.groupOfPools()
+		return o.notServed("--machinepools", poolResource)
 	}
 	return nil
 }
@@ -57,15 +45,11 @@ func (o options) needsPools(cfg *rest.Config, has served) error {
 // addPools adds the reconciler of MachinePools, with the Nodes, drains and Clusters of the Machine reconciler. Machines
 // of single instances of a pool are reconciled like other Machines.
 func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
-	kinds, err := poolKinds(o)
-	if err != nil {
-		return err
-	}
 	counted, err := newPassMetrics("MachinePool")
 	if err != nil {
 		return err
 	}
-	r, err := machinepool.New(kinds, poolPorts(ports), machinepool.Options{
+	r, err := machinepool.New(poolKinds(o), poolPorts(ports), machinepool.Options{
 		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
 		ConnectionGrace: options.ConnectionGrace, Matching: options.Matching, Metrics: counted,
 	})

@@ -28,12 +28,12 @@ import (
 // wiring returns the reconciler's configuration by the flags. It assumes that all kinds are served.
 func (o options) wiring() machine.Wiring {
 	w := machine.Wiring{
-		Kind: api.Kind(), Resource: machineResource,
+		Kind: o.group.Machine(), Resource: machineResource,
 		References: o.providerResources, DrainRules: true, Drains: true, Events: true,
-		Rollouts:                []schema.GroupResource{ours(setResource), ours(deploymentResource)},
+		Rollouts:                []schema.GroupResource{o.ours(setResource), o.ours(deploymentResource)},
 		OwnerReferencesEnforced: o.ownersEnforced,
 	}
-	if o.clusters != clustersNever {
+	if o.followsClusters() {
 		w.Clusters, w.ControlPlanes = true, o.controlPlaneResources
 	}
 	return w
@@ -41,15 +41,14 @@ func (o options) wiring() machine.Wiring {
 
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
 func (o options) poolWiring() machinepool.Wiring {
-	kinds, _ := poolKinds(o) // its version is one that there is
 	return machinepool.Wiring{
-		Kinds: kinds, PoolResource: poolResource, MachineResource: machineResource, References: o.providerResources,
-		Clusters: o.clusters != clustersNever, Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: poolKinds(o), PoolResource: poolResource, MachineResource: machineResource, References: o.providerResources,
+		Clusters: o.followsClusters(), Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
 	}
 }
 
-func ours(resource string) schema.GroupResource {
-	return schema.GroupResource{Group: machineGVK().Group, Resource: resource}
+func (o options) ours(resource string) schema.GroupResource {
+	return o.group.GroupVersion().WithResource(resource).GroupResource()
 }
 
 // clusterRole has the rights of the manager in the cluster of the Machines.
@@ -68,6 +67,9 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 		rules = append(rules, remediation.PolicyRules(healthCheckWiring(o)))
 	}
 	rules = append(rules, o.driver.policyRules(o), o.safety.policyRules(o))
+	if o.installCRDs {
+		rules = append(rules, installRules(o))
+	}
 	if o.workloadClusters {
 		rules = append(rules, cluster.PolicyRules())
 	} else {
@@ -135,8 +137,8 @@ const shownRights = 8
 // checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a
 // clear error instead of retrying forever. It takes lookTimeout at most. If a right cannot be checked, or is for all
 // resources of a group, it is not required, because rights on some of them are enough. served tells which resources of
-// Cluster API exist.
-func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(resource string) bool) error {
+// Cluster API and of machinist.dev exist.
+func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(schema.GroupResource) bool) error {
 	client, err := authorization.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
@@ -157,12 +159,14 @@ func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(r
 }
 
 // reviewsOf returns the access reviews for rules, grouped by resource.
-func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(resource string) bool) []authorizationv1.ResourceAttributes {
+func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(schema.GroupResource) bool) []authorizationv1.ResourceAttributes {
 	var asked []authorizationv1.ResourceAttributes
 	for _, rule := range rules {
 		for _, place := range rule.Resources {
 			resource, sub, _ := strings.Cut(place, "/")
-			if resource == rbacv1.ResourceAll || rule.APIGroups[0] == machineGVK().Group && !served(resource) {
+			kind := schema.GroupResource{Group: rule.APIGroups[0], Resource: resource}
+			own := kind.Group == string(api.ClusterAPI) || kind.Group == string(api.Machinist)
+			if resource == rbacv1.ResourceAll || own && !served(kind) {
 				continue
 			}
 			for _, name := range orAny(rule.ResourceNames) {

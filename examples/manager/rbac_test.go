@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -125,7 +126,7 @@ func TestAManagerWithoutRightsNamesThemAndEnds(t *testing.T) {
 			cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return reviewer{RoundTripper: rt, answer: c.answer} })
 			o, err := parse(c.flags, io.Discard)
 			require.NoError(t, err)
-			has, err := lookAtServer(cfg)
+			has, err := o.lookAtServer(cfg)
 			require.NoError(t, err)
 			err = checkRights(t.Context(), cfg, o, has.lists)
 			if c.want == "" {
@@ -140,7 +141,7 @@ func TestAManagerWithoutRightsNamesThemAndEnds(t *testing.T) {
 func TestAServerThatDoesNotSayRightsIsTried(t *testing.T) {
 	t.Parallel()
 	cfg := fake.NewStore(fake.Options{}).RESTConfig()
-	all := func(string) bool { return true }
+	all := func(schema.GroupResource) bool { return true }
 	require.NoError(t, checkRights(t.Context(), cfg, options{}, all), "it does not know reviews")
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return reviewer{RoundTripper: rt} })
 	ctx, cancel := context.WithCancel(t.Context())

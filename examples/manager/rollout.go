@@ -74,11 +74,7 @@ func rolloutCommand(args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		kinds, err := deploymentKinds()
-		if err != nil {
-			return err
-		}
-		return o.perform(ctx, deployment.Commands{Client: c, Kinds: kinds}, stdout)
+		return o.perform(ctx, deployment.Commands{Client: c, Kinds: deploymentKinds(o.group)}, stdout)
 	})
 }
 

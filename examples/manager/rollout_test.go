@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -30,8 +31,7 @@ import (
 // rolloutWorld is a store with a deployment that is being rolled out.
 func rolloutWorld(t *testing.T) (deployment.Commands, func(status map[string]any)) {
 	t.Helper()
-	kinds, err := deploymentKinds()
-	require.NoError(t, err)
+	kinds := deploymentKinds(api.ClusterAPI)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
 	}})

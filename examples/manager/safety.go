@@ -90,10 +90,9 @@ func (s *safetyOptions) validate() error {
 
 // guardKinds are the kinds that the safety looks at.
 func guardKinds(o options) guard.Kinds {
-	kinds := guard.Kinds{Set: setKinds().Set, Machine: api.Kind()} // one shared informer
+	kinds := guard.Kinds{Set: o.group.MachineSet(), Machine: o.group.Machine()} // one shared informer
 	if o.machineDeployments {
-		deployments, _ := deploymentKinds() // it fails for an unknown version only
-		kinds.Deployment = deployments.Deployment
+		kinds.Deployment = o.group.MachineDeployment()
 	}
 	return kinds
 }
@@ -101,7 +100,7 @@ func guardKinds(o options) guard.Kinds {
 // policyRules are the rights of the safety in the cluster of the Machines.
 func (s *safetyOptions) policyRules(o options) []rbacv1.PolicyRule {
 	w := guard.Wiring{
-		Kinds: guardKinds(o), Freezer: o.machineSets && s.freezePeriod > 0, Gate: o.hasGate(), Clusters: o.clusters != clustersNever,
+		Kinds: guardKinds(o), Freezer: o.machineSets && s.freezePeriod > 0, Gate: o.hasGate(), Clusters: o.followsClusters(),
 		Collector: o.looksForOrphans(), Events: true,
 	}
 	if o.driver.isProvider() {
@@ -126,7 +125,7 @@ func newSafeguards(mgr ctrl.Manager, o options, clusters *external.Clusters, por
 		return s, nil
 	}
 	options := guard.GateOptions{
-		Management: guard.Answers(mgr.GetAPIReader(), api.Kind(), "default"), Metrics: s.metrics, Deletions: o.safety.freezeDeletions,
+		Management: guard.Answers(mgr.GetAPIReader(), o.group.Machine(), "default"), Metrics: s.metrics, Deletions: o.safety.freezeDeletions,
 		Period: o.safety.gatePeriod, Tolerance: o.safety.gateTolerance,
 	}
 	if ports.NodesOf != nil {
@@ -211,7 +210,7 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o options, clusters *external
 	if clusters != nil {
 		options.EventsOn = func(cluster types.NamespacedName) *corev1.ObjectReference {
 			return &corev1.ObjectReference{
-				APIVersion: machineGVK().GroupVersion().String(), Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name,
+				APIVersion: api.ClusterAPI.GroupVersion().String(), Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name,
 			}
 		}
 	}
@@ -232,7 +231,7 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o options, clusters *external
 
 // collector returns the options that the manager and "manager orphans" share.
 func (o options) collector(reader client.Reader, calls provider.Calls) guard.CollectorOptions {
-	sources := []guard.Source{guard.MachinesOf(reader, api.Kind())}
+	sources := []guard.Source{guard.MachinesOf(reader, o.group.Machine())}
 	if o.driver.isProvider() {
 		kind := contract.Unstructured(kwokdriver.GVK(), contract.ProvidedMachine(contract.V1Beta2))
 		sources = append(sources, guard.InfraMachinesOf(reader, kind))

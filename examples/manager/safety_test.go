@@ -98,11 +98,11 @@ func TestOrphansArePrintedAsATableAndAsJSON(t *testing.T) {
 func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
-		{GVK: fake.MachineGVK(), Status: true}, {GVK: kindOf("MachineSet"), Status: true},
+		{GVK: fake.MachineGVK(), Status: true}, {GVK: api.ClusterAPI.MachineSet().GVK, Status: true},
 	}}, fake.Loops{}, nil)
 	mgr := storeManager(t, env.Store)
 	gate, err := guard.NewGate(guard.GateOptions{
-		Management:  guard.Answers(mgr.GetAPIReader(), api.Kind(), "default"),
+		Management:  guard.Answers(mgr.GetAPIReader(), api.ClusterAPI.Machine(), "default"),
 		Workload:    func(context.Context, types.NamespacedName) error { return errors.New("connection refused") },
 		Initialized: func(context.Context, types.NamespacedName) bool { return true },
 	})
@@ -115,10 +115,10 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = freezing(o, safeguards{gate: gate}, machine.Steps(), machine.StepPaused)
 	require.NoError(t, err)
-	_, err = machineset.SetupWithManager(t.Context(), mgr, setKinds(), machineset.Options{Name: "held", Steps: steps})
+	_, err = machineset.SetupWithManager(t.Context(), mgr, setKinds(api.ClusterAPI), machineset.Options{Name: "held", Steps: steps})
 	require.NoError(t, err)
 	env.Run(mgr)
-	set := testenv.Object(kindOf("MachineSet"), "workers")
+	set := testenv.Object(api.ClusterAPI.MachineSet().GVK, "workers")
 	labels := map[string]any{"pool": "workers"}
 	set.Object["spec"] = map[string]any{
 		"clusterName": "demo", "replicas": int64(2), "selector": map[string]any{"matchLabels": labels},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,39 +14,46 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // lookTimeout limits the first requests.
 const lookTimeout = 10 * time.Second
 
-// served tells which of Cluster API's kinds exist besides Machines.
+// served tells which kinds exist besides Machines.
 type served struct {
 	clusters bool
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
-	pools    bool
 	checks   bool // MachineHealthChecks
-	// lists reports whether the version has a resource.
-	lists func(resource string) bool
+	// lists reports whether the API server has a resource of the group of the kinds, of pools, or of Cluster API.
+	lists func(schema.GroupResource) bool
 }
 
 // lookAtServer makes the first requests, so that a connection problem becomes a clear error, and finds the served
 // kinds.
-func lookAtServer(cfg *rest.Config) (served, error) {
-	list, err := resourcesOf(cfg, machineGVK().GroupVersion())
-	switch {
-	case apierrors.IsNotFound(err):
-		return served{}, notServed(cfg)
-	case err != nil:
-		return served{}, err
+func (o options) lookAtServer(cfg *rest.Config) (served, error) {
+	groups := map[string]*metav1.APIResourceList{}
+	for _, group := range []api.Group{o.group, o.groupOfPools(), api.ClusterAPI} {
+		version := group.GroupVersion()
+		if groups[version.Group] != nil {
+			continue
+		}
+		list, err := resourcesOf(cfg, version)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return served{}, err
+		}
+		groups[version.Group] = cmp.Or(list, &metav1.APIResourceList{})
 	}
-	has := func(resource string) bool { return lists(list, resource) }
-	if !has(machineResource) {
-		return served{}, notServed(cfg)
+	has := func(r schema.GroupResource) bool { return groups[r.Group] != nil && lists(groups[r.Group], r.Resource) }
+	ours := func(resource string) bool { return has(o.ours(resource)) }
+	if !ours(machineResource) {
+		return served{}, fmt.Errorf("at %s: %w", cfg.Host, o.notServed("", machineResource))
 	}
 	return served{
-		clusters: has(clusterResource), sets: has(setResource), rollouts: has(setResource) && has(deploymentResource), pools: has(poolResource),
-		checks: has(healthCheckResource), lists: has,
+		clusters: has(schema.GroupResource{Group: string(api.ClusterAPI), Resource: clusterResource}), sets: ours(setResource),
+		rollouts: ours(setResource) && ours(deploymentResource), checks: ours(healthCheckResource), lists: has,
 	}, nil
 }
 
@@ -68,9 +76,16 @@ func lists(list *metav1.APIResourceList, resource string) bool {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
-func notServed(cfg *rest.Config) error {
-	return fmt.Errorf("the API server at %s does not serve %s of %s: install Cluster API's CRDs (v1.11 or later)",
-		cfg.Host, machineResource, machineGVK().GroupVersion())
+// notServed is the error for resources of the group of the kinds, which a flag needs.
+func (o options) notServed(flag, resources string) error {
+	if flag != "" {
+		flag += ": "
+	}
+	install := "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
+	if o.group == api.Machinist {
+		install = "give --install-crds, or apply what --print-crds prints"
+	}
+	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.group.GroupVersion(), install)
 }
 
 // warnings logs the API server's warnings, except that Cluster API's finalizers have no slash. That comes with every
@@ -84,7 +99,7 @@ func newWarnings() warnings {
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, agent, text string) {
 	if strings.HasPrefix(text, "metadata.finalizers: ") &&
-		strings.Contains(text, clusterAPIGroup+`": prefer a domain-qualified finalizer name`) {
+		strings.Contains(text, string(api.ClusterAPI)+`": prefer a domain-qualified finalizer name`) {
 		return
 	}
 	w.KubeAPIWarningLogger.HandleWarningHeaderWithContext(ctx, code, agent, text)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,11 +19,11 @@ const setResource = "machinesets"
 
 // setKinds are the kinds that sets use. Their Machines have the Go type of the Machine reconciler, so that both share
 // one cache.
-func setKinds() machineset.Kinds {
-	layout := contract.MachineSetV1Beta2()
+func setKinds(group api.Group) machineset.Kinds {
+	machines := group.Machine()
 	return machineset.Kinds{
-		Set: contract.Unstructured(kindOf("MachineSet"), layout), Machine: api.Kind(),
-		Maker: contract.UnstructuredMaker(layout, machineGVK(), contract.MachineV1Beta2()),
+		Set: group.MachineSet(), Machine: machines,
+		Maker: contract.UnstructuredMaker(contract.MachineSetV1Beta2(), machines.GVK, contract.MachineV1Beta2()),
 	}
 }
 
@@ -32,7 +31,7 @@ func setKinds() machineset.Kinds {
 // created kind with the suffix Template.
 func setWiring(o options) machineset.Wiring {
 	w := machineset.Wiring{
-		Kinds: setKinds(), Clusters: o.clusters != clustersNever, Events: true,
+		Kinds: setKinds(o.group), Clusters: o.followsClusters(), Events: true,
 		References: o.providerResources, OwnerReferencesEnforced: o.ownersEnforced,
 	}
 	for _, made := range o.providerResources {
@@ -64,7 +63,7 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 	if steps, err = freezing(o, guards, steps, machineset.StepPaused); err != nil {
 		return err
 	}
-	r, err := machineset.New(setKinds(), ports, machineset.Options{
+	r, err := machineset.New(setKinds(o.group), ports, machineset.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
 	})
@@ -77,8 +76,7 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 // needsSets returns an error if a CRD for MachineSets is missing.
 func (o options) needsSets(served bool) error {
 	if o.machineSets && !served {
-		return fmt.Errorf("--machinesets: the API server does not serve %s of %s: install Cluster API's CRDs", setResource,
-			machineGVK().GroupVersion())
+		return o.notServed("--machinesets", setResource)
 	}
 	return nil
 }

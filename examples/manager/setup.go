@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
@@ -36,20 +34,13 @@ const (
 	clusterResource = "clusters"
 )
 
-// machineGVK returns the kind of Machines.
-func machineGVK() schema.GroupVersionKind { return kindOf("Machine") }
-
-func kindOf(kind string) schema.GroupVersionKind {
-	return api.GroupVersion().WithKind(kind)
-}
-
 // newManager returns a manager that is ready to start. It reports problems that a person must solve.
 func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
 	has, err := o.lookAround(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := newScheme(o.group)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +74,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	if err := o.freeAddresses(ctx); err != nil {
 		return served{}, err
 	}
-	has, err := lookAtServer(cfg)
+	has, err := o.lookAtServer(cfg)
 	if err != nil {
 		return served{}, err
 	}
@@ -96,7 +87,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 	if err := o.needsDeployments(has.rollouts); err != nil {
 		return served{}, err
 	}
-	if err := errors.Join(o.needsPools(cfg, has), o.needsHealthChecks(has.checks), o.needsDriver(cfg)); err != nil {
+	if err := errors.Join(o.needsPools(has), o.needsHealthChecks(has.checks), o.needsDriver(cfg)); err != nil {
 		return served{}, err
 	}
 	return has, checkRights(ctx, cfg, o, has.lists)
@@ -116,8 +107,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}
 	if has.rollouts {
-		rollouts, err := machine.RolloutFromManager(mgr, contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
-			contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
+		rollouts, err := machine.RolloutFromManager(mgr, o.group.MachineSet(), o.group.MachineDeployment())
 		if err != nil {
 			return err
 		}
@@ -138,7 +128,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if options.Steps, err = freezing(o, guards, options.Steps, machine.StepPaused); err != nil {
 		return err
 	}
-	r, err := machine.New(api.Kind(), ports, options)
+	r, err := machine.New(o.group.Machine(), ports, options)
 	if err != nil {
 		return err
 	}
@@ -194,19 +184,25 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}, mgr.Add(workloads)
 }
 
+// followsClusters reports whether the flags have Machines follow Cluster objects, if those are served. Machines of machinist.dev do so only
+// on demand: Clusters of the same name may be there for Cluster API's own Machines.
+func (o options) followsClusters() bool {
+	return o.clusters == clustersAlways || o.clusters == clustersAuto && o.group != api.Machinist
+}
+
 // readsClusters reports whether Machines follow Cluster objects.
 func (o options) readsClusters(served bool) (bool, error) {
 	if o.clusters == clustersAlways && !served {
 		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource,
-			machineGVK().GroupVersion())
+			api.ClusterAPI.GroupVersion())
 	}
-	return served && o.clusters != clustersNever, nil
+	return served && o.followsClusters(), nil
 }
 
-// newScheme returns a scheme with Kubernetes' own types and Machine.
-func newScheme() (*runtime.Scheme, error) {
+// newScheme returns a scheme with Kubernetes' own types and those of a group.
+func newScheme(group api.Group) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), group.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("set up the scheme: %w", err)
 	}
 	return scheme, nil

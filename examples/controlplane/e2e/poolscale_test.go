@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -22,14 +21,10 @@ import (
 // TestE2EAPoolOfOurOwnIsScaledByTheHorizontalPodAutoscaler has the autoscaler of kube-controller-manager judge the scale subresource:
 // it refuses Cluster API's MachinePool, whose Scale has no selector, and takes ours.
 func TestE2EAPoolOfOurOwnIsScaledByTheHorizontalPodAutoscaler(t *testing.T) {
-	gvk := api.PoolKind().GVK
+	gvk := api.Machinist.MachinePool().GVK
 	p := newPoolScene(t, fake.PoolInfrastructure{Owner: gvk})
-	crd := &unstructured.Unstructured{}
-	raw, err := yaml.YAMLToJSON([]byte(api.CRDs()))
-	require.NoError(t, err)
-	require.NoError(t, crd.UnmarshalJSON(raw))
-	require.NoError(t, cluster.InstallCRDs(t.Context(), p.plane.Config(), crd))
-	p.startManager([]string{"--machinepools", "--machinepool-group", api.PoolGroup})
+	p.installOwnCRDs()
+	p.startManager([]string{"--machinepools", "--machinepool-group", string(api.Machinist)})
 
 	theirs := fake.MachinePool("theirs", 3)
 	require.NoError(t, p.client.Create(t.Context(), theirs))

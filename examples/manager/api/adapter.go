@@ -5,18 +5,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
-
-// Kind returns the Kind of Machine, for machine.New. It reads and writes the same fields as contract.MachineV1Beta2.
-// The manager's scheme needs AddToScheme.
-func Kind() contract.Kind {
-	return contract.NewTyped(GroupVersion().WithKind("Machine"),
-		func() *Machine { return &Machine{} }, func() runtime.Object { return &MachineList{} }, read, write)
-}
 
 func read(m *Machine, into *contract.MachineState) error {
 	into.Metadata.From(m)

@@ -30,7 +30,7 @@ type twins struct {
 }
 
 func layoutKind() contract.Kind {
-	return contract.Unstructured(api.GroupVersion().WithKind("Machine"), contract.MachineV1Beta2())
+	return contract.Unstructured(api.ClusterAPI.GroupVersion().WithKind("Machine"), contract.MachineV1Beta2())
 }
 
 func parseTwins(t testing.TB, served map[string]any) twins {
@@ -38,7 +38,7 @@ func parseTwins(t testing.TB, served map[string]any) twins {
 	raw, err := json.Marshal(served)
 	require.NoError(t, err)
 	scheme := runtime.NewScheme()
-	require.NoError(t, api.AddToScheme(scheme))
+	require.NoError(t, api.ClusterAPI.AddToScheme(scheme))
 	decoded, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(raw, nil, nil)
 	require.NoError(t, err)
 	content := &unstructured.Unstructured{}
@@ -50,7 +50,7 @@ func parseTwins(t testing.TB, served map[string]any) twins {
 func (w twins) requireEqualStates(t testing.TB, seed uint64) {
 	t.Helper()
 	var want, got contract.MachineState
-	wantErr, gotErr := layoutKind().Adapter.Read(w.content, &want), api.Kind().Adapter.Read(w.typed, &got)
+	wantErr, gotErr := layoutKind().Adapter.Read(w.content, &want), api.ClusterAPI.Machine().Adapter.Read(w.typed, &got)
 	if wantErr != nil {
 		require.EqualError(t, gotErr, wantErr.Error(), "seed %d", seed)
 		return
@@ -95,7 +95,7 @@ func requireAlike(t *testing.T, served *schema, seed uint64) {
 
 	before, typedBefore := w.content.DeepCopy(), w.typed.DeepCopy()
 	require.NoError(t, layoutKind().Adapter.Write(w.content, update))
-	require.NoError(t, api.Kind().Adapter.Write(w.typed, update))
+	require.NoError(t, api.ClusterAPI.Machine().Adapter.Write(w.typed, update))
 	want, wantLists := contract.MergePatch(before.Object, w.content.Object)
 	got, gotLists := contract.MergePatch(toContent(t, typedBefore), toContent(t, w.typed))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,7 +112,7 @@ func TestTheDiceFillEveryFieldThatIsReadAndWritten(t *testing.T) {
 	for seed := range uint64(300) {
 		d := dice{rand.New(rand.NewPCG(seed, 0))}
 		var state contract.MachineState
-		if api.Kind().Adapter.Read(parseTwins(t, d.machine(served)).typed, &state) == nil {
+		if api.ClusterAPI.Machine().Adapter.Read(parseTwins(t, d.machine(served)).typed, &state) == nil {
 			states = append(states, state)
 		}
 		updates = append(updates, d.update())
@@ -222,7 +222,7 @@ func TestWritingChangesNothingThatACachedObjectShares(t *testing.T) {
 		cached := parseTwins(t, d.machine(served)).typed
 		before := cached.DeepCopy()
 		shallow := *cached
-		require.NoError(t, api.Kind().Adapter.Write(&shallow, d.update()))
+		require.NoError(t, api.ClusterAPI.Machine().Adapter.Write(&shallow, d.update()))
 		require.Empty(t, cmp.Diff(before, cached))
 	}
 }
@@ -231,7 +231,7 @@ func TestAnUpdateIsNotChanged(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		update, same := dice{rand.New(rand.NewPCG(seed, 3))}.update(), dice{rand.New(rand.NewPCG(seed, 3))}.update()
-		require.NoError(t, api.Kind().Adapter.Write(&api.Machine{}, update))
+		require.NoError(t, api.ClusterAPI.Machine().Adapter.Write(&api.Machine{}, update))
 		require.Empty(t, cmp.Diff(same, update, cmp.Exporter(func(reflect.Type) bool { return true })))
 	}
 }

@@ -1,13 +1,23 @@
-// Package api has a Go type for Machine of cluster.x-k8s.io/v1beta2, with the fields that a Reconciler reads or writes,
-// and its adapter. In a cache, a Machine of a Go type needs less than a third of the memory of unstructured content,
-// and it is decoded faster. On the wire it is Cluster API's Machine, whose CustomResourceDefinition is its only schema.
+// Package api has the kinds that the manager reconciles, in two groups with equal fields: Cluster API's cluster.x-k8s.io/v1beta2, whose
+// CustomResourceDefinitions are its own, and machinist.dev/v1beta2, whose are made of the Go types here (crds.yaml). Group selects one.
 //
-// It shows what an embedder writes for a type: the type (machine.go), its copies (deepcopy.go), and how it is read and
-// written (adapter.go).
+// A Machine has a Go type in the cache. It needs less than a third of the memory of unstructured content there, and it is decoded faster.
+// It shows what an embedder writes for a type: the type (machine.go), and how it is read and written (adapter.go); controller-gen makes its
+// copies and its schema. The other kinds are few: the Reconcilers read them as unstructured content, and their Go types are for clients.
+//
+// The schemas of machinist.dev differ from Cluster API's in what testdata/differences.txt lists. A rule in CEL says in its message what to
+// give instead, and a test on a real control plane breaks each of them.
 //
 // # Limits
 //
-// Fields that the type does not have, such as status.nodeInfo, are dropped when a Machine is decoded. Reconcilers of
+// Fields that a type does not have, such as status.nodeInfo, are dropped when a Machine is decoded. Reconcilers of
 // this module write only patches, so these fields stay on the server. Do not write such a Machine with an Update, and
 // do not print it as a complete Machine.
+//
+// There is no MachineClass: no driver of the manager reads one. machine.MachineClasses reads those of Gardener.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:validation:Optional
+// +groupName=machinist.dev
+// +versionName=v1beta2
 package api

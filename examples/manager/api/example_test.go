@@ -11,15 +11,15 @@ import (
 )
 
 // A Machine is read into plain values, and an update is written back in the fields that Cluster API has for it.
-func ExampleKind() {
+func ExampleGroup_Machine() {
 	machine := &api.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker-1"},
 		Spec:       api.MachineSpec{ClusterName: "c1", InfrastructureRef: api.Reference{APIGroup: "g", Kind: "K", Name: "worker-1"}},
 	}
 	var state contract.MachineState
-	fmt.Println(api.Kind().Adapter.Read(machine, &state), state.Key, state.Infrastructure.Kind, state.BootstrapReady.Found())
+	fmt.Println(api.ClusterAPI.Machine().Adapter.Read(machine, &state), state.Key, state.Infrastructure.Kind, state.BootstrapReady.Found())
 
-	err := api.Kind().Adapter.Write(machine, contract.MachineUpdate{
+	err := api.ClusterAPI.Machine().Adapter.Write(machine, contract.MachineUpdate{
 		Node: contract.SetTo(contract.NodeRef{Name: "node-1", UID: "8d1f"}), InfrastructureReady: contract.SetTo(true),
 	})
 	fmt.Println(err, machine.Annotations)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
@@ -25,14 +26,23 @@ type schema struct {
 	MinItems   int                `json:"minItems"`
 	MinLength  int                `json:"minLength"`
 	MapKeys    []string           `json:"x-kubernetes-list-map-keys"`
+
+	IntOrString          bool    `json:"x-kubernetes-int-or-string"`
+	AdditionalProperties *schema `json:"additionalProperties"`
 }
 
 // machineSchema is that of Machine as Cluster API's CRD serves it.
 func machineSchema(t testing.TB) *schema {
 	t.Helper()
-	crds, err := cluster.ClusterAPICRDs(t.Context(), api.GroupVersion().Version, "Machine")
+	crds, err := cluster.ClusterAPICRDs(t.Context(), api.ClusterAPI.GroupVersion().Version, "Machine")
 	require.NoError(t, err)
-	versions, found, err := unstructured.NestedSlice(crds[0].Object, "spec", "versions")
+	return schemaOf(t, crds[0].Object)
+}
+
+// schemaOf is the schema of the one version of a CRD.
+func schemaOf(t testing.TB, crd map[string]any) *schema {
+	t.Helper()
+	versions, found, err := unstructured.NestedSlice(crd, "spec", "versions")
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Len(t, versions, 1)
@@ -64,10 +74,18 @@ func requireServed(t *testing.T, of reflect.Type, s *schema, at string) {
 	switch {
 	case of == reflect.TypeFor[metav1.Time]():
 		require.Equal(t, "string date-time", s.Type+" "+s.Format, at)
+	case of == reflect.TypeFor[intstr.IntOrString]():
+		require.True(t, s.IntOrString, at)
+	case of.Kind() == reflect.Map:
+		require.Equal(t, "object string", s.Type+" "+s.AdditionalProperties.Type, at)
 	case of.Kind() == reflect.Struct:
 		require.Equal(t, "object", s.Type, at)
 		for field := range of.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if field.Anonymous {
+				requireServed(t, field.Type, s, at)
+				continue
+			}
 			require.NotEmpty(t, name, "%s.%s has no name", at, field.Name)
 			requireServed(t, field.Type, s.Properties[name], at+"."+name)
 		}
