@@ -231,6 +231,10 @@ api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.
 control-plane: ## Build the control plane's programs for tests and examples/controlplane (a few minutes, once)
 	$(GO) run ./examples/controlplane build
 
+.PHONY: demo
+demo: control-plane ## The reference operator at work on a real control plane, and what to try next (Ctrl-C ends it)
+	$(GO) run ./examples/controlplane demo
+
 .PHONY: embed-run
 embed-run: ## Run examples/embed, an operator of another project, with the working tree (ARGS=--help)
 	@$(IN_EMBED); $(GO) run . $(ARGS)

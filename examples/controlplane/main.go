@@ -24,6 +24,7 @@ import (
 const usage = `controlplane runs a real Kubernetes control plane on this computer.
 
   go run ./examples/controlplane up        start it, and stop it on Ctrl-C
+  go run ./examples/controlplane demo      with Machinist's operator at work on it, and what to try
   go run ./examples/controlplane build     only build its programs, which happens once and takes minutes
 
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real ones. kwok plays the kubelets:
@@ -74,6 +75,8 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch command {
 	case "up":
 		err = up(ctx, rest, stdout, stderr)
+	case "demo":
+		err = demo(ctx, rest, stdout, stderr)
 	case "build":
 		err = build(ctx, rest, stdout, stderr)
 	case "help", "-h", "-help", "--help":
@@ -82,7 +85,7 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(stderr, usage)
 		return exitUsage
 	default:
-		_, _ = fmt.Fprintf(stderr, "controlplane: unknown command %q: give up or build\nRun with --help for help.\n", command)
+		_, _ = fmt.Fprintf(stderr, "controlplane: unknown command %q: give up, demo or build\nRun with --help for help.\n", command)
 		return exitUsage
 	}
 	switch {

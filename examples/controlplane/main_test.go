@@ -20,9 +20,11 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 	}{
 		{name: "help", args: []string{"--help"}, code: exitOK, stdout: "go run ./examples/controlplane up"},
 		{name: "no command", code: exitUsage, stderr: "go run ./examples/controlplane up"},
-		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: `unknown command "down": give up or build`},
+		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: `unknown command "down": give up, demo or build`},
 		{name: "a folder that is not there", args: []string{"up", "-C", "no/such"}, code: exitUsage, stderr: "no such file or directory"},
 		{name: "help of up", args: []string{"up", "-h"}, code: exitOK, stdout: "-nodes int"},
+		{name: "help of demo", args: []string{"demo", "--help"}, code: exitOK, stdout: "stops all on Ctrl-C"},
+		{name: "an unknown format of demo", args: []string{"demo", "-o", "xml"}, code: exitUsage, stderr: "text or json"},
 		{name: "help of build", args: []string{"build", "--help"}, code: exitOK, stdout: "cache directory"},
 		{name: "an unknown flag", args: []string{"up", "-x"}, code: exitUsage, stderr: "-x"},
 		{name: "an argument too many", args: []string{"up", "now"}, code: exitUsage, stderr: `unexpected argument "now"`},
@@ -50,7 +52,7 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 func TestOutsideACheckoutItSaysWhatItNeeds(t *testing.T) {
 	checkout, err := os.Getwd()
 	require.NoError(t, err)
-	for _, command := range []string{"up", "build"} {
+	for _, command := range []string{"up", "demo", "build"} {
 		t.Chdir(t.TempDir())
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitFailed, run(t.Context(), []string{command}, &stdout, &stderr))

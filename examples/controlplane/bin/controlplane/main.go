@@ -1,5 +1,5 @@
-// Command controlplane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a kubelet without a host in one
-// file: the first argument selects the program, the others are its flags.
+// Command controlplane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, a kubelet without a host and kubectl in
+// one file: the first argument selects the program, the others are its flags.
 //
 // It is the only program here that links k8s.io/kubernetes, and the package in ../../cluster builds it. It has two more
 // commands, because a killed control plane must not leave data behind: "version" prints the versions of the components,
@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	componentversion "k8s.io/component-base/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -26,7 +27,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/bin/lifeline"
 )
 
-const usage = `usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet [flags]
+const usage = `usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl [flags]
        controlplane sweep DIR
        controlplane version`
 
@@ -54,6 +55,8 @@ func main() {
 		run(func() *cobra.Command { return scheduler.NewSchedulerCommand() })
 	case "kubelet":
 		run(newKubeletCommand)
+	case "kubectl":
+		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
 	default:
 		fmt.Fprintf(os.Stderr, "controlplane: unknown component %q\n%s\n", component, usage)
 		os.Exit(2)
