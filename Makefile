@@ -10,6 +10,7 @@ GO ?= go
 CACHE ?= $(or $(XDG_CACHE_HOME),$(if $(filter Darwin,$(shell uname -s)),$(HOME)/Library/Caches,$(HOME)/.cache))/machinist
 
 GOLANGCI_VERSION := v2.15.0
+GOVULNCHECK_VERSION := v1.9.0
 # A linter can check code only for the Go release that it was built with and for older ones.
 GOLANGCI = $(CACHE)/tools/golangci-lint-$(GOLANGCI_VERSION)-$(shell $(GO) env GOVERSION)/golangci-lint
 
@@ -165,6 +166,14 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	$(GO) vet ./...; \
 	$(GO) test ./...
 
+
+# vuln is no part of CI: a new entry of the database must not break a commit that was good, and CI does not reach it.
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what is linked, by govulncheck, where its database can be reached
+	@if ! out=$$($(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./... 2>&1); then \
+		echo "$$out"; \
+		case "$$out" in *"fetching vulnerabilities"*) echo "vuln: the database cannot be reached from here: nothing was checked";; *) exit 1;; esac; \
+	else echo "$$out"; fi
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint with .golangci.yml (the first run builds it: a few minutes)

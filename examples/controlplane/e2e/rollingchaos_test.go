@@ -37,6 +37,8 @@ const (
 	chaosSeed = "CHAOS_SEED"
 	// providerFilter has the provider reconcile the infrastructure of the deployment, and no Machines.
 	providerFilter = "kwok"
+	// bootData is the first-boot data of all Machines, which is a credential.
+	bootData = "first-boot data with a join token"
 	// leaseOfManagers is the name of the Lease of the manager that leads.
 	leaseOfManagers = "chaos"
 )
@@ -84,6 +86,7 @@ type chaosWorld struct {
 	others   []*unstructured.Unstructured // what belongs to others, as it was
 	version  int                          // of the Machines that are wanted
 	start    time.Time
+	secrets  []string // private keys
 
 	mu   sync.Mutex
 	lost []time.Time // when the API server or etcd was killed
@@ -154,7 +157,7 @@ func (w *chaosWorld) startPrograms() {
 	nodes := w.granted(nodesUser, append(flags, "--print-node-rbac")...)
 	nodes.Host = "https://" + w.link.Address()
 	w.secret("demo-kubeconfig", workloads.KubeconfigKey, w.kubeconfig(nodes))
-	w.secret("boot", "value", []byte("boot"))
+	w.secret("boot", "value", []byte(bootData))
 	for _, name := range []string{managerA, managerB} {
 		w.program(name, flags...)
 	}
@@ -174,6 +177,7 @@ func (w *chaosWorld) kubeconfig(config *rest.Config) []byte {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "kubeconfig")
 	require.NoError(w.t, cluster.WriteKubeconfig(path, config))
+	w.secrets = append(w.secrets, string(config.KeyData))
 	content, err := os.ReadFile(path)
 	require.NoError(w.t, err)
 	return content
@@ -191,6 +195,7 @@ func (w *chaosWorld) program(name string, flags ...string) {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "kubeconfig")
 	require.NoError(w.t, os.WriteFile(path, w.kubeconfig(w.granted(name, flags...)), 0o600))
+	flags = append(flags, "-v=2")
 	p := chaos.NewProgram(name, filepath.Join(w.logs, name+".log"), managerBinary(w.t),
 		append([]string{"--kubeconfig", path, "--health-probe-bind-address=0"}, flags...)...)
 	require.NoError(w.t, p.Start())

@@ -3,7 +3,10 @@
 package e2e_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -56,6 +59,27 @@ func (w *chaosWorld) judge() {
 	require.GreaterOrEqual(w.t, count.Machines, 2*chaotic)
 	require.GreaterOrEqual(w.t, count.Deletions, chaotic/2, "available Machines were deleted")
 	require.GreaterOrEqual(w.t, count.Evictions, chaotic/2)
+}
+
+// keepsSecrets checks that no log of a program has a private key or first-boot data, neither as they are nor in base64.
+func (w *chaosWorld) keepsSecrets() {
+	w.t.Helper()
+	require.Len(w.t, w.secrets, len(w.programs)+1, "one for each program, and one for the Nodes")
+	hidden := []string{bootData, base64.StdEncoding.EncodeToString([]byte(bootData))[:32]}
+	for _, key := range w.secrets {
+		begin, body, _ := strings.Cut(key, "\n")
+		first, _, _ := strings.Cut(body, "\n")
+		require.Contains(w.t, begin, "PRIVATE KEY")
+		hidden = append(hidden, first, base64.StdEncoding.EncodeToString([]byte(key))[48:112]) // behind what all keys begin with
+	}
+	for name := range w.programs {
+		log, err := os.ReadFile(filepath.Join(w.logs, name+".log"))
+		require.NoError(w.t, err)
+		require.NotEmpty(w.t, log)
+		for _, secret := range hidden {
+			require.NotContains(w.t, string(log), secret, "%s.log", name)
+		}
+	}
 }
 
 // leaves says what there is too many of, or too few.

@@ -271,6 +271,7 @@ func TestE2EARollOutKeepsItsInvariantsInChaos(t *testing.T) {
 	t.Logf("all is well after %s", time.Since(w.start).Round(time.Second))
 	w.ends()
 	w.judge()
+	w.keepsSecrets()
 	for name, p := range w.programs {
 		t.Logf("%s ended %d times by itself", name, p.Endings())
 	}
