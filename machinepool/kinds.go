@@ -99,8 +99,9 @@ func newMachine(gvk schema.GroupVersionKind, v contract.Version, s Seed) *unstru
 		ref["apiVersion"] = schema.GroupVersion{Group: s.Infrastructure.Group, Version: s.InfrastructureVersion}.String()
 		ref["namespace"] = s.Key.Namespace
 	}
-	spec := map[string]any{
-		"clusterName": s.ClusterName, "infrastructureRef": ref, "bootstrap": map[string]any{"dataSecretName": ""},
+	spec := map[string]any{"infrastructureRef": ref, "bootstrap": map[string]any{"dataSecretName": ""}}
+	if s.ClusterName != "" { // no schema takes the empty name
+		spec["clusterName"] = s.ClusterName
 	}
 	if s.Version != "" {
 		spec["version"] = s.Version

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -95,6 +96,9 @@ func TestPoolsOfOurGroupMakeMachinesOfIt(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "machinist.dev/v1beta2, Kind=Machine", made.GetObjectKind().GroupVersionKind().String())
+	alone, err := poolKinds(options{group: api.Machinist}).NewMachine(machinepool.Seed{})
+	require.NoError(t, err)
+	require.NotContains(t, alone.(*unstructured.Unstructured).Object["spec"], "clusterName", "the CRD refuses the empty name")
 	mixed := poolKinds(options{group: api.ClusterAPI, poolGroup: api.Machinist})
 	require.Equal(t, "machinist.dev cluster.x-k8s.io", mixed.Pool.GVK.Group+" "+mixed.Machine.GVK.Group)
 }
