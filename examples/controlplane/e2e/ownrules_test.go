@@ -64,6 +64,7 @@ func TestBadObjectsOfOurCRDsAreRefusedWithTheReason(t *testing.T) {
 	for kind := range soundObjects() {
 		obj := sound(t, kind)
 		require.NoError(t, w.client.Create(ctx, obj), kind)
+		requireDefaults(t, obj)
 		t.Cleanup(func() { require.NoError(t, w.client.Delete(context.WithoutCancel(ctx), obj)) })
 	}
 	for _, c := range refused() {
@@ -73,6 +74,26 @@ func TestBadObjectsOfOurCRDsAreRefusedWithTheReason(t *testing.T) {
 				t.Errorf("%s with %s\nwant %q\ngot  %v", kind, c.patch, c.want, err)
 			}
 		}
+	}
+}
+
+// requireDefaults compares what the API server has added with the defaults of Cluster API's webhooks.
+func requireDefaults(t *testing.T, obj *unstructured.Unstructured) {
+	t.Helper()
+	template := map[string]any{"template.spec.deletion.nodeDeletionTimeoutSeconds": int64(10), "replicas": int64(1)}
+	want := map[string]map[string]any{
+		"Machine": {"deletion.nodeDeletionTimeoutSeconds": int64(10)}, "MachinePool": template, "MachineSet": template,
+		"MachineDeployment": {
+			"replicas": int64(1), "rollout.strategy.type": "RollingUpdate", "rollout.strategy.rollingUpdate.maxSurge": int64(1),
+			"rollout.strategy.rollingUpdate.maxUnavailable": int64(0), "deletion.order": "Random",
+		},
+		"MachineHealthCheck": {"checks.nodeStartupTimeoutSeconds": int64(600)},
+	}
+	for path, value := range want[obj.GetKind()] {
+		got, found, err := unstructured.NestedFieldNoCopy(obj.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
+		require.NoError(t, err)
+		require.True(t, found, "%s %s", obj.GetKind(), path)
+		require.Equal(t, value, got, "%s %s", obj.GetKind(), path)
 	}
 }
 
