@@ -11,7 +11,9 @@ import (
 // Advice for what no reason of a condition shows.
 const (
 	adviceNoStatus = "check that a manager runs that reconciles the Machine: its log, its --watch-filter and namespaces, and its Lease"
-	adviceFailed   = "read the message, mend the cause, and delete the Machine: this failure does not go away by itself"
+	// The reason Updating has other advice in the condition Updating.
+	adviceNotUpToDate = "its owner replaces it in a rollout, see manager rollout status; a kubelet of another version is updated on its Node"
+	adviceFailed      = "read the message, mend the cause, and delete the Machine: this failure does not go away by itself"
 )
 
 // adviceOf is what to do about a condition with a reason that has no advice of its own, such as one of a provider.

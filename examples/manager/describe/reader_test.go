@@ -77,7 +77,9 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-func (s *scene) object(gvk schema.GroupVersionKind, name string, owner client.Object, spec, status map[string]any) *unstructured.Unstructured {
+func (s *scene) object(
+	gvk schema.GroupVersionKind, name string, owner client.Object, spec, status map[string]any,
+) *unstructured.Unstructured {
 	s.t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetGroupVersionKind(gvk)

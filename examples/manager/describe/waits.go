@@ -66,6 +66,11 @@ func Waits(m *contract.MachineState) []Wait {
 	if c := meta.FindStatusCondition(m.Conditions, machine.ConditionUpdating); c != nil && c.Status == metav1.ConditionTrue {
 		waits = append(waits, waitOf(c))
 	}
+	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionUpToDate); c != nil && c.Status == metav1.ConditionFalse {
+		w := waitOf(c)
+		w.Do = adviceNotUpToDate
+		waits = append(waits, w)
+	}
 	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionAvailable); len(waits) == 0 && c != nil &&
 		c.Status != metav1.ConditionTrue {
 		waits = append(waits, waitOf(c))

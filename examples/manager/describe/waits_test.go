@@ -63,6 +63,9 @@ func TestAMachineWaitsForTheCauseAndNotForItsConsequences(t *testing.T) {
 			"NodeReady NodeNotReady, HealthCheckSucceeded UnhealthyNode, OwnerRemediated WaitingForRemediation"},
 		"not available yet": {contract.MachineState{Phase: "Running", Conditions: with(
 			condition(contract.ConditionAvailable, no, machine.ReasonWaitingForMinReadySeconds, ""))}, "Available WaitingForMinReadySeconds"},
+		"an old template": {contract.MachineState{Phase: "Running", Conditions: with(
+			condition(contract.ConditionUpToDate, no, contract.ReasonNotUpToDate, "Version v1.36.1, v1.36.3 required"))},
+			"UpToDate NotUpToDate"},
 		"paused hides what is old": {contract.MachineState{Phase: "Running", Conditions: with(
 			condition(contract.ConditionPaused, yes, contract.ReasonPaused, ""),
 			condition(contract.ConditionNodeReady, no, machine.ReasonNodeNotReady, ""))}, "Paused Paused"},
@@ -99,8 +102,8 @@ func TestAStageOfADeletionCountsFromItsOwnStart(t *testing.T) {
 // reasons that explain something else than a condition of the Machine.
 func settled() map[string]bool {
 	all := map[string]bool{}
-	for _, reason := range []string{"NodeReady", "NodeHealthy", "NotUpdating", "HealthCheckSucceeded", "RemediationAllowed", "TooManyUnhealthy",
-		"LimitUnreadable", "Outage", "RemediationInFlight", "Backoff", "TooManyFailures", "NoOwner", "Skipped", "ControlPlaneNotInitialized",
+	for _, reason := range []string{"NodeReady", "NodeHealthy", "NotUpdating", "HealthCheckSucceeded", "RemediationAllowed",
+		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "Backoff", "TooManyFailures", "NoOwner", "Skipped", "ControlPlaneNotInitialized",
 		"InfrastructureNotReady", "NodeUnread", "Deleting", "Starting", "Suspect", "TimeUnknown", "SelectorUnreadable",
 		"MachineMarkedUnhealthy", "RemediationRestricted"} {
 		all[reason] = true

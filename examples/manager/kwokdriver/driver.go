@@ -164,7 +164,7 @@ func newNode(r provider.Request, has corev1.ResourceList) *corev1.Node {
 			Name: name, Labels: labels, Annotations: map[string]string{NodeAnnotation: "fake", TokenAnnotation: r.Token},
 		},
 		Spec:   corev1.NodeSpec{ProviderID: scheme + name},
-		Status: corev1.NodeStatus{Capacity: has, Allocatable: has},
+		Status: corev1.NodeStatus{Capacity: has, Allocatable: has, NodeInfo: corev1.NodeSystemInfo{KubeletVersion: r.Version}},
 	}
 }
 

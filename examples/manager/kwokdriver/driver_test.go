@@ -33,7 +33,7 @@ func newDriver(t *testing.T) (*kwokdriver.Driver, *fake.Store) {
 }
 
 func request(token, name string) provider.Request {
-	return provider.Request{Token: token, Name: name, Cluster: "c1", FailureDomain: "z1", Spec: []byte(`{"cpu":"8"}`)}
+	return provider.Request{Token: token, Name: name, Cluster: "c1", Version: "v1.36.1", FailureDomain: "z1", Spec: []byte(`{"cpu":"8"}`)}
 }
 
 func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
@@ -60,6 +60,7 @@ func TestAnInstanceIsANodeThatKwokSimulates(t *testing.T) {
 	require.Equal(t, "fake", node.Annotations[kwokdriver.NodeAnnotation])
 	require.Equal(t, made.ProviderID, node.Spec.ProviderID)
 	require.Equal(t, "8", node.Status.Capacity.Cpu().String())
+	require.Equal(t, "v1.36.1", node.Status.NodeInfo.KubeletVersion)
 	require.Equal(t, "z1", made.FailureDomain)
 	require.Equal(t, []provider.Address{{Type: "Hostname", Address: node.Name}}, made.Addresses)
 	require.NoError(t, store.Client().Delete(t.Context(), &node))
