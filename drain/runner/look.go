@@ -23,8 +23,8 @@ const listAllFrom = 10
 
 // Look reads what a [drain.Planner] needs for a plan of a drain: the Pods of the named Nodes, in the order of the names, and the
 // PodDisruptionBudgets of all Namespaces. It makes one list of the Pods of each Node, or of all Pods where there are ten Nodes and more,
-// and one of the budgets, in pages of 500 objects. c needs the right to list both in the whole cluster. With a client that does not cache, the
-// lists are consistent reads; a cache needs an index of the field spec.nodeName.
+// and one of the budgets, in pages of 500 objects. c needs the right to list both in the whole cluster. With a client that does not cache,
+// the lists are consistent reads; a cache needs an index of the field spec.nodeName.
 //
 // now becomes [drain.Facts.Now]. The facts have no requests in flight and no turns of volumes, which only a running drain has. A Node that
 // does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.

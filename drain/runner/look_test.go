@@ -26,8 +26,10 @@ func shop(t *testing.T, nodes int) (*fake.Store, []string) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "web"}},
 			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
 	}
-	all := []client.Object{pod("unbound", ""), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "web"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{}}}}
+	all := []client.Object{pod("unbound", ""), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{}},
+	}}
 	var names []string
 	for n := range nodes {
 		names = append(names, fmt.Sprintf("n%d", nodes-n))

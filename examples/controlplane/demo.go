@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,9 +46,9 @@ type demoProgram struct {
 func demoPrograms() []demoProgram {
 	kinds := []string{"--api-group=machinist.dev", "--install-crds", "--health-probe-bind-address=0"}
 	return []demoProgram{
-		{"provider", append(kinds[:len(kinds):len(kinds)], "--driver=kwok", "--driver-as=inframachine", "--watch-filter=provider",
+		{"provider", append(slices.Clip(kinds), "--driver=kwok", "--driver-as=inframachine", "--watch-filter=provider",
 			"--driver-latency=200ms", "--driver-boot-time=3s")},
-		{"manager", append(kinds[:len(kinds):len(kinds)], "--machinesets", "--machinedeployments", "--machinehealthchecks")},
+		{"manager", append(slices.Clip(kinds), "--machinesets", "--machinedeployments", "--machinehealthchecks")},
 	}
 }
 
@@ -195,8 +196,8 @@ func (d *demonstration) run(ctx context.Context, p demoProgram) error {
 // stop ends the programs, the last one first.
 func (d *demonstration) stop() error {
 	var errs []error
-	for i := len(d.programs) - 1; i >= 0; i-- {
-		errs = append(errs, d.programs[i].Stop())
+	for _, p := range slices.Backward(d.programs) {
+		errs = append(errs, p.Stop())
 	}
 	return errors.Join(errs...)
 }
@@ -279,11 +280,12 @@ func (d *demonstration) announce(out io.Writer, format string) error {
 	if format == "json" {
 		return json.NewEncoder(out).Encode(map[string]any{"kubeconfig": d.plane.Kubeconfig(), "path": d.bin, "try": all})
 	}
-	text := fmt.Sprintf("\nThree Machines run, each with a Node and Pods of the Deployment web. In another terminal:\n\n"+
+	var text strings.Builder
+	fmt.Fprintf(&text, "\nThree Machines run, each with a Node and Pods of the Deployment web. In another terminal:\n\n"+
 		"  export KUBECONFIG=%s PATH=%s:$PATH\n", d.plane.Kubeconfig(), d.bin)
 	for _, t := range all {
-		text += fmt.Sprintf("\n  # %s\n  %s\n", t.Shows, t.Command)
+		fmt.Fprintf(&text, "\n  # %s\n  %s\n", t.Shows, t.Command)
 	}
-	_, err := fmt.Fprintf(out, "%s\nLogs: %s/manager.log and provider.log\nCtrl-C stops it and removes everything.\n", text, d.bin)
+	_, err := fmt.Fprintf(out, "%s\nLogs: %s/manager.log and provider.log\nCtrl-C stops it and removes everything.\n", text.String(), d.bin)
 	return err
 }

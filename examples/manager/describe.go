@@ -26,7 +26,8 @@ Exit codes: 0 done, 1 failed, 2 wrong flags.
 Flags:
 `
 
-const treeUsage = `manager tree shows a MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that hold drains.
+const treeUsage = `manager tree shows a MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that
+hold drains.
 
   manager tree NAME             once
   manager tree NAME --watch     again after each change, until Ctrl-C; it goes on while the API server does not answer

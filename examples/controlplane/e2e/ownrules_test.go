@@ -104,7 +104,8 @@ type refusal struct {
 }
 
 func refused() []refusal {
-	machine, check, deployment, pool := []string{"Machine"}, []string{"MachineHealthCheck"}, []string{"MachineDeployment"}, []string{"MachinePool"}
+	machine, check := []string{"Machine"}, []string{"MachineHealthCheck"}
+	deployment, pool := []string{"MachineDeployment"}, []string{"MachinePool"}
 	sets := []string{"MachineSet", "MachineDeployment"}
 	selecting := []string{"MachineSet", "MachineDeployment", "MachineHealthCheck"}
 	templated := []string{"MachineSet", "MachineDeployment", "MachinePool"}

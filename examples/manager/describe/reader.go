@@ -47,14 +47,17 @@ func (r Reader) Machine(ctx context.Context, key types.NamespacedName) (Machine,
 		nodes, held := r.look(ctx, []contract.MachineState{m})
 		d.Node, d.Holds = nodes[d.Node.Name], held[d.Node.Name]
 	}
-	var events corev1.EventList
-	if err := r.Client.List(ctx, &events, client.InNamespace(key.Namespace),
-		client.MatchingFields{"involvedObject.uid": string(m.UID)}); err != nil {
-		d.Events = []Event{{Time: r.Now, Type: corev1.EventTypeWarning, Reason: "EventsUnread", Message: err.Error()}}
-		return d, nil
-	}
-	d.Events = newest(events.Items)
+	d.Events = r.events(ctx, &m)
 	return d, nil
+}
+
+func (r Reader) events(ctx context.Context, m *contract.MachineState) []Event {
+	var list corev1.EventList
+	of := client.MatchingFields{"involvedObject.uid": string(m.UID)}
+	if err := r.Client.List(ctx, &list, client.InNamespace(m.Key.Namespace), of); err != nil {
+		return []Event{{Time: r.Now, Type: corev1.EventTypeWarning, Reason: "EventsUnread", Message: err.Error()}}
+	}
+	return newest(list.Items)
 }
 
 // Tree reads a deployment with its sets, their Machines and Nodes, and the Pods and budgets that hold drains. The error is that of the API

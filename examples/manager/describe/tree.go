@@ -107,12 +107,12 @@ func number(n contract.Opt[int32]) string {
 func (t *Tree) Print(out io.Writer, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATUS\tAGE\tWAITS FOR")
-	t.print(w, "", "", now)
+	t.rows(w, "", "", now)
 	return w.Flush()
 }
 
-// print writes the rows of an object, of what holds it, and of its children. first begins the first row, and rest all others.
-func (t *Tree) print(w io.Writer, first, rest string, now time.Time) {
+// rows writes the rows of an object, of what holds it, and of its children. first begins the first row, and rest all others.
+func (t *Tree) rows(w io.Writer, first, rest string, now time.Time) {
 	age, waits := "", ""
 	if t.Created != nil {
 		age = duration.HumanDuration(now.Sub(*t.Created))
@@ -132,6 +132,6 @@ func (t *Tree) print(w io.Writer, first, rest string, now time.Time) {
 		if i == len(t.Children)-1 {
 			branch, stem = "└─ ", "   "
 		}
-		t.Children[i].print(w, rest+branch, rest+stem, now)
+		t.Children[i].rows(w, rest+branch, rest+stem, now)
 	}
 }

@@ -47,35 +47,63 @@ func Waits(m *contract.MachineState) []Wait {
 	case !m.Deleting.IsZero():
 		return []Wait{deletion(m)}
 	}
-	var waits []Wait
-	if m.FailureReason != "" || m.FailureMessage != "" {
-		waits = append(waits, Wait{For: ForFailure, Reason: m.FailureReason, Message: m.FailureMessage, Do: adviceFailed})
+	waits := slices.Concat(failure(m), starting(m), unhealthy(m), updating(m))
+	if c := notTrue(m, contract.ConditionAvailable); len(waits) == 0 && c != nil {
+		waits = []Wait{waitOf(c)}
 	}
+	return waits
+}
+
+func failure(m *contract.MachineState) []Wait {
+	if m.FailureReason == "" && m.FailureMessage == "" {
+		return nil
+	}
+	return []Wait{{For: ForFailure, Reason: m.FailureReason, Message: m.FailureMessage, Do: adviceFailed}}
+}
+
+// starting is the first of the conditions that need each other which is not True.
+func starting(m *contract.MachineState) []Wait {
 	for _, kind := range startOrder() {
-		if c := meta.FindStatusCondition(m.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
-			waits = append(waits, waitOf(c))
-			break
+		if c := notTrue(m, kind); c != nil {
+			return []Wait{waitOf(c)}
 		}
 	}
+	return nil
+}
+
+// unhealthy is what a health check has found, and the remediation that follows.
+func unhealthy(m *contract.MachineState) []Wait {
+	var waits []Wait
 	for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated,
 		contract.ConditionExternallyRemediated} {
-		if c := meta.FindStatusCondition(m.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+		if c := notTrue(m, kind); c != nil && c.Status == metav1.ConditionFalse {
 			waits = append(waits, waitOf(c))
 		}
 	}
+	return waits
+}
+
+// updating is an update in place, and that the Machine is not as its owner wants it.
+func updating(m *contract.MachineState) []Wait {
+	var waits []Wait
 	if c := meta.FindStatusCondition(m.Conditions, machine.ConditionUpdating); c != nil && c.Status == metav1.ConditionTrue {
 		waits = append(waits, waitOf(c))
 	}
-	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionUpToDate); c != nil && c.Status == metav1.ConditionFalse {
+	if c := notTrue(m, contract.ConditionUpToDate); c != nil && c.Status == metav1.ConditionFalse {
 		w := waitOf(c)
 		w.Do = adviceNotUpToDate
 		waits = append(waits, w)
 	}
-	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionAvailable); len(waits) == 0 && c != nil &&
-		c.Status != metav1.ConditionTrue {
-		waits = append(waits, waitOf(c))
-	}
 	return waits
+}
+
+// notTrue returns a condition that there is and that is not True, or nil.
+func notTrue(m *contract.MachineState, kind string) *metav1.Condition {
+	c := meta.FindStatusCondition(m.Conditions, kind)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return c
 }
 
 // deletion is what a Machine waits for that is being deleted.

@@ -43,7 +43,8 @@ func TestAMachineWaitsForTheCauseAndNotForItsConsequences(t *testing.T) {
 					kept = append(kept, old)
 				}
 			}
-			all = append(kept, c)
+			kept = append(kept, c)
+			all = kept
 		}
 		return all
 	}
@@ -103,7 +104,8 @@ func TestAStageOfADeletionCountsFromItsOwnStart(t *testing.T) {
 func settled() map[string]bool {
 	all := map[string]bool{}
 	for _, reason := range []string{"NodeReady", "NodeHealthy", "NotUpdating", "HealthCheckSucceeded", "RemediationAllowed",
-		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "Backoff", "TooManyFailures", "NoOwner", "Skipped", "ControlPlaneNotInitialized",
+		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "Backoff", "TooManyFailures", "NoOwner", "Skipped",
+		"ControlPlaneNotInitialized",
 		"InfrastructureNotReady", "NodeUnread", "Deleting", "Starting", "Suspect", "TimeUnknown", "SelectorUnreadable",
 		"MachineMarkedUnhealthy", "RemediationRestricted"} {
 		all[reason] = true
