@@ -14,8 +14,10 @@ import (
 const (
 	// Bound is the virtual time in which everything desired is reached once the faults have stopped.
 	Bound = 2 * time.Hour
-	// quietFor is how long there must be silence, after as long a time in which the last statuses are written.
-	quietFor = time.Hour
+	// quietFor is how long there must be silence, after settleFor in which the last statuses are written, and in which sets and checks forget
+	// what they remember for an hour.
+	quietFor  = time.Hour
+	settleFor = quietFor + 5*time.Minute
 	// mostRounds ends a history that runs in circles without time passing.
 	mostRounds = 20000
 	// oneFaultIn is how many steps there are to one in which something goes wrong.
@@ -200,7 +202,7 @@ func (w *World) end(ctx context.Context) {
 	w.revive(ctx)
 	w.calmPool(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
-	w.until(ctx, "", quietFor, func() string { return "time" })
+	w.until(ctx, "", settleFor, func() string { return "time" })
 	before := w.requests
 	w.until(ctx, "", quietFor, func() string { return "time" })
 	if n := w.requests - before; n > 0 && w.broken == nil {
