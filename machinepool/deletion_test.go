@@ -309,3 +309,29 @@ func TestAPoolThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
 	})
 	w.isQuiet()
 }
+
+// A snapshot of etcd that is restored while the process runs brings back what it was deleting.
+func TestAPoolThatIsRestoredInItsDeletionRequestsThatOfItsInfrastructureAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.says(pool, "Running", 1, 1)
+	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(append(u.GetFinalizers(), "example.com/hold")) })
+	w.isQuiet()
+	backup := w.store.Backup()
+	isGoing := func() string {
+		if w.get(infra).GetDeletionTimestamp() == nil {
+			return "it lives"
+		}
+		return ""
+	}
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.eventually("the infrastructure to be deleted", isGoing)
+	w.store.Restore(backup)
+	w.says(pool, "Running", 1, 1)
+	w.isQuiet()
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.eventually("the infrastructure to be deleted again", isGoing)
+	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(pool, infra)
+}
