@@ -21,6 +21,8 @@
 // remediations, skip Machines and freeze sets. Once the faults stop, unhealthy Machines are replaced, or a person does what a condition
 // says.
 //
+// In another third, sets clone an infrastructure object for each Machine from a template, which changes with a rollout.
+//
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
 // rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
@@ -43,9 +45,10 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap and infrastructure objects or workload clusters in the World yet, and no caches that are narrowed. Pools
-// have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event
-// source is not found; nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances.
+// There are no volumes, bootstrap objects or workload clusters in the World yet, and no caches that are narrowed. Infrastructure objects do
+// nothing. Pools have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a
+// missing event source is not found; nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of
+// instances.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.
 //

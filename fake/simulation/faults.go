@@ -128,6 +128,9 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if !r.probe || err != nil {
 		w.note(p.name, r.String(), answer)
 	}
+	if w.acting = nil; err != nil {
+		w.changesRefused(r)
+	}
 	return err
 }
 

@@ -19,8 +19,8 @@ import (
 // MadeOfOneTemplate is the invariant about what sets clone for Machines, which is checked in histories with templates.
 const MadeOfOneTemplate = "a Machine and its infrastructure object are made from one template"
 
-// In the histories with templates, sets clone an object for each Machine. The cloud makes the instances all the same: the object is there to
-// be cloned, and goes with its Machine.
+// partGVK is the kind that sets clone for each Machine in the histories with templates. The cloud makes the instances all the same: the
+// object is there to be cloned, and goes with its Machine.
 func partGVK() schema.GroupVersionKind { return fake.InfraMachineGVK(contract.V1Beta2) }
 
 func partTemplateGVK() schema.GroupVersionKind {
@@ -45,7 +45,7 @@ func (w *World) addPartTemplate(ctx context.Context, revision int) error {
 		return nil
 	}
 	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
-		"spec": map[string]any{"revision": fmt.Sprint(revision)},
+		"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
 	}}}}
 	template.SetGroupVersionKind(partTemplateGVK())
 	template.SetNamespace(namespace)
@@ -79,7 +79,8 @@ func withParts(m Manager, steps []machine.Step, err error) ([]machine.Step, erro
 	return pass.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m))
 }
 
-// madeOfOneTemplate is about a Machine that a process creates: people may give one another infrastructure object.
+// madeOfOneTemplate is about a Machine that a process creates: people may give one another infrastructure object. The version tells the
+// templates apart: labels of a set change in place.
 func madeOfOneTemplate(w *World, e Write) error {
 	if !w.parts || w.acting == nil || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
@@ -89,8 +90,17 @@ func madeOfOneTemplate(w *World, e Write) error {
 	if part == nil {
 		return errors.New(e.After.GetName() + " has no infrastructure object")
 	}
-	if made, _, _ := unstructured.NestedString(part.Object, "spec", "revision"); made != revisionOf(e.After) {
-		return fmt.Errorf("%s has the revision %s, and its infrastructure object %s", e.After.GetName(), revisionOf(e.After), made)
+	version, _, _ := unstructured.NestedString(e.After.Object, "spec", "version")
+	if made, _, _ := unstructured.NestedString(part.Object, "spec", "version"); made != version {
+		return fmt.Errorf("%s has the version %s, and its infrastructure object %s", e.After.GetName(), version, made)
 	}
 	return nil
+}
+
+// changesRefused is a person who changes the template, in a history with templates, when a Machine was refused: what was made for it stays.
+func (w *World) changesRefused(r Request) {
+	if w.parts && !w.calm && r.Verb == "create" && r.Kind == "Machine" && w.has(UserRollsOut) && w.choices.pick(3) == 0 {
+		w.seen[faultPrefix+string(UserRollsOut)]++
+		w.rollsOut(w.ctx)
+	}
 }

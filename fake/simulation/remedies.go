@@ -107,8 +107,14 @@ func (w *World) helps(ctx context.Context) {
 	}
 }
 
-// repairs is the person who repairs the kubelet of a Machine.
+// repairs is the person who repairs the kubelet of a Machine, and makes a check again that was deleted after it had found the Machine
+// unhealthy: its condition stays, as in Cluster API.
 func (w *World) repairs(ctx context.Context, m *unstructured.Unstructured) {
+	if status, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); status == "False" && w.lastsFor(m, helpAfter) &&
+		w.object(checkKind, namespace, CheckName) == nil && ownedBySet(m) {
+		w.health.setLimit(nil)
+		w.note("user", "create "+checkKind, said(w.addCheck(ctx)))
+	}
 	delete(w.health.lame, string(m.GetUID()))
 	if node := w.nodeOf(m); node != nil && readyOf(node).Status != corev1.ConditionTrue {
 		delete(w.health.lame, node.Name)

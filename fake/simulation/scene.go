@@ -86,7 +86,8 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	return errors.Join(w.addPartTemplate(ctx, 0), w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))
+	return errors.Join(w.addPartTemplate(ctx, 0), w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx),
+		w.addCheck(ctx))
 }
 
 // drawBounds returns maxSurge and maxUnavailable.

@@ -32,6 +32,9 @@ func (w *World) scales(ctx context.Context) {
 		return
 	}
 	n := w.choices.pick(6)
+	if w.pool != nil && n > 3 {
+		n = 0 // a pool at zero is a case of its own
+	}
 	if w.pool != nil && w.pool.elsewhere {
 		w.pool.wanted = n // the provider scales, as something else wants
 		return

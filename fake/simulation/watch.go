@@ -136,7 +136,7 @@ func (t *watch) recovers(w *World) {
 func (t *watch) inFlight(w *World) int {
 	taken := map[types.UID]bool{}
 	var left int
-	for _, p := range t.places {
+	for _, p := range slices.Backward(t.places) { // the latest has the fewest that can take it
 		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack
 		for _, m := range w.Objects("Machine") {
 			uid := m.GetUID()
