@@ -95,8 +95,8 @@ func lasts(since *time.Time, so bool, now time.Time) {
 	}
 }
 
-// forgetGone limits the memory to existing objects: Nodes and Machines come and go as long as a pool exists. A pool that lives has requested
-// no deletion of what it refers to: one that was restored from a backup has to request it again.
+// forgetGone limits the memory to existing objects: Nodes and Machines come and go as long as a pool exists. A pool that lives has
+// requested no deletion of what it refers to: one that was restored from a backup has to request it again.
 func (p *Scope) forgetGone() {
 	mem := p.mem()
 	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {

@@ -8,10 +8,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
 const deploymentResource = "machinedeployments"
@@ -40,14 +38,9 @@ func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *
 		return err
 	}
 	ports := deployment.PortsFromManager(mgr)
-	if clusters != nil {
-		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	}
-	steps, err := pass.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](guards.gate))
+	follow(&ports.Ports, clusters)
+	steps, err := guarded(o, guards, deployment.Steps(), deployment.StepPaused, deployment.StepTemplates)
 	if err != nil {
-		return err
-	}
-	if steps, err = freezing(o, guards, steps, deployment.StepPaused); err != nil {
 		return err
 	}
 	r, err := deployment.New(deploymentKinds(o.group), ports, deployment.Options{

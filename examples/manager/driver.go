@@ -198,9 +198,7 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o options, cluster
 	}
 	kinds.Machine = o.group.Machine() // one shared informer
 	ports := inframachine.Ports{Ports: pass.PortsFromManager(mgr)}
-	if clusters != nil {
-		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	}
+	follow(&ports.Ports, clusters)
 	counted, err := newPassMetrics(kwokdriver.GVK().Kind)
 	if err != nil {
 		return err

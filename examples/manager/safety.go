@@ -158,13 +158,23 @@ func freezing[P guard.Freezable](o options, s safeguards, steps []pass.Step[P], 
 	return pass.InsertAfter(steps, behind, guard.FreezeStep[P](s.gate))
 }
 
+// guarded returns steps with those of the gate: the one that holds creations, before the step with a name, and that of freezing.
+func guarded[P interface {
+	guard.Freezable
+	guard.Holdable
+}](o options, s safeguards, steps []pass.Step[P], paused, before string) ([]pass.Step[P], error) {
+	steps, err := pass.InsertBefore(steps, before, guard.HoldStep[P](s.gate))
+	if err != nil {
+		return nil, err
+	}
+	return freezing(o, s, steps, paused)
+}
+
 // add adds the freezer, the collector and the marker.
 func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, ports machine.Ports) error {
 	if o.machineSets && o.safety.freezePeriod > 0 {
 		shared := pass.PortsFromManager(mgr)
-		if clusters != nil {
-			shared.ClusterOf, shared.ClusterEvents = clusters.Of, clusters.Source
-		}
+		follow(&shared, clusters)
 		freezer, err := guard.NewFreezer(guardKinds(o), shared, guard.FreezerOptions{
 			Limits: o.safety.limits, Period: o.safety.freezePeriod, Recorder: mgr.GetEventRecorder(userAgent), WatchFilter: o.watchFilter,
 			Metrics: s.metrics, Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},

@@ -9,10 +9,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
 const setResource = "machinesets"
@@ -53,14 +51,9 @@ func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *externa
 		return err
 	}
 	ports := machineset.PortsFromManager(mgr)
-	if clusters != nil {
-		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	}
-	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](guards.gate))
+	follow(&ports.Ports, clusters)
+	steps, err := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
 	if err != nil {
-		return err
-	}
-	if steps, err = freezing(o, guards, steps, machineset.StepPaused); err != nil {
 		return err
 	}
 	r, err := machineset.New(setKinds(o.group), ports, machineset.Options{

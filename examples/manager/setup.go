@@ -104,7 +104,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		if clusters, err = external.ClustersFromManager(mgr, external.ClusterOptions{}); err != nil {
 			return err
 		}
-		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		follow(&ports.Ports, clusters)
 	}
 	if has.rollouts {
 		rollouts, err := machine.RolloutFromManager(mgr, o.group.MachineSet(), o.group.MachineDeployment())
@@ -197,6 +197,13 @@ func (o options) readsClusters(served bool) (bool, error) {
 			api.ClusterAPI.GroupVersion())
 	}
 	return served && o.followsClusters(), nil
+}
+
+// follow has a reconciler follow Clusters, if there are any.
+func follow(ports *pass.Ports, clusters *external.Clusters) {
+	if clusters != nil {
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	}
 }
 
 // newScheme returns a scheme with Kubernetes' own types and those of a group.
