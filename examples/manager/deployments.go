@@ -32,7 +32,9 @@ func deploymentWiring(o options) deployment.Wiring {
 }
 
 // addDeployments adds the reconciler of MachineDeployments.
-func addDeployments(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
+func addDeployments( //nolint:dupl // the names are those of another package than in addSets
+	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards,
+) error {
 	counted, err := newPassMetrics("MachineDeployment")
 	if err != nil {
 		return err

@@ -45,7 +45,9 @@ func setWiring(o options) machineset.Wiring {
 }
 
 // addSets adds the reconciler of MachineSets.
-func addSets(ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards) error {
+func addSets( //nolint:dupl // the names are those of another package than in addDeployments
+	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards,
+) error {
 	counted, err := newPassMetrics("MachineSet")
 	if err != nil {
 		return err
