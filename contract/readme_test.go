@@ -30,8 +30,20 @@ const maxReadmeLines = 250
 // marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
 var marker = regexp.MustCompile(`(?s)<!-- (snippet|diagram|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
 
+// documents are the pages with generated parts, and which of those each has.
+func documents() map[string][]string {
+	return map[string][]string{"README.md": {"snippet", "diagram", "packages", "versions"}, "examples/embed/TUTORIAL.md": {"snippet"}}
+}
+
 func TestREADMEIsCurrent(t *testing.T) {
-	file := filepath.Join(root, "README.md")
+	for page, parts := range documents() {
+		t.Run(page, func(t *testing.T) { isCurrent(t, page, parts) })
+	}
+}
+
+func isCurrent(t *testing.T, page string, parts []string) {
+	t.Helper()
+	file := filepath.Join(root, filepath.FromSlash(page))
 	old, err := os.ReadFile(file)
 	require.NoError(t, err)
 
@@ -39,14 +51,14 @@ func TestREADMEIsCurrent(t *testing.T) {
 	current := marker.ReplaceAllFunc(old, func(part []byte) []byte {
 		m := marker.FindSubmatch(part)
 		name, arg := string(m[1]), string(m[2])
-		require.Equal(t, name, string(m[4]), "a generated part of README.md ends with another name")
+		require.Equal(t, name, string(m[4]), "a generated part of %s ends with another name", page)
 		seen[name] = true
 		open, _, _ := bytes.Cut(part, []byte("\n"))
 		return fmt.Appendf(nil, "%s\n%s<!-- end %s -->", open, generate(t, name, arg), name)
 	})
-	for _, name := range []string{"snippet", "diagram", "packages", "versions"} {
+	for _, name := range parts {
 		if !seen[name] {
-			t.Errorf("README.md has no generated part %q", name)
+			t.Errorf("%s has no generated part %q", page, name)
 		}
 	}
 	if *update {
@@ -54,7 +66,7 @@ func TestREADMEIsCurrent(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(string(current), string(old)); diff != "" {
-		t.Errorf("README.md is not current, run `make generate` (-want +got):\n%s", diff)
+		t.Errorf("%s is not current, run `make generate` (-want +got):\n%s", page, diff)
 	}
 }
 
@@ -64,13 +76,24 @@ func TestREADMEIsShortAndItsLinksLead(t *testing.T) {
 	if lines := bytes.Count(content, []byte("\n")); lines > maxReadmeLines {
 		t.Errorf("README.md has %d lines, more than %d", lines, maxReadmeLines)
 	}
+	for page := range documents() {
+		linksLead(t, page)
+	}
+}
+
+func linksLead(t *testing.T, page string) {
+	t.Helper()
+	file := filepath.Join(root, filepath.FromSlash(page))
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	content = regexp.MustCompile("(?s)```.*?```").ReplaceAll(content, nil) // code has brackets too
 	for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllSubmatch(content, -1) {
 		target := string(link[1])
 		if strings.Contains(target, "://") {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(root, target)); err != nil {
-			t.Errorf("README.md links to %s, which is not there", target)
+		if _, err := os.Stat(filepath.Join(filepath.Dir(file), target)); err != nil {
+			t.Errorf("%s links to %s, which is not there", page, target)
 		}
 	}
 }
@@ -79,6 +102,11 @@ func generate(t *testing.T, name, arg string) string {
 	t.Helper()
 	switch name {
 	case "snippet":
+		if language := strings.TrimPrefix(filepath.Ext(arg), "."); !strings.Contains(arg, "#") {
+			whole, err := os.ReadFile(filepath.Join(root, arg))
+			require.NoError(t, err)
+			return fenced(language, string(whole))
+		}
 		return fenced("go", snippet(t, arg))
 	case "diagram":
 		var out strings.Builder
@@ -93,7 +121,7 @@ func generate(t *testing.T, name, arg string) string {
 
 func fenced(language, body string) string { return "```" + language + "\n" + body + "```\n" }
 
-// snippet returns a function of a Go file, named as in "machine/example_test.go#Example_embed". Of an example only the body
+// snippet returns a function or a type of a Go file, named as in "machine/example_test.go#Example_embed". Of an example only the body
 // is shown: its own name and its expected output mean nothing to a reader.
 func snippet(t *testing.T, arg string) string {
 	t.Helper()
@@ -101,10 +129,13 @@ func snippet(t *testing.T, arg string) string {
 	src, err := os.ReadFile(filepath.Join(root, file))
 	require.NoError(t, err)
 	fset := token.NewFileSet()
-	parsed, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution|parser.ParseComments)
 	require.NoError(t, err)
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
 	for _, decl := range parsed.Decls {
+		if group, ok := decl.(*ast.GenDecl); ok && declares(group, name) {
+			return string(src[offset(group.Doc.Pos()):offset(group.End())]) + "\n"
+		}
 		fn, ok := decl.(*ast.FuncDecl)
 		if !ok || fn.Name.Name != name {
 			continue
@@ -117,8 +148,16 @@ func snippet(t *testing.T, arg string) string {
 		body = strings.ReplaceAll(strings.Trim(body, "\n"), "\n\t", "\n")
 		return strings.TrimRight(strings.TrimPrefix(body, "\t"), "\n\t ") + "\n"
 	}
-	t.Fatalf("%s has no function %q", file, name)
+	t.Fatalf("%s has no function or type %q", file, name)
 	return ""
+}
+
+// declares reports whether a declaration is that of a type with a comment.
+func declares(group *ast.GenDecl, name string) bool {
+	return group.Doc != nil && slices.ContainsFunc(group.Specs, func(s ast.Spec) bool {
+		spec, ok := s.(*ast.TypeSpec)
+		return ok && spec.Name.Name == name
+	})
 }
 
 // packageTable lists the library's packages floor by floor, with the first sentence of their documentation.

@@ -103,6 +103,16 @@ func addNames(names map[string]bool, layout reflect.Value) {
 	}
 }
 
+// The tutorial shows the file.
+func TestTheRightsInTheFileAreThoseThatArePrinted(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("config/rbac.yaml")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.Zero(t, execute([]string{"--print-rbac"}, &out, &out))
+	require.Equal(t, out.String(), string(file), "run make embed-run ARGS=--print-rbac > examples/embed/config/rbac.yaml")
+}
+
 func TestFlagsAndHelp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
