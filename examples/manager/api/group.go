@@ -71,7 +71,7 @@ func (g Group) MachineHealthCheck() contract.HealthCheckKind {
 
 // MachinePool returns the kind MachinePool, with unstructured content. That of Machinist has a selector for its scale subresource, for
 // which Cluster API's has no field. Providers for Cluster API look for pools in its group, so the pools of Machinist are for your own
-// whose InfraMachinePools follow their controlling owner in any group.
+// providers, whose InfraMachinePools follow their controlling owner in any group.
 func (g Group) MachinePool() contract.MachinePoolKind {
 	layout := *contract.MachinePoolV1Beta2()
 	if g == Machinist {
