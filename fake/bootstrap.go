@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,8 +34,8 @@ func (b *Bootstrap) SetupWithManager(mgr ctrl.Manager) error {
 		return name
 	}
 	p.ready = func(_, _ *unstructured.Unstructured) bool { return true }
-	p.create = func(ctx context.Context, obj, machine *unstructured.Unstructured) (time.Duration, error) {
-		return 0, b.create(ctx, p, obj, machine)
+	p.create = func(ctx context.Context, obj, machine *unstructured.Unstructured) (created, error) {
+		return created{}, b.create(ctx, p, obj, machine)
 	}
 	return p.setup(mgr, "fakeconfig-"+string(b.Contract))
 }

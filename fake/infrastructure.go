@@ -49,38 +49,64 @@ func (i *Infrastructure) SetupWithManager(mgr ctrl.Manager) error {
 		name, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
 		return name != ""
 	}
-	p.create = func(ctx context.Context, obj, _ *unstructured.Unstructured) (time.Duration, error) {
+	p.create = func(ctx context.Context, obj, _ *unstructured.Unstructured) (created, error) {
 		return i.create(ctx, p, obj)
 	}
 	return p.setup(mgr, "fakemachine-"+string(i.Contract))
 }
 
-func (i *Infrastructure) create(ctx context.Context, p *provider, obj *unstructured.Unstructured) (time.Duration, error) {
+func (i *Infrastructure) create(ctx context.Context, p *provider, obj *unstructured.Unstructured) (created, error) {
 	layout, id := contract.InfraMachine(i.Contract), ProviderID(obj)
 	reported, _, err := layout.Provisioned.Get(obj.Object)
 	if err != nil {
-		return 0, err
+		return created{}, err
 	}
 	if err := layout.ProviderID.Set(obj.Object, id); err != nil {
-		return 0, err
+		return created{}, err
 	}
 	if err := layout.Provisioned.Set(obj.Object, true); err != nil {
-		return 0, err
+		return created{}, err
 	}
 	addresses := []any{
 		map[string]any{"type": "Hostname", "address": obj.GetName()},
 		map[string]any{"type": "InternalIP", "address": "10.0.0.1"},
 	}
 	if err := unstructured.SetNestedSlice(obj.Object, addresses, layout.Addresses.Path().Segments()...); err != nil {
-		return 0, err
+		return created{}, err
 	}
 	if i.NoNode {
-		return 0, nil
+		return created{}, nil
 	}
+	return i.join(ctx, p, obj, reported)
+}
+
+// join creates the Node once: a Node that is deleted later is not created again. A Node without a delay joins when the finalizer and the
+// provider ID are stored, and before the machine is reported: otherwise, an InfraMachine that is deleted meanwhile would leave a Node
+// that its Machine never knew.
+func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructured.Unstructured, reported bool) (created, error) {
+	_, joined := obj.GetAnnotations()[joinedAnnotation]
 	if wait := i.untilJoin(p, obj, reported); wait > 0 {
-		return wait, nil
+		return created{again: wait}, nil
 	}
-	return 0, i.join(ctx, p, obj, id)
+	if reported && joined {
+		return created{}, nil
+	}
+	WithAnnotations(map[string]string{joinedAnnotation: "true"})(obj)
+	if reported {
+		return created{}, i.register(ctx, p, obj)
+	}
+	return created{join: func(ctx context.Context) error { return i.register(ctx, p, obj) }}, nil
+}
+
+func (i *Infrastructure) register(ctx context.Context, p *provider, obj *unstructured.Unstructured) error {
+	node := Node(obj.GetName(), ProviderID(obj))
+	if i.Node != nil {
+		node = i.Node(obj, ProviderID(obj))
+	}
+	if err := p.client.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
 }
 
 func (i *Infrastructure) untilJoin(p *provider, obj *unstructured.Unstructured, reported bool) time.Duration {
@@ -99,21 +125,5 @@ func (i *Infrastructure) untilJoin(p *provider, obj *unstructured.Unstructured, 
 }
 
 func joinKey(obj *unstructured.Unstructured) types.UID { return obj.GetUID() + "/node" }
-
-// join creates the Node once: a Node that is deleted later is not created again.
-func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructured.Unstructured, id string) error {
-	if _, joined := obj.GetAnnotations()[joinedAnnotation]; joined {
-		return nil
-	}
-	newNode := i.Node
-	if newNode == nil {
-		newNode = func(obj *unstructured.Unstructured, id string) *corev1.Node { return Node(obj.GetName(), id) }
-	}
-	if err := p.client.Create(ctx, newNode(obj, id)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	WithAnnotations(map[string]string{joinedAnnotation: "true"})(obj)
-	return nil
-}
 
 const joinedAnnotation = "fake.machinist.dev/node-joined"

@@ -120,7 +120,7 @@ func (i *PoolInfrastructure) Reconcile(ctx context.Context, request reconcile.Re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = p.save(ctx, before, obj)
+	err = p.save(ctx, before, obj, nil)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: poolPoll}, nil
 	}

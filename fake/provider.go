@@ -59,12 +59,19 @@ type provider struct {
 	options ProviderOptions
 	// references returns the name of the object of this provider that a Machine references.
 	references func(machine *unstructured.Unstructured) string
-	// ready, create and remove are specific to the provider. create changes the object in memory.
+	// ready and create are specific to the provider. create changes the object in memory.
 	ready  func(obj, machine *unstructured.Unstructured) bool
-	create func(ctx context.Context, obj, machine *unstructured.Unstructured) (time.Duration, error)
+	create func(ctx context.Context, obj, machine *unstructured.Unstructured) (created, error)
 
 	mu    sync.Mutex
 	since map[types.UID]time.Time
+}
+
+// created is what a provider does after its create: join, unless it is nil, between the write of metadata and spec and that of the status,
+// and another pass after again, unless that is zero.
+type created struct {
+	join  func(ctx context.Context) error
+	again time.Duration
 }
 
 const providerFinalizer = "fake.machinist.dev/provider"
@@ -109,19 +116,19 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 		if why := p.options.Fail(obj); why != "" {
 			p.forget(obj)
 			setReady(obj, metav1.ConditionFalse, "CreateFailed", why, p.options.Clock.Now())
-			return reconcile.Result{RequeueAfter: p.options.RetryAfter}, p.save(ctx, before, obj)
+			return reconcile.Result{RequeueAfter: p.options.RetryAfter}, p.save(ctx, before, obj, nil)
 		}
 	}
 	obj.SetFinalizers([]string{providerFinalizer})
 	if wait := p.wait(obj); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj)
+		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj, nil)
 	}
-	again, err := p.create(ctx, obj, machine)
+	made, err := p.create(ctx, obj, machine)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	setReady(obj, metav1.ConditionTrue, "Ready", "", p.options.Clock.Now())
-	return reconcile.Result{RequeueAfter: again}, p.save(ctx, before, obj)
+	return reconcile.Result{RequeueAfter: made.again}, p.save(ctx, before, obj, made.join)
 }
 
 // wait returns the remaining delay of the current stage.
@@ -168,8 +175,13 @@ func (p *provider) owner(ctx context.Context, obj *unstructured.Unstructured) (*
 	return machine, nil
 }
 
-// save writes what changed: metadata and spec, then status.
-func (p *provider) save(ctx context.Context, before, obj *unstructured.Unstructured) error {
+// save writes what changed: metadata and spec, then status. Between the two it calls join, unless that is nil or the object is gone or
+// being deleted.
+func (p *provider) save(ctx context.Context, before, obj *unstructured.Unstructured, join func(context.Context) error) error {
+	return client.IgnoreNotFound(p.saveUnlessGone(ctx, before, obj, join))
+}
+
+func (p *provider) saveUnlessGone(ctx context.Context, before, obj *unstructured.Unstructured, join func(context.Context) error) error {
 	status, found := obj.Object["status"]
 	delete(obj.Object, "status")
 	oldStatus := before.Object["status"]
@@ -177,6 +189,11 @@ func (p *provider) save(ctx context.Context, before, obj *unstructured.Unstructu
 	delete(main.Object, "status")
 	if err := p.patch(ctx, main, obj, false); err != nil {
 		return err
+	}
+	if join != nil && obj.GetDeletionTimestamp() == nil {
+		if err := join(ctx); err != nil {
+			return err
+		}
 	}
 	if !found {
 		return nil
@@ -202,7 +219,7 @@ func (p *provider) patch(ctx context.Context, before, after *unstructured.Unstru
 		err = p.client.Patch(ctx, after, patch)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s/%s: %w", after.GetKind(), after.GetNamespace(), after.GetName(), client.IgnoreNotFound(err))
+		return fmt.Errorf("%s %s/%s: %w", after.GetKind(), after.GetNamespace(), after.GetName(), err)
 	}
 	return nil
 }

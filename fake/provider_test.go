@@ -145,6 +145,64 @@ func TestProvidersFulfilTheContract(t *testing.T) {
 	}
 }
 
+// machineWithData creates a Machine whose bootstrap data is there, and owns its infrastructure object.
+func (p providers) machineWithData(infra *unstructured.Unstructured) {
+	p.t.Helper()
+	machine := fake.Machine(infra.GetName())
+	require.NoError(p.t, unstructured.SetNestedField(machine.Object, "data", "spec", "bootstrap", "dataSecretName"))
+	p.create(machine, infra)
+	p.own(machine, infra)
+}
+
+// A Machine that is deleted while its machine is made must learn its provider ID, or its Node stays.
+func TestANodeJoinsOnlyWhenItsProviderIDAndTheFinalizerAreStored(t *testing.T) {
+	stored := make(chan *unstructured.Unstructured, 1)
+	infra := fake.InfraMachine(contract.V1Beta2, "m")
+	var p providers
+	p = newProviders(t, contract.V1Beta2, fake.Infrastructure{Node: func(obj *unstructured.Unstructured, id string) *corev1.Node {
+		stored <- p.get(infra)
+		return fake.Node(obj.GetName(), id)
+	}}, fake.Bootstrap{})
+	p.machineWithData(infra)
+	at := <-stored
+	var state contract.InfraMachineState
+	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(at, &state))
+	require.Equal(t, fake.ProviderID(at), state.ProviderID)
+	require.NotEmpty(t, at.GetFinalizers())
+	require.False(t, state.Provisioned)
+}
+
+func TestNoNodeJoinsForAnObjectThatIsDeletedMeanwhile(t *testing.T) {
+	deleted, kept := fake.InfraMachine(contract.V1Beta2, "deleted"), fake.InfraMachine(contract.V1Beta2, "kept")
+	var p providers
+	p = newProviders(t, contract.V1Beta2, fake.Infrastructure{ProviderOptions: fake.ProviderOptions{
+		Delay: func(obj *unstructured.Unstructured) time.Duration {
+			if obj.GetName() == deleted.GetName() { // the provider does not see it in this pass
+				require.NoError(t, client.IgnoreNotFound(p.client.Delete(context.Background(), deleted.DeepCopy())))
+			}
+			return 0
+		},
+	}}, fake.Bootstrap{})
+	p.machineWithData(deleted)
+	p.eventually("deletion", func() string {
+		if p.get(deleted) != nil {
+			return "it is still there"
+		}
+		return ""
+	})
+	p.machineWithData(kept) // the provider has one worker
+	node := func(name string) error {
+		return p.client.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Node{})
+	}
+	p.eventually("the Node of the other", func() string {
+		if err := node(kept.GetName()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	require.True(t, apierrors.IsNotFound(node(deleted.GetName())))
+}
+
 func TestAProviderThatFailsSaysWhyAndTriesAgain(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
