@@ -96,6 +96,12 @@ func TestARollbackToATemplateThatIsGoneSaysWhatItWaitsFor(t *testing.T) {
 	w.rolled(d, "green", 2)
 	gone := object(infraTemplate(), "blue")
 	require.NoError(t, w.client.Delete(t.Context(), gone))
+	w.eventually("the sets to see it", func() string { // until then, one Machine may still be made from it
+		if err := w.cached.Get(t.Context(), client.ObjectKeyFromObject(gone), object(infraTemplate(), "")); !apierrors.IsNotFound(err) {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
 	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
 	key := types.NamespacedName{Namespace: "default", Name: "workers"}
 	_, err := commands.Undo(t.Context(), key, 1)

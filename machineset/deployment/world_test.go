@@ -33,6 +33,7 @@ type world struct {
 	kinds    deployment.Kinds
 	sets     machineset.Kinds
 	machines *fake.Machines
+	cached   client.Reader   // what the reconciler of sets sees
 	scheme   *runtime.Scheme // nil for the manager's own
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
@@ -137,6 +138,7 @@ func (w *world) live() *world {
 	require.NoError(w.t, w.machines.SetupWithManager(mgr))
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{StatusDelay: 20 * time.Millisecond})
 	require.NoError(w.t, err)
+	w.cached = mgr.GetCache()
 	w.start(mgr)
 	return w
 }
