@@ -59,6 +59,11 @@ func (w *chaosWorld) judge() {
 	require.GreaterOrEqual(w.t, count.Machines, 2*chaotic)
 	require.GreaterOrEqual(w.t, count.Deletions, chaotic/2, "available Machines were deleted")
 	require.GreaterOrEqual(w.t, count.Evictions, chaotic/2)
+	takeovers := verdict.Takeovers(leaseOfManagers, events)
+	for _, t := range takeovers {
+		w.t.Logf("%s: %s leads", t.At.Sub(w.start).Round(100*time.Millisecond), t)
+	}
+	require.GreaterOrEqual(w.t, len(takeovers), 2, "the leader is killed and frozen")
 }
 
 // keepsSecrets checks that no log of a program has a private key or first-boot data, neither as they are nor in base64.
