@@ -43,6 +43,15 @@
 // time, a quota, a rate limit, late reads, slow deletion and lost answers. The Nodes are those of this cluster or, with
 // --driver-kubeconfig, of another one.
 //
+// # Taking a fleet over
+//
+// A fleet that Cluster API v1.13 has reconciled needs no preparation: stop Cluster API's core manager and start this one, with the flags of
+// all kinds that the fleet has. Ours writes annotations of machinist.dev to Machines, MachineSets and MachineDeployments, and nothing else:
+// two patches a Machine. Cluster API's manager can have the fleet back in the same way. It copies the annotations of a MachineDeployment
+// to its MachineSets, ledgers included, and a ledger of another object is made anew. Clusters and their control planes still need Cluster
+// API's controllers: without them, write what they say to the status of a Cluster. End-to-end tests show both directions, and that
+// clusterctl moves a Cluster between two control planes on which this manager and its provider run: no Machine or Node is made or deleted.
+//
 // # Limits
 //
 // It reconciles only Machines and the kinds that flags add. It changes Nodes of its own cluster or, with --workload-clusters, of the
