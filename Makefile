@@ -46,6 +46,7 @@ ARMS ?=
 MACHINES ?= 500
 SETSIZE ?= 300
 ROLLOUTSIZE ?= 200
+FLEETSIZE ?= 5000
 INSTANCES ?= 1000
 EACH_A_MACHINE ?= false
 LIMITS ?=
@@ -113,6 +114,11 @@ bench-health: control-plane ## A tenth of a MachineSet replaced by a health chec
 bench-rollout: control-plane ## One plan for 10,000 Machines, and one rollout side by side with Cluster API on a real control plane (ROLLOUTSIZE=200, ROUNDS, ARMS=ours,capi)
 	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout
 	$(GO) run ./examples/controlplane/setbench --rollout --machines $(ROLLOUTSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+
+.PHONY: bench-fleet
+bench-fleet: control-plane ## Ten MachineDeployments, one rolled out: cost per Machine at 500 side by side with Cluster API, and of ours at FLEETSIZE=5000
+	$(GO) run ./examples/controlplane/setbench --fleet --machines 500 --arms '$(ARMS)'
+	$(GO) run ./examples/controlplane/setbench --fleet --machines $(FLEETSIZE) --arms ours
 
 .PHONY: bench-pool
 bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)

@@ -178,7 +178,7 @@ func TestNoNodeJoinsForAnObjectThatIsDeletedMeanwhile(t *testing.T) {
 	p = newProviders(t, contract.V1Beta2, fake.Infrastructure{ProviderOptions: fake.ProviderOptions{
 		Delay: func(obj *unstructured.Unstructured) time.Duration {
 			if obj.GetName() == deleted.GetName() { // the provider does not see it in this pass
-				require.NoError(t, client.IgnoreNotFound(p.client.Delete(context.Background(), deleted.DeepCopy())))
+				require.NoError(t, client.IgnoreNotFound(p.client.Delete(t.Context(), deleted.DeepCopy())))
 			}
 			return 0
 		},

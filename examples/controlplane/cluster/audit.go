@@ -103,9 +103,15 @@ func (a *Audit) Events() (AuditEvents, error) { return a.Since(AuditMark{}) }
 
 // Since returns the events after a mark, in the order of the log.
 func (a *Audit) Since(mark AuditMark) (AuditEvents, error) {
-	content, _, err := a.read(mark)
+	events, _, err := a.Next(mark)
+	return events, err
+}
+
+// Next returns the events after a mark, in the order of the log, and the mark behind them.
+func (a *Audit) Next(mark AuditMark) (AuditEvents, AuditMark, error) {
+	content, end, err := a.read(mark)
 	if err != nil {
-		return nil, err
+		return nil, mark, err
 	}
 	events := AuditEvents{}
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -113,11 +119,11 @@ func (a *Audit) Since(mark AuditMark) (AuditEvents, error) {
 	for lines.Scan() {
 		event, err := parseAuditLine(lines.Bytes())
 		if err != nil {
-			return nil, fmt.Errorf("read the audit log: %w", err)
+			return nil, mark, fmt.Errorf("read the audit log: %w", err)
 		}
 		events = append(events, event)
 	}
-	return events, nil
+	return events, end, nil
 }
 
 // read returns the complete lines after mark and the position after them. It omits a line that is being written.

@@ -130,7 +130,9 @@ func TestE2EAClusterIsMovedWhileOurManagersRun(t *testing.T) {
 	nodes := from.plane.Kubeconfig() // the first one is the workload cluster too
 	content, err := os.ReadFile(nodes)
 	require.NoError(t, err)
-	for name, data := range map[string]map[string][]byte{"demo-kubeconfig": {workloads.KubeconfigKey: content}, "demo-boot": {"value": []byte(bootData)}} {
+	for name, data := range map[string]map[string][]byte{
+		"demo-kubeconfig": {workloads.KubeconfigKey: content}, "demo-boot": {"value": []byte(bootData)},
+	} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelClusterName: "demo"},
 		}, Data: data, Type: "cluster.x-k8s.io/secret"}

@@ -90,10 +90,8 @@ func (w *chaosWorld) target(ctx context.Context, name string) target {
 func (w *chaosWorld) leads() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	events, err := w.plane.Audit().Since(w.heard)
-	if err == nil {
-		w.heard, err = w.plane.Audit().Mark()
-	}
+	events, heard, err := w.plane.Audit().Next(w.heard)
+	w.heard = heard
 	for _, e := range events {
 		if e.Resource == "leases" && e.Name == leaseOfManagers && e.Verb == "update" && e.Code < 300 {
 			w.leading = e.User

@@ -27,6 +27,7 @@ type figures struct {
 	replaced int     // Machines that a health check has replaced
 	phases   []phase // in order
 	cpu      float64 // seconds in all
+	floor    float64 // CPU seconds of the floor
 	memory   float64 // bytes at most, 0 where the system does not tell
 }
 
@@ -61,6 +62,7 @@ type phase struct {
 	name      string
 	seconds   float64
 	cpu       float64        // seconds
+	heap      float64        // live bytes more than before, where a step measures that
 	writes    map[string]int // by verb and resource
 	reads     int
 	conflicts int

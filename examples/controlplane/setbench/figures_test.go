@@ -62,6 +62,20 @@ func TestTheCostOfARolloutIsSaidOnItsOwn(t *testing.T) {
 	require.Contains(t, text, "Machines of one deployment")
 }
 
+func TestTheCostOfAFleetIsSaidForEachMachine(t *testing.T) {
+	p := phase{seconds: 3, cpu: 0.5, heap: 102400, reads: 10, writes: map[string]int{"patch machines": 40}}
+	text := report(options{machines: 100, rounds: 1, fleet: true}, map[arms.Name][]figures{armOurs: {{
+		machines: 100, phases: []phase{p.named(stepUp), p.named(stepRoll), p.named(stepDown)},
+	}}})
+	for _, want := range []string{
+		"Machines of 10 deployments", "fleet-bench: heap/machine ours=1.00KiB", "| cpu/machine ours=5.00ms", "| requests/machine ours=0.50",
+		"roll-cpu/replaced ours=50.00ms", "roll-requests/replaced ours=5.00", "deletion-writes/machine ours=4.00",
+		"deletion-reads/machine ours=1.00",
+	} {
+		require.Contains(t, text, want)
+	}
+}
+
 func TestTheTimeOfAReplacementBeginsWhenNodesFail(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(seconds int, verb string) cluster.AuditEvent {
@@ -109,7 +123,9 @@ func TestMachinesGoBadInAllZones(t *testing.T) {
 func TestWrongFlagsAreNamed(t *testing.T) {
 	var out strings.Builder
 	for _, args := range [][]string{
-		{"--machines", "0"}, {"--rounds", "0"}, {"--arms", "theirs"}, {"--health", "--rollout"}, {"more"}, {"--nothing"},
+		{"--machines", "0"}, {"--rounds", "0"}, {"--arms", "theirs"}, {"--health", "--rollout"}, {"--fleet", "--rollout"}, {"more"},
+		{"--nothing"},
+		{"--fleet", "--machines", "505"},
 	} {
 		_, err := parse(args, &out)
 		require.ErrorIs(t, err, bench.ErrUsage, args)

@@ -63,7 +63,7 @@ func (t *trial) healthSteps() []step {
 		{
 			name: stepJudge, do: func(ctx context.Context) error { return t.client.Create(ctx, check) },
 			done: func(ctx context.Context) (bool, error) {
-				return t.all(ctx, contract.ConditionHealthCheckSucceeded, nil)
+				return t.haveAll(ctx, contract.ConditionHealthCheckSucceeded, nil)
 			},
 		}, {
 			name: stepReplace, do: func(ctx context.Context) error {
@@ -75,7 +75,7 @@ func (t *trial) healthSteps() []step {
 				nodes, gone = victims(machines, t.bad())
 				return bench.InParallel(ctx, len(nodes), func(i int) error { return t.fail(ctx, nodes[i], i%2 == 0) })
 			},
-			done: func(ctx context.Context) (bool, error) { return t.all(ctx, contract.ConditionAvailable, gone) },
+			done: func(ctx context.Context) (bool, error) { return t.haveAll(ctx, contract.ConditionAvailable, gone) },
 		}, {
 			do:   func(ctx context.Context) error { return t.remove(ctx, check) },
 			done: func(context.Context) (bool, error) { return true, nil },
@@ -92,8 +92,8 @@ func (t *trial) members(ctx context.Context) ([]unstructured.Unstructured, error
 	return list.Items, err
 }
 
-// all reports whether the set is complete without some Machines, and all have a condition that is True.
-func (t *trial) all(ctx context.Context, condition string, without map[types.UID]bool) (bool, error) {
+// haveAll reports whether the set is complete without some Machines, and all have a condition that is True.
+func (t *trial) haveAll(ctx context.Context, condition string, without map[types.UID]bool) (bool, error) {
 	machines, err := t.members(ctx)
 	if err != nil || len(machines) != t.machines {
 		return false, err

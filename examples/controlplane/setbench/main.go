@@ -4,6 +4,7 @@
 //	go run ./examples/controlplane/setbench
 //	go run ./examples/controlplane/setbench --rollout
 //	go run ./examples/controlplane/setbench --health
+//	go run ./examples/controlplane/setbench --fleet
 //
 // Requests are counted from the API server's audit log, so they are exact. Times depend on the computer and hold only beside
 // the other times of the same run.
@@ -36,9 +37,16 @@ looks for outages, and remembers what it has replaced; Cluster API's reconciles 
 Nodes fail, so it contains how long it takes to notice; "work" begins with the first deletion. CPU is that of the replacement, and memory
 is the most that the process has ever occupied.
 
+With --fleet there are ten MachineDeployments without client limits, with 100 workers for both. All are scaled up, one is rolled out, and
+one is scaled to 0. The heap is what is live in the manager after the first step, without what was live before it.
+
+With --floor, a program beside each manager watches the same kinds and makes the same requests as dry runs, without deciding anything. The
+line has its CPU seconds in all, and the manager's beside it: no manager that makes these requests costs less.
+
   go run ./examples/controlplane/setbench                 300 Machines, both arms
   go run ./examples/controlplane/setbench --rollout       300 Machines of a MachineDeployment
   go run ./examples/controlplane/setbench --health        300 Machines, 30 of which are replaced
+  go run ./examples/controlplane/setbench --fleet --machines 5000 --arms ours    500 of 5000 Machines are replaced, then deleted
   go run ./examples/controlplane/setbench --rounds 3      medians of three rounds
   go run ./examples/controlplane/setbench --arms ours     one arm
 
@@ -47,6 +55,9 @@ The last line of standard output is
 and with --rollout also roll … and roll-writes/machine …. With --health it is
   health-bench: requests/replaced ours=… capi=… ratio=… | writes/replaced … | judge-writes/machine … | cpu … | replaced … | work … |
     memory …
+With --fleet it is
+  fleet-bench: heap/machine ours=… capi=… ratio=… | cpu/machine … | requests/machine … | roll-cpu/replaced … | roll-requests/replaced … |
+    deletion-writes/machine … | deletion-reads/machine … | up … | roll …
 Exit codes: 0 all was measured, 1 something failed, 2 wrong flags.
 
 Flags:
@@ -63,6 +74,7 @@ type options struct {
 	arms             []arms.Name
 	keep             bool
 	rollout, health  bool
+	fleet, floor     bool
 }
 
 func main() { bench.Main(run) }
@@ -94,6 +106,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
 	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
 	flags.BoolVar(&o.health, "health", false, "have a health check replace Machines in place of scaling")
+	flags.BoolVar(&o.fleet, "fleet", false, "measure ten MachineDeployments, one of which is rolled out and deleted")
+	flags.BoolVar(&o.floor, "floor", false, "run examples/controlplane/floor beside each manager")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	err := flags.Parse(args)
@@ -114,15 +128,28 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case o.machines < 1 || o.machines > 5000 || o.rounds < 1:
-		err = errors.New("--machines must be 1 to 5000, and --rounds at least 1")
-	case o.health && o.rollout:
-		err = errors.New("--health and --rollout: choose one")
-	case slices.ContainsFunc(o.arms, func(a arms.Name) bool { return !slices.Contains(arms.Names(), a) }):
-		err = fmt.Errorf("--arms %q: there are %v", *chosen, arms.Names())
+	default:
+		err = o.validate(*chosen)
 	}
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	return o, nil
+}
+
+// validate returns an error for the first flag that is wrong.
+func (o options) validate(chosen string) error {
+	switch {
+	case o.machines < 1 || o.machines > 5000 || o.rounds < 1:
+		return errors.New("--machines must be 1 to 5000, and --rounds at least 1")
+	case o.health && o.rollout, o.health && o.fleet, o.rollout && o.fleet:
+		return errors.New("--health, --rollout and --fleet: choose one")
+	case o.floor && o.machines > 1000:
+		return errors.New("--floor: give at most 1000 --machines, because the audit log then has the bodies of all writes")
+	case o.fleet && o.machines%deployments != 0:
+		return fmt.Errorf("--machines %d: --fleet has %d MachineDeployments of one size, so give a multiple of that", o.machines, deployments)
+	case slices.ContainsFunc(o.arms, func(a arms.Name) bool { return !slices.Contains(arms.Names(), a) }):
+		return fmt.Errorf("--arms %q: there are %v", chosen, arms.Names())
+	}
+	return nil
 }

@@ -32,6 +32,8 @@ const (
 	phaseLimit   = 15 * time.Minute
 	statusLimit  = 5 * time.Minute
 	statusPoll   = 200 * time.Millisecond
+	// deployments is how many MachineDeployments a fleet has, one of which is rolled out.
+	deployments = 10
 )
 
 // comparison measures on one control plane.
@@ -44,6 +46,8 @@ type comparison struct {
 	client   client.Client
 	cached   client.Reader // the cache of the provider
 	measured map[arms.Name][]figures
+	// floorProgram is empty without --floor.
+	floorProgram string
 }
 
 func (c *comparison) measure(ctx context.Context) error {
@@ -55,7 +59,13 @@ func (c *comparison) measure(ctx context.Context) error {
 	if c.built, err = arms.Build(ctx, c.arms, dir, c.say); err != nil {
 		return err
 	}
+	if err := c.makeFloor(ctx, dir); err != nil {
+		return err
+	}
 	o := cluster.Options{KeepDir: c.keep}
+	if c.floor {
+		o.AuditObjects = written()
+	}
 	if c.health {
 		o.ManagedNodes = livingNodes
 	}
@@ -148,27 +158,48 @@ func (c *comparison) all(ctx context.Context) error {
 	return nil
 }
 
-// flags are those of an arm at Cluster API's client limits. That of Cluster API reconciles all kinds anyway.
+// flags are those of an arm, at Cluster API's client limits but for a fleet. That of Cluster API reconciles all kinds anyway.
 func (o options) flags(arm arms.Name) []string {
 	flags := arms.DefaultLimits(arm)
+	if o.fleet {
+		flags = arms.NoLimits(arm)
+	}
 	if arm != armOurs {
 		return flags
 	}
 	flags = append(flags, "--machinesets", "--machinedeployments")
+	if o.fleet || o.health {
+		flags = append(flags, "--concurrency=100") // as many as Cluster API's
+	}
 	if o.health {
-		flags = append(flags, "--machinehealthchecks", "--concurrency=100") // as many as Cluster API's
+		flags = append(flags, "--machinehealthchecks")
 	}
 	return flags
 }
 
 func scaledTo(replicas int64) string { return fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas) }
 
+// hasDeployments reports whether MachineDeployments are measured, and not a set.
+func (o options) hasDeployments() bool { return o.rollout || o.fleet }
+
 // kind is what is scaled.
 func (o options) kind() string {
-	if o.rollout {
+	if o.hasDeployments() {
 		return "MachineDeployment"
 	}
 	return "MachineSet"
+}
+
+// objects are the set, or the deployments, without Machines.
+func (c *comparison) objects(name string) []*unstructured.Unstructured {
+	if !c.fleet {
+		return []*unstructured.Unstructured{c.object(name)}
+	}
+	var all []*unstructured.Unstructured
+	for i := range deployments {
+		all = append(all, c.object(fmt.Sprintf("%s-%d", name, i)))
+	}
+	return all
 }
 
 // object is a set, or a deployment, without Machines.
@@ -187,7 +218,7 @@ func (c *comparison) object(name string) *unstructured.Unstructured {
 			},
 		},
 	}
-	if c.rollout { // without webhooks there are no defaults
+	if c.hasDeployments() { // without webhooks there are no defaults
 		spec["rollout"] = map[string]any{"strategy": map[string]any{
 			"type": contract.RolloutRolling, "rollingUpdate": map[string]any{"maxSurge": "10%", "maxUnavailable": int64(0)},
 		}}

@@ -14,8 +14,11 @@ import (
 func report(o options, measured map[arms.Name][]figures) string {
 	var out strings.Builder
 	host := bench.ThisHost()
-	fmt.Fprintf(&out, "%d Machines of one %s, %d rounds, on %d CPUs %s\n\n", o.machines,
-		strings.ToLower(strings.TrimPrefix(o.kind(), "Machine")), o.rounds, host.CPUs, host.OS)
+	owners := "one " + strings.ToLower(strings.TrimPrefix(o.kind(), "Machine"))
+	if o.fleet {
+		owners = fmt.Sprintf("%d deployments", deployments)
+	}
+	fmt.Fprintf(&out, "%d Machines of %s, %d rounds, on %d CPUs %s\n\n", o.machines, owners, o.rounds, host.CPUs, host.OS)
 	last := map[arms.Name]figures{}
 	for arm, all := range measured {
 		last[arm] = all[len(all)-1]
@@ -66,8 +69,11 @@ func writesOf(last map[arms.Name]figures) string {
 
 // title begins the last line.
 func (o options) title() string {
-	if o.health {
+	switch {
+	case o.health:
 		return "health-bench"
+	case o.fleet:
+		return "fleet-bench"
 	}
 	return ownName
 }
@@ -96,6 +102,14 @@ func (o options) medians() []median {
 			{"memory", "MiB", func(f figures) float64 { return f.memory / (1 << 20) }},
 		}
 	}
+	if o.fleet {
+		all := o.fleetMedians(seconds)
+		if o.floor {
+			all = append(all, median{"cpu/floor", "", func(f figures) float64 { return f.cpu / f.floor }},
+				median{"floor", "s", func(f figures) float64 { return f.floor }})
+		}
+		return all
+	}
 	all := []median{
 		{"writes/machine", "", figures.perMachine}, {"cpu", "s", func(f figures) float64 { return f.cpu }},
 		{"up", "s", seconds(stepUp)}, {"down", "s", seconds(stepDown)},
@@ -104,6 +118,27 @@ func (o options) medians() []median {
 		all = append(all, median{"roll", "s", seconds(stepRoll)}, median{"roll-writes/machine", "", writes(stepRoll)})
 	}
 	return all
+}
+
+// fleetMedians are those of --fleet.
+func (o options) fleetMedians(seconds func(step string) func(figures) float64) []median {
+	each := func(step string, of func(phase) float64) func(figures) float64 {
+		n := float64(o.machines)
+		if step != stepUp {
+			n /= deployments
+		}
+		return func(f figures) float64 { return of(f.of(step)) / n }
+	}
+	milliseconds := func(p phase) float64 { return 1000 * p.cpu }
+	requests := func(p phase) float64 { return float64(p.requests()) }
+	return []median{
+		{"heap/machine", "KiB", each(stepUp, func(p phase) float64 { return p.heap / 1024 })},
+		{"cpu/machine", "ms", each(stepUp, milliseconds)}, {"requests/machine", "", each(stepUp, requests)},
+		{"roll-cpu/replaced", "ms", each(stepRoll, milliseconds)}, {"roll-requests/replaced", "", each(stepRoll, requests)},
+		{"deletion-writes/machine", "", each(stepDown, func(p phase) float64 { return float64(p.total()) })},
+		{"deletion-reads/machine", "", each(stepDown, func(p phase) float64 { return float64(p.reads) })},
+		{"up", "s", seconds(stepUp)}, {"roll", "s", seconds(stepRoll)},
+	}
 }
 
 // pair says the figure of both arms, and how they compare.

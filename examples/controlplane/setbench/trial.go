@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,29 +14,34 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 )
 
-// trial is an arm that looks after a set, or a deployment, of its own.
+// trial is an arm that looks after a set, or deployments, of its own.
 type trial struct {
 	*comparison
 
 	manager *arms.Manager
-	object  *unstructured.Unstructured
+	object  *unstructured.Unstructured   // the first of all
+	all     []*unstructured.Unstructured // the set, or the deployments
 }
 
 // step is something that a manager has to react to, and how to see that it has.
 type step struct {
 	name string // empty: it is not measured
+	heap bool   // the live heap is measured at its end
 	do   func(context.Context) error
 	done func(context.Context) (bool, error)
 }
 
-// one leads an arm through all steps with a set, or a deployment, of its own.
+// one measures all steps of an arm with a set, or deployments, of its own.
 func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figures, error) {
 	f := figures{machines: c.machines, replaced: c.bad()}
-	obj := c.object(name)
-	if err := c.client.Create(ctx, obj); err != nil {
-		return f, err
+	all := c.objects(name)
+	for _, obj := range all {
+		if err := c.client.Create(ctx, obj); err != nil {
+			return f, err
+		}
 	}
 	mark, err := c.plane.Audit().Mark()
 	if err != nil {
@@ -46,57 +52,93 @@ func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figur
 		return f, err
 	}
 	defer m.Stop()
-	t := &trial{comparison: c, manager: m, object: obj}
-	err = m.While(ctx, func(ctx context.Context) error {
-		if _, err := t.manager.Rest(ctx, t.plane, mark); err != nil {
-			return err
-		}
-		for _, s := range t.steps() {
-			p, err := t.phase(ctx, s)
-			if err != nil {
-				return err
-			}
-			if s.name != "" {
-				f.phases = append(f.phases, p)
-			}
-		}
-		return t.remove(ctx, obj)
+	beside, err := c.startFloor(ctx, m, mark)
+	if err != nil {
+		return f, err
+	}
+	t := &trial{comparison: c, manager: m, object: all[0], all: all}
+	err = m.While(ctx, func(ctx context.Context) (err error) {
+		f.phases, err = t.everyStep(ctx, mark)
+		return err
 	})
 	f.memory, _ = m.PeakMemory()
 	m.Stop()
 	f.cpu = m.CPU().Seconds()
-	return f, err
+	var failed error
+	f.floor, failed = beside.stop(c.say)
+	return f, errors.Join(err, failed)
 }
 
-// steps are what happens to the set.
+// everyStep takes all steps, and removes what the trial has. A mark is before the start of the manager.
+func (t *trial) everyStep(ctx context.Context, since cluster.AuditMark) ([]phase, error) {
+	if _, err := t.manager.Rest(ctx, t.plane, since); err != nil {
+		return nil, err
+	}
+	var all []phase
+	for _, s := range t.steps() {
+		p, err := t.phase(ctx, s)
+		if err != nil {
+			return all, err
+		}
+		if s.name != "" {
+			all = append(all, p)
+		}
+	}
+	for _, obj := range t.all {
+		if err := t.remove(ctx, obj); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// steps are what happens to the set, or to the deployments.
 func (t *trial) steps() []step {
 	n := int64(t.machines)
-	up, down := t.change(scaledTo(n), n), t.change(scaledTo(0), 0)
-	if t.health {
-		return append([]step{up}, append(t.healthSteps(), down)...)
+	roll := func(n int64) step {
+		return t.change(stepRoll, fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate), n, t.object)
 	}
-	up.name, down.name = stepUp, stepDown
-	if !t.rollout {
-		return []step{up, down}
+	scaled := func(name string, n int64) step { return t.change(name, scaledTo(n), n, t.all...) }
+	switch {
+	case t.health:
+		return append([]step{scaled("", n)}, append(t.healthSteps(), scaled("", 0))...)
+	case t.fleet:
+		each := n / deployments
+		up := scaled(stepUp, each)
+		up.heap = true
+		return []step{up, roll(each), t.change(stepDown, scaledTo(0), 0, t.object), scaled("", 0)}
+	case t.rollout:
+		return []step{scaled(stepUp, n), roll(n), scaled(stepDown, 0)}
 	}
-	roll := t.change(fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate), n)
-	roll.name = stepRoll
-	return []step{up, roll, down}
+	return []step{scaled(stepUp, n), scaled(stepDown, 0)}
 }
 
-// change changes the object, until its status says that all is done.
-func (t *trial) change(change string, n int64) step {
-	changed := t.object.DeepCopy()
+// change changes objects, until the status of each says that all is done.
+func (t *trial) change(name, change string, n int64, objects ...*unstructured.Unstructured) step {
+	var changed []*unstructured.Unstructured
 	return step{
+		name: name,
 		do: func(ctx context.Context) error {
-			return t.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, []byte(change)))
+			for _, obj := range objects {
+				one := obj.DeepCopy()
+				changed = append(changed, one)
+				if err := t.client.Patch(ctx, one, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		done: func(ctx context.Context) (bool, error) {
-			fresh := t.object.DeepCopy()
-			if err := t.client.Get(ctx, client.ObjectKeyFromObject(t.object), fresh); err != nil {
-				return false, err
+			for _, one := range changed {
+				fresh := one.DeepCopy()
+				if err := t.client.Get(ctx, client.ObjectKeyFromObject(one), fresh); err != nil {
+					return false, err
+				}
+				if done, err := t.isDone(ctx, fresh, one.GetGeneration(), n); err != nil || !done {
+					return false, err
+				}
 			}
-			return t.isDone(ctx, fresh, changed.GetGeneration(), n)
+			return true, nil
 		},
 	}
 }
@@ -110,6 +152,12 @@ func (t *trial) phase(ctx context.Context, s step) (phase, error) {
 	before, err := t.manager.CPUSeconds(ctx)
 	if err != nil {
 		return phase{}, err
+	}
+	heap := 0.0
+	if s.heap {
+		if heap, err = t.manager.LiveHeap(ctx); err != nil {
+			return phase{}, err
+		}
 	}
 	start := time.Now()
 	if err := s.do(ctx); err != nil {
@@ -126,6 +174,10 @@ func (t *trial) phase(ctx context.Context, s step) (phase, error) {
 	after, err := t.manager.CPUSeconds(ctx)
 	p := phaseOf(events, start, took)
 	p.name, p.cpu = s.name, after-before
+	if err == nil && s.heap {
+		p.heap, err = t.manager.LiveHeap(ctx)
+		p.heap -= heap
+	}
 	return p, err
 }
 
@@ -152,7 +204,7 @@ func (t *trial) isDone(ctx context.Context, obj *unstructured.Unstructured, gene
 			return false, nil
 		}
 	}
-	if number(obj, "status", "observedGeneration") < generation || !t.rollout {
+	if number(obj, "status", "observedGeneration") < generation || !t.hasDeployments() {
 		return number(obj, "status", "observedGeneration") >= generation, nil
 	}
 	sets := &unstructured.UnstructuredList{}

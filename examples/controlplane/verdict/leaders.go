@@ -60,35 +60,29 @@ func Takeovers(lease string, events cluster.AuditEvents) []Takeover {
 
 // count adds what the events say about the term that the takeover begins. Later are the takeovers after it.
 func (t *Takeover) count(events cluster.AuditEvents, later []Takeover) {
-	again := slices.IndexFunc(later, func(l Takeover) bool { return l.To == t.From })
-	isLate := func(at time.Time) bool { return t.From != t.To && (again < 0 || at.Before(later[again].At)) }
-	var before, after time.Time
-	for _, e := range events {
-		if e.Resource == "leases" || e.Verb == "watch" {
-			continue
-		}
-		leads := !e.Received.Before(t.At)
-		switch {
-		case e.User == t.From && !leads && e.IsWrite() && accepted(e):
-			before = e.Received
-		case e.User == t.From && leads && e.IsWrite() && isLate(e.Received) && accepted(e):
-			t.Late++
-		case e.User == t.From && leads && e.IsWrite() && isLate(e.Received):
-			t.Refused++
-		}
-		if e.User != t.To || !leads {
-			continue
-		}
-		if e.Received.Before(t.At.Add(beginOfTerm)) {
-			t.Requests++
-		}
-		if after.IsZero() && e.IsWrite() && accepted(e) {
-			after = e.Received
-		}
+	events = events.Where(func(e cluster.AuditEvent) bool { return e.Resource != "leases" && e.Verb != "watch" })
+	begun := slices.IndexFunc(events, func(e cluster.AuditEvent) bool { return !e.Received.Before(t.At) })
+	if begun < 0 {
+		return
 	}
-	if !before.IsZero() && !after.IsZero() {
-		t.Idle = after.Sub(before)
+	before, after := events[:begun], events[begun:]
+	of := func(user string, list cluster.AuditEvents) cluster.AuditEvents {
+		return list.Where(func(e cluster.AuditEvent) bool { return e.User == user })
 	}
+	t.Requests = len(of(t.To, after).Where(func(e cluster.AuditEvent) bool { return e.Received.Before(t.At.Add(beginOfTerm)) }))
+	last, first := of(t.From, before).Where(accepted), of(t.To, after).Where(accepted)
+	if len(last) > 0 && len(first) > 0 {
+		t.Idle = first[0].Received.Sub(last[len(last)-1].Received)
+	}
+	if t.From == t.To {
+		return
+	}
+	late := of(t.From, after).Writes()
+	if again := slices.IndexFunc(later, func(l Takeover) bool { return l.To == t.From }); again >= 0 {
+		late = late.Where(func(e cluster.AuditEvent) bool { return e.Received.Before(later[again].At) })
+	}
+	t.Late = len(late.Where(accepted))
+	t.Refused = len(late) - t.Late
 }
 
 func accepted(e cluster.AuditEvent) bool { return e.Code >= 200 && e.Code < 300 && e.IsWrite() }
