@@ -14,7 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 )
+
+// outputJSON is the value of -o.
+const outputJSON = "json"
 
 // commandFlags are the flags that the commands for people have in common.
 type commandFlags struct {
@@ -26,7 +30,7 @@ type commandFlags struct {
 func (c *commandFlags) add(flags *flag.FlagSet, what string) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
-	groupFlag(flags, &c.group)
+	options.GroupFlag(flags, &c.group)
 	flags.StringVar(&c.output, "o", "", "json, or empty for text")
 	if what != "" {
 		flags.StringVar(&c.namespace, "namespace", "default", "`namespace` of the "+what)
@@ -51,17 +55,17 @@ func (c *commandFlags) parse(flags *flag.FlagSet, usage string, args []string, o
 		}
 		words, rest = append(words, flags.Arg(0)), flags.Args()[1:]
 	}
-	if c.output != "" && c.output != logJSON {
+	if c.output != "" && c.output != outputJSON {
 		return nil, fmt.Errorf("-o %q: give json, or nothing for text", c.output)
 	}
-	return words, validGroup("api-group", c.group)
+	return words, options.ValidGroup("api-group", c.group)
 }
 
 // client returns a client without a cache and without a limit of requests.
 func (c *commandFlags) client() (client.Client, error) { return clientOf(c.kubeconfig, c.group) }
 
 func clientOf(kubeconfig string, group api.Group) (client.Client, error) {
-	cfg, err := restConfig(options{kubeconfig: kubeconfig, qps: -1})
+	cfg, err := restConfig(unlimited(kubeconfig))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func clientOf(kubeconfig string, group api.Group) (client.Client, error) {
 
 // say prints a value as JSON, or a text.
 func (c *commandFlags) say(out io.Writer, value any, text string) error {
-	if c.output == logJSON {
+	if c.output == outputJSON {
 		return json.NewEncoder(out).Encode(value)
 	}
 	_, err := fmt.Fprintln(out, text)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,20 +29,6 @@ const (
 	installLimit = time.Minute
 )
 
-// groupFlag adds --api-group.
-func groupFlag(flags *flag.FlagSet, group *api.Group) {
-	flags.StringVar((*string)(group), "api-group", string(api.ClusterAPI),
-		"API `group` of Machines and the other kinds: cluster.x-k8s.io, whose CRDs Cluster API has; or machinist.dev, for --install-crds")
-}
-
-// validGroup validates a flag with a group.
-func validGroup(flag string, group api.Group) error {
-	if group != "" && group != api.ClusterAPI && group != api.Machinist {
-		return fmt.Errorf("--%s %q: give %s or %s", flag, group, api.ClusterAPI, api.Machinist)
-	}
-	return nil
-}
-
 // documents returns the YAML documents of a text.
 func documents(text string) []string {
 	all := strings.Split("\n"+strings.TrimSpace(text), "\n---\n")
@@ -51,9 +36,9 @@ func documents(text string) []string {
 }
 
 // printedCRDs are the CustomResourceDefinitions of --print-crds.
-func printedCRDs(o options) string {
+func printedCRDs(o settings) string {
 	all := documents(api.CRDs())
-	if o.driver.isProvider() {
+	if o.Driver.IsProvider() {
 		all = append(all, documents(kwokdriver.CRDs())...)
 	}
 	return strings.Join(all, "\n---\n") + "\n"
@@ -61,14 +46,14 @@ func printedCRDs(o options) string {
 
 // ownCRDs are the CustomResourceDefinitions that the flags need: those of machinist.dev, and those of the driver. Cluster API's
 // are its own to install.
-func ownCRDs(o options) []*unstructured.Unstructured {
+func ownCRDs(o settings) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, document := range documents(printedCRDs(o)) {
 		crd := &unstructured.Unstructured{}
 		_ = yaml.Unmarshal([]byte(document), &crd.Object) // a test reads all of them
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-		needed := o.group == api.Machinist || plural == poolResource && o.machinePools && o.groupOfPools() == api.Machinist
+		needed := o.Kinds.Group == api.Machinist || plural == poolResource && o.Kinds.MachinePools && o.Kinds.GroupOfPools() == api.Machinist
 		if group != string(api.Machinist) || needed {
 			all = append(all, crd)
 		}
@@ -82,7 +67,7 @@ func crdResource() schema.GroupVersionResource {
 }
 
 // installRules are the rights of --install-crds.
-func installRules(o options) []rbacv1.PolicyRule {
+func installRules(o settings) []rbacv1.PolicyRule {
 	var names []string
 	for _, crd := range ownCRDs(o) {
 		names = append(names, crd.GetName())

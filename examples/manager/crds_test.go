@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 )
@@ -85,20 +86,22 @@ func TestTheGroupOfTheFlagIsThatOfAllKinds(t *testing.T) {
 func TestMissingCRDsOfOurOwnAreExplained(t *testing.T) {
 	t.Parallel()
 	store := fake.NewStore(fake.Options{})
-	_, err := newManager(t.Context(), store.RESTConfig(), options{group: api.Machinist}, logr.Discard())
+	own := settings{options.Options{Kinds: options.Kinds{Group: api.Machinist}}}
+	_, err := newManager(t.Context(), store.RESTConfig(), own, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machines of machinist.dev/v1beta2: give --install-crds, or apply what --print-crds prints")
 }
 
 func TestPoolsOfOurGroupMakeMachinesOfIt(t *testing.T) {
 	t.Parallel()
-	made, err := poolKinds(options{group: api.Machinist}).NewMachine(machinepool.Seed{
+	own := settings{options.Options{Kinds: options.Kinds{Group: api.Machinist}}}
+	made, err := poolKinds(own).NewMachine(machinepool.Seed{
 		ClusterName: "c", Infrastructure: contract.Ref{Group: "g.dev", Kind: "K", Name: "n"},
 	})
 	require.NoError(t, err)
 	require.Equal(t, "machinist.dev/v1beta2, Kind=Machine", made.GetObjectKind().GroupVersionKind().String())
-	alone, err := poolKinds(options{group: api.Machinist}).NewMachine(machinepool.Seed{})
+	alone, err := poolKinds(own).NewMachine(machinepool.Seed{})
 	require.NoError(t, err)
 	require.NotContains(t, alone.(*unstructured.Unstructured).Object["spec"], "clusterName", "the CRD refuses the empty name")
-	mixed := poolKinds(options{group: api.ClusterAPI, poolGroup: api.Machinist})
+	mixed := poolKinds(settings{options.Options{Kinds: options.Kinds{Group: api.ClusterAPI, PoolGroup: api.Machinist}}})
 	require.Equal(t, "machinist.dev cluster.x-k8s.io", mixed.Pool.GVK.Group+" "+mixed.Machine.GVK.Group)
 }

@@ -24,16 +24,16 @@ func deploymentKinds(group api.Group) deployment.Kinds {
 }
 
 // deploymentWiring is the configuration for deployments, which determines the rights.
-func deploymentWiring(o options) deployment.Wiring {
+func deploymentWiring(o settings) deployment.Wiring {
 	return deployment.Wiring{
-		Kinds: deploymentKinds(o.group), Templates: setWiring(o).Templates, Clusters: o.followsClusters(), Events: true,
-		OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: deploymentKinds(o.Kinds.Group), Templates: setWiring(o).Templates, Clusters: o.followsClusters(), Events: true,
+		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 }
 
 // addDeployments adds the reconciler of MachineDeployments.
 func addDeployments( //nolint:dupl // the names are those of another package than in addSets
-	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards,
 ) error {
 	counted, err := newPassMetrics("MachineDeployment")
 	if err != nil {
@@ -45,9 +45,9 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 	if err != nil {
 		return err
 	}
-	r, err := deployment.New(deploymentKinds(o.group), ports, deployment.Options{
-		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
+	r, err := deployment.New(deploymentKinds(o.Kinds.Group), ports, deployment.Options{
+		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted,
 	})
 	if err != nil {
 		return err
@@ -56,8 +56,8 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 }
 
 // needsDeployments returns an error if a CRD for MachineDeployments, or for their MachineSets, is missing.
-func (o options) needsDeployments(served bool) error {
-	if o.machineDeployments && !served {
+func (o settings) needsDeployments(served bool) error {
+	if o.Kinds.MachineDeployments && !served {
 		return o.notServed("--machinedeployments", deploymentResource+" and "+setResource)
 	}
 	return nil

@@ -125,7 +125,7 @@ func (o *describeOptions) describe(ctx context.Context, r describe.Reader, out i
 	if err != nil {
 		return err
 	}
-	if o.output == logJSON {
+	if o.output == outputJSON {
 		return o.say(out, m, "")
 	}
 	return m.Print(out, r.Now)
@@ -164,7 +164,7 @@ func (o *describeOptions) printTree(tree describe.Tree, now time.Time, said []by
 	if err := tree.Print(&still, time.Time{}); err != nil || bytes.Equal(still.Bytes(), said) {
 		return said, err
 	}
-	if o.output == logJSON {
+	if o.output == outputJSON {
 		return still.Bytes(), o.say(out, tree, "")
 	}
 	if said != nil {

@@ -23,31 +23,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
-
-func TestFlagsOfTheDriverAreTaken(t *testing.T) {
-	t.Parallel()
-	got, err := parse([]string{
-		"--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--driver-qps=5", "--driver-latency=1s",
-		"--driver-boot-time=2s", "--driver-hidden-time=3s", "--driver-deletion-time=4s", "--driver-quota=6", "--driver-refuse-qps=7",
-		"--driver-lose-every=8",
-	}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, driverOptions{
-		name: "kwok", as: "inframachine", kubeconfig: "far.yaml", qps: 5, loseEvery: 8, habits: fake.UnreliableOptions{
-			Latency: time.Second, Boot: 2 * time.Second, Hidden: 3 * time.Second, Vanish: 4 * time.Second, Quota: 6, PerSecond: 7,
-		},
-	}, got.driver)
-	for flags, want := range map[string]string{
-		"--driver=aws": `--driver "aws": give kwok`, "--driver-as=webhook": `--driver-as "webhook": give step or inframachine`,
-		"--driver-qps=0": "--driver-qps 0: give", "--driver-latency=-1s": "--driver-latency -1s: give", "--driver-quota=-1": "give 0 or more",
-	} {
-		_, err := parse([]string{"--driver=kwok", flags}, io.Discard)
-		require.ErrorContains(t, err, want)
-	}
-}
 
 func TestRightsFollowTheDriver(t *testing.T) {
 	t.Parallel()
@@ -70,12 +49,12 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	o := options{clusters: clustersAuto, driver: driverOptions{name: driverKwok, as: driverInfraMachine, qps: 20}}
+	o := given(t, "--driver=kwok", "--driver-as=inframachine", "--health-probe-bind-address=0")
 	_, err := newManager(t.Context(), store.RESTConfig(), o, logr.Discard())
 	require.ErrorContains(t, err, "does not serve kwokmachines of infrastructure.cluster.x-k8s.io/v1alpha1: install what --print-crds prints")
-	o.driver.as, o.driver.kubeconfig = driverStep, "nowhere.yaml"
+	o.Driver.As, o.Driver.Kubeconfig = options.DriverStep, "nowhere.yaml"
 	mgr := storeManager(t, store)
-	require.ErrorContains(t, o.driver.add(t.Context(), mgr, o, nil, &machine.Options{}), "--driver-kubeconfig: --kubeconfig nowhere.yaml")
+	require.ErrorContains(t, o.addDriver(t.Context(), mgr, nil, &machine.Options{}), "--driver-kubeconfig: --kubeconfig nowhere.yaml")
 }
 
 func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
@@ -91,20 +70,17 @@ func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
 
 func TestMachinesAreCountedByTheNameOfTheDriver(t *testing.T) {
 	t.Parallel()
-	step := driverOptions{name: driverKwok, as: driverStep}
-	require.Equal(t, "kwok", step.metrics().Provider(&contract.MachineState{}), "one without a provider ID too")
-	for _, other := range []driverOptions{{}, {name: driverKwok, as: driverInfraMachine}} {
-		require.Nil(t, other.metrics().Provider, "the kind of the infrastructure object counts")
+	step := given(t, "--driver=kwok")
+	require.Equal(t, "kwok", step.driverMetrics().Provider(&contract.MachineState{}), "one without a provider ID too")
+	for _, other := range []settings{given(t), given(t, "--driver=kwok", "--driver-as=inframachine")} {
+		require.Nil(t, other.driverMetrics().Provider, "the kind of the infrastructure object counts")
 	}
 }
 
 // Metrics are registered once in a process, so only the test of the provider goes through add.
 func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 	t.Parallel()
-	habits := fake.UnreliableOptions{
-		Latency: time.Millisecond, Boot: 50 * time.Millisecond, Hidden: 20 * time.Millisecond, Vanish: 50 * time.Millisecond, PerSecond: 1000,
-	}
-	for _, as := range []string{driverStep, driverInfraMachine} {
+	for _, as := range []string{options.DriverStep, options.DriverInfraMachine} {
 		t.Run(as, func(t *testing.T) {
 			t.Parallel()
 			store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}})
@@ -113,7 +89,9 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 				require.NoError(t, yaml.Unmarshal([]byte(document), &crd.Object))
 				require.NoError(t, store.Client().Create(t.Context(), &crd))
 			}
-			o := options{concurrency: 4, driver: driverOptions{name: driverKwok, as: as, qps: 1000, habits: habits, loseEvery: 20}}
+			o := given(t, "--concurrency=4", "--driver=kwok", "--driver-as="+as, "--driver-qps=1000", "--driver-latency=1ms",
+				"--driver-boot-time=50ms", "--driver-hidden-time=20ms", "--driver-deletion-time=50ms", "--driver-refuse-qps=1000",
+				"--driver-lose-every=20")
 			mgr := storeManager(t, store)
 			runMachines(t, store, mgr, o)
 			livesOnKwok(t, store, as)
@@ -122,22 +100,22 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 }
 
 // runMachines starts the reconciler of Machines with the driver of the flags.
-func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o options) {
+func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) {
 	t.Helper()
-	options := machine.Options{StatusDelay: 50 * time.Millisecond}
-	ports, err := machine.PortsFromManager(t.Context(), mgr, options.Matching)
+	into := machine.Options{StatusDelay: 50 * time.Millisecond}
+	ports, err := machine.PortsFromManager(t.Context(), mgr, into.Matching)
 	require.NoError(t, err)
-	if o.driver.isProvider() {
-		require.NoError(t, o.driver.add(t.Context(), mgr, o, nil, &options))
+	if o.Driver.IsProvider() {
+		require.NoError(t, o.addDriver(t.Context(), mgr, nil, &into))
 	} else {
-		c, err := o.driver.client(mgr)
+		c, err := o.driverClient(mgr)
 		require.NoError(t, err)
-		options.Steps, err = machine.WithDriver(machine.Steps(), machine.DriverOptions{
-			Calls: o.driver.calls(c, nil), Poll: 20 * time.Millisecond,
+		into.Steps, err = machine.WithDriver(machine.Steps(), machine.DriverOptions{
+			Calls: o.driverCalls(c, nil), Poll: 20 * time.Millisecond,
 		})
 		require.NoError(t, err)
 	}
-	r, err := machine.New(api.ClusterAPI.Machine(), ports, options)
+	r, err := machine.New(api.ClusterAPI.Machine(), ports, into)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))
@@ -167,7 +145,7 @@ func livesOnKwok(t *testing.T, store *fake.Store, as string) {
 		fake.WithField(map[string]any{"dataSecretName": "boot"}, "spec", "bootstrap"),
 		fake.WithField(map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "m1"}, "spec", "infrastructureRef"))
 	objects := []client.Object{secret, m}
-	if as == driverInfraMachine {
+	if as == options.DriverInfraMachine {
 		objects = append(objects, infra)
 	}
 	for _, obj := range objects {

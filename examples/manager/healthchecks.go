@@ -2,25 +2,18 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
 const healthCheckResource = "machinehealthchecks"
-
-// Values of --machinehealthcheck-policy.
-const (
-	policySafe       = "safe"
-	policyClusterAPI = "cluster-api"
-)
 
 // healthCheckKinds are the kinds that health checks use. Their Machines have the Go type of the Machine reconciler, so that both share one
 // cache.
@@ -30,12 +23,12 @@ func healthCheckKinds(group api.Group) remediation.Kinds {
 
 // healthCheckWiring is the configuration for health checks, which determines the rights. The name of a template's kind is that of the
 // requests with the suffix Template.
-func healthCheckWiring(o options) remediation.Wiring {
+func healthCheckWiring(o settings) remediation.Wiring {
 	w := remediation.Wiring{
-		Kinds: healthCheckKinds(o.group), Requests: o.remediationResources, Clusters: o.followsClusters(), Events: true,
-		OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: healthCheckKinds(o.Kinds.Group), Requests: o.Printing.RemediationResources, Clusters: o.followsClusters(), Events: true,
+		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
-	for _, request := range o.remediationResources {
+	for _, request := range o.Printing.RemediationResources {
 		if request.Resource != "*" {
 			request.Resource = strings.TrimSuffix(request.Resource, "s") + "templates"
 		}
@@ -46,23 +39,23 @@ func healthCheckWiring(o options) remediation.Wiring {
 
 // addHealthChecks adds the reconciler of MachineHealthChecks, with the Nodes and Clusters of the Machine reconciler.
 func addHealthChecks(
-	ctx context.Context, mgr ctrl.Manager, o options, guards safeguards, ports machine.Ports, options machine.Options,
+	ctx context.Context, mgr ctrl.Manager, o settings, guards safeguards, ports machine.Ports, shared machine.Options,
 ) error {
 	counted, err := newPassMetrics("MachineHealthCheck")
 	if err != nil {
 		return err
 	}
 	var policy healthcheck.Policy
-	if o.healthCheckPolicy == policyClusterAPI {
+	if o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI {
 		policy = healthcheck.ClusterAPI()
 	}
 	judges := remediation.Ports{Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents}
 	if guards.gate != nil {
 		judges.ReachOf = guards.gate.Of
 	}
-	r, err := remediation.New(healthCheckKinds(o.group), judges, remediation.Options{
-		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
-		Matching: options.Matching, Policy: policy, Metrics: counted,
+	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
+		StatusDelay: shared.StatusDelay, Controller: shared.Controller, WatchFilter: shared.WatchFilter, Recorder: shared.Recorder,
+		Matching: shared.Matching, Policy: policy, Metrics: counted,
 	})
 	if err != nil {
 		return err
@@ -71,17 +64,9 @@ func addHealthChecks(
 }
 
 // needsHealthChecks returns an error if a CRD for MachineHealthChecks is missing.
-func (o options) needsHealthChecks(served bool) error {
-	if o.machineHealthChecks && !served {
+func (o settings) needsHealthChecks(served bool) error {
+	if o.Kinds.MachineHealthChecks && !served {
 		return o.notServed("--machinehealthchecks", healthCheckResource)
-	}
-	return nil
-}
-
-// validPolicy validates --machinehealthcheck-policy.
-func (o options) validPolicy() error {
-	if !slices.Contains([]string{policySafe, policyClusterAPI}, o.healthCheckPolicy) {
-		return fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", o.healthCheckPolicy, policySafe, policyClusterAPI)
 	}
 	return nil
 }

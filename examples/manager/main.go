@@ -50,9 +50,9 @@ func perform(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	switch {
-	case o.printRBAC || o.printNodeRBAC:
+	case o.Printing.RBAC || o.Printing.NodeRBAC:
 		err = printRBAC(stdout, o)
-	case o.printCRDs:
+	case o.Printing.CRDs:
 		_, err = io.WriteString(stdout, printedCRDs(o))
 	default:
 		err = serve(o, stderr)
@@ -65,19 +65,19 @@ func perform(args []string, stdout, stderr io.Writer) int {
 }
 
 // serve runs the manager until a signal ends it.
-func serve(o options, stderr io.Writer) error {
-	cfg, err := restConfig(o)
+func serve(o settings, stderr io.Writer) error {
+	cfg, err := restConfig(o.Client)
 	if err != nil {
 		return err
 	}
-	log := logr.FromSlogHandler(o.logHandler(stderr))
+	log := logr.FromSlogHandler(o.Logging.Handler(stderr))
 	ctrllog.SetLogger(log)
 	klog.SetLogger(log)
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if o.installCRDs {
+	if o.Kinds.InstallCRDs {
 		if err := installCRDs(ctx, cfg, ownCRDs(o)); err != nil {
 			return err
 		}
@@ -87,7 +87,8 @@ func serve(o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "leaderElection", o.leaderElect, "concurrency", o.concurrency, "statusDelay", o.statusDelay.String())
+	log.Info("starting", "leaderElection", o.LeaderElection.Enabled, "concurrency", o.Machines.Workers,
+		"statusDelay", o.Machines.StatusDelay.String())
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -34,47 +34,18 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func TestFlagsHaveUsefulDefaults(t *testing.T) {
-	t.Parallel()
-	got, err := parse(nil, io.Discard)
+// given returns the settings of flags.
+func given(t *testing.T, flags ...string) settings {
+	t.Helper()
+	o, err := parse(flags, io.Discard)
 	require.NoError(t, err)
-	want := options{
-		leaderElectionID: "machinist-manager", probeAddress: ":8081", metricsAddress: "0", profilerAddress: "0", concurrency: 10, qps: -1,
-		workloadQPS: -1, statusDelay: time.Second, logFormat: "text", clusters: "auto", workloadProbe: "/readyz", group: "cluster.x-k8s.io",
-		healthCheckPolicy: "safe",
-		driver:            driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
-		providerResources: []schema.GroupResource{
-			{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
-		},
-		controlPlaneResources: []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}},
-	}
-	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
+	return o
 }
 
-func TestFlagsAreTaken(t *testing.T) {
+func TestAStatusDelayOfZeroMeansAtOnce(t *testing.T) {
 	t.Parallel()
-	got, err := parse([]string{
-		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
-		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
-		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
-		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
-		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
-		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
-	}, io.Discard)
-	require.NoError(t, err)
-	want := options{
-		kubeconfig: "k.yaml", leaderElect: true, leaderElectionID: "x", leaderElectionNamespace: "y", probeAddress: "127.0.0.1:0",
-		metricsAddress: ":8080", profilerAddress: "127.0.0.1:6060", concurrency: 3, qps: 20, workloadQPS: 5.5, logFormat: "json",
-		verbosity: 2, workloadClusters: true, workloadProbe: "/", clusters: "never", watchFilter: "ours", ownersEnforced: true,
-		machineHealthChecks: true, healthCheckPolicy: "cluster-api",
-		remediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},
-		machinePools:         true, group: "cluster.x-k8s.io", poolGroup: "machinist.dev",
-		driver: driverOptions{as: "step", qps: 20}, safety: defaultSafety(),
-		providerResources: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
-	}
-	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, driverOptions{}, safetyOptions{})))
-	require.Negative(t, statusDelay(got), "0 means at once, which the library spells as a negative time")
+	require.Negative(t, statusDelay(given(t, "--status-delay=0")), "which the library spells as a negative time")
+	require.Equal(t, time.Second, statusDelay(given(t)))
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {
@@ -145,7 +116,7 @@ func TestAnUnusableClusterIsExplained(t *testing.T) {
 			t.Parallel()
 			o, err := parse([]string{"--kubeconfig", c.kubeconfig}, io.Discard)
 			require.NoError(t, err)
-			cfg, err := restConfig(o)
+			cfg, err := restConfig(o.Client)
 			if err == nil {
 				_, err = newManager(t.Context(), cfg, o, logr.Discard())
 			}
@@ -166,7 +137,7 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 		nowhere + ":" + empty: nowhere + " does not exist, " + empty + " names no cluster",
 	} {
 		t.Setenv("KUBECONFIG", files)
-		_, err := restConfig(options{})
+		_, err := restConfig(options.Client{})
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
 	}
@@ -174,16 +145,16 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 
 func TestMissingCRDsAreExplained(t *testing.T) {
 	t.Parallel()
-	_, err := newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), options{}, logr.Discard())
+	_, err := newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), settings{}, logr.Discard())
 	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, clusters: clustersAuto}, logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinepools", "--health-probe-bind-address=0"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
-	_, err = newManager(t.Context(), store.RESTConfig(), options{machineHealthChecks: true, clusters: clustersAuto}, logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinehealthchecks", "--health-probe-bind-address=0"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinehealthchecks of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
-	_, err = newManager(t.Context(), store.RESTConfig(), options{machinePools: true, poolGroup: "machinist.dev", clusters: clustersAuto},
-		logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinepools",
+		"--machinepool-group=machinist.dev", "--health-probe-bind-address=0"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: give --install-crds")
 }
 
@@ -194,19 +165,20 @@ func TestClustersAreReadIfTheyAreServedOrAskedFor(t *testing.T) {
 		served, want bool
 		err          string
 	}{
-		{flag: clustersAuto}, {flag: clustersAuto, served: true, want: true},
-		{flag: clustersAlways, err: "does not serve clusters of cluster.x-k8s.io/v1beta2"}, {flag: clustersAlways, served: true, want: true},
-		{flag: clustersNever}, {flag: clustersNever, served: true},
+		{flag: options.ClustersAuto}, {flag: options.ClustersAuto, served: true, want: true},
+		{flag: options.ClustersAlways, err: "does not serve clusters of cluster.x-k8s.io/v1beta2"},
+		{flag: options.ClustersAlways, served: true, want: true},
+		{flag: options.ClustersNever}, {flag: options.ClustersNever, served: true},
 	} {
 		store := fake.NewStore(fake.Options{})
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
 		if c.served {
 			require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.ClusterGVK())))
 		}
-		has, err := options{}.lookAtServer(store.RESTConfig())
+		has, err := settings{}.lookAtServer(store.RESTConfig())
 		require.NoError(t, err)
 		require.Equal(t, c.served, has.clusters)
-		got, err := options{clusters: c.flag}.readsClusters(has.clusters)
+		got, err := given(t, "--clusters="+c.flag).readsClusters(has.clusters)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)
 			continue
@@ -238,12 +210,12 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	go func() { done <- mgr.Start(ctx) }()
 	for _, path := range []string{"/healthz", "/readyz"} {
 		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			return answersOK(ctx, "http://"+o.probeAddress+path), nil
+			return answersOK(ctx, "http://"+o.Serving.ProbeAddress+path), nil
 		})
 		require.NoError(t, err, path)
 	}
 	followsFlags(ctx, t, store)
-	servesMetrics(ctx, t, store, o.metricsAddress)
+	servesMetrics(ctx, t, store, o.Serving.MetricsAddress)
 	cancel()
 	require.NoError(t, <-done)
 }
@@ -300,11 +272,6 @@ func TestATakenPortNamesItsFlag(t *testing.T) {
 		require.ErrorContains(t, err, "--"+flag+" "+address+": ")
 		require.ErrorContains(t, err, "address already in use; give another address, or 0 for none")
 	}
-	same := freeAddress(t)
-	err = options{probeAddress: same, metricsAddress: same, profilerAddress: disabled}.freeAddresses(t.Context())
-	require.ErrorContains(t, err, "--metrics-bind-address "+same, "two flags with one address")
-	require.NoError(t, options{probeAddress: same, metricsAddress: "", profilerAddress: disabled}.freeAddresses(t.Context()),
-		"nothing is kept")
 }
 
 func TestTheWarningThatComesWithEveryMachineIsNotLogged(t *testing.T) {
@@ -313,7 +280,7 @@ func TestTheWarningThatComesWithEveryMachineIsNotLogged(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{apiVersion: v1, kind: Config, current-context: c,
 		contexts: [{name: c, context: {cluster: c}}],
 		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`), 0o600))
-	cfg, err := restConfig(options{kubeconfig: path})
+	cfg, err := restConfig(options.Client{Kubeconfig: path})
 	require.NoError(t, err)
 	var logged []string
 	ctx := ctrllog.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))

@@ -13,11 +13,11 @@ import (
 )
 
 // newMetrics returns metrics that --metrics-bind-address serves together with those of controller-runtime.
-func newMetrics(ctx context.Context, mgr ctrl.Manager, o options, has served) (*machine.Metrics, error) {
-	ours := machine.NewMetrics(o.driver.metrics())
+func newMetrics(ctx context.Context, mgr ctrl.Manager, o settings, has served) (*machine.Metrics, error) {
+	ours := machine.NewMetrics(o.driverMetrics())
 	err := metrics.Registry.Register(ours) // the registry that the manager serves
 	if err == nil && has.rollouts {
-		err = ours.WatchDeployments(ctx, mgr.GetCache(), o.group.MachineDeployment())
+		err = ours.WatchDeployments(ctx, mgr.GetCache(), o.Kinds.Group.MachineDeployment())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -31,22 +32,22 @@ Flags:
 
 // orphansCommand is manager orphans. It returns the exit code.
 func orphansCommand(args []string, stdout, stderr io.Writer) int {
-	var o options
+	o := settings{options.Defaults()}
 	var c commandFlags
 	flags := flag.NewFlagSet("manager orphans", flag.ContinueOnError)
 	c.add(flags, "")
-	o.driver.flags(flags)
+	o.Driver.AddFlags(flags)
 	words, err := c.parse(flags, orphansUsage, args, stdout)
 	switch {
 	case err == nil && len(words) > 0:
 		err = fmt.Errorf("unexpected argument %q: everything is a flag", words[0])
-	case err == nil && o.driver.name == "":
-		err = errors.New("--driver is missing: give " + driverKwok)
+	case err == nil && o.Driver.Name == "":
+		err = errors.New("--driver is missing: give " + options.DriverKwok)
 	case err == nil:
-		err = o.driver.validate()
+		err = o.Driver.Validate()
 	}
 	return finish("orphans", err, stderr, func(ctx context.Context) error {
-		o.kubeconfig, o.group = c.kubeconfig, c.group
+		o.Client.Kubeconfig, o.Kinds.Group = c.kubeconfig, c.group
 		report, err := o.findOrphans(ctx)
 		if err != nil {
 			return err
@@ -56,13 +57,13 @@ func orphansCommand(args []string, stdout, stderr io.Writer) int {
 }
 
 // findOrphans looks once.
-func (o options) findOrphans(ctx context.Context) (guard.Report, error) {
-	o.qps = -1
-	cfg, err := restConfig(o)
+func (o settings) findOrphans(ctx context.Context) (guard.Report, error) {
+	o.Client.QPS = -1
+	cfg, err := restConfig(o.Client)
 	if err != nil {
 		return guard.Report{}, err
 	}
-	scheme, err := newScheme(o.group)
+	scheme, err := newScheme(o.Kinds.Group)
 	if err != nil {
 		return guard.Report{}, err
 	}
@@ -70,12 +71,12 @@ func (o options) findOrphans(ctx context.Context) (guard.Report, error) {
 	if err != nil {
 		return guard.Report{}, err
 	}
-	nodes, err := o.driver.clientBeside(cfg, scheme)
+	nodes, err := o.driverClientBeside(cfg, scheme)
 	if err != nil {
 		return guard.Report{}, err
 	}
-	o.safety.orphans = safety.OrphanLimits{StartDelay: time.Nanosecond}
-	collector, err := guard.NewCollector(o.collector(c, o.driver.calls(nodes, nil)))
+	o.Safety.Orphans = safety.OrphanLimits{StartDelay: time.Nanosecond}
+	collector, err := guard.NewCollector(o.collector(c, o.driverCalls(nodes, nil)))
 	if err != nil {
 		return guard.Report{}, err
 	}
@@ -83,7 +84,7 @@ func (o options) findOrphans(ctx context.Context) (guard.Report, error) {
 }
 
 func printOrphans(out io.Writer, r guard.Report, format string) error {
-	if format == logJSON {
+	if format == outputJSON {
 		return json.NewEncoder(out).Encode(r)
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(r.Blocked)) {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
 )
@@ -15,13 +13,10 @@ import (
 // poolResource is the resource of --machinepools.
 const poolResource = "machinepools"
 
-// groupOfPools returns the group of MachinePools.
-func (o options) groupOfPools() api.Group { return cmp.Or(o.poolGroup, o.group) }
-
 // poolKinds returns the kinds that pools use.
-func poolKinds(o options) machinepool.Kinds {
-	kinds, _ := machinepool.ClusterAPI(contract.V1Beta2)                          // it fails for an unknown version only
-	kinds.Pool, kinds.Machine = o.groupOfPools().MachinePool(), o.group.Machine() // one shared informer of Machines
+func poolKinds(o settings) machinepool.Kinds {
+	kinds, _ := machinepool.ClusterAPI(contract.V1Beta2)                                      // it fails for an unknown version only
+	kinds.Pool, kinds.Machine = o.Kinds.GroupOfPools().MachinePool(), o.Kinds.Group.Machine() // one shared informer of Machines
 	newMachine := kinds.NewMachine
 	kinds.NewMachine = func(s machinepool.Seed) (contract.Object, error) {
 		made, err := newMachine(s)
@@ -34,9 +29,9 @@ func poolKinds(o options) machinepool.Kinds {
 }
 
 // needsPools returns an error if a CRD for pools is missing.
-func (o options) needsPools(has served) error {
-	if o.machinePools && !has.lists(o.groupOfPools().GroupVersion().WithResource(poolResource).GroupResource()) {
-		o.group = o.groupOfPools()
+func (o settings) needsPools(has served) error {
+	if o.Kinds.MachinePools && !has.lists(o.Kinds.GroupOfPools().GroupVersion().WithResource(poolResource).GroupResource()) {
+		o.Kinds.Group = o.Kinds.GroupOfPools()
 		return o.notServed("--machinepools", poolResource)
 	}
 	return nil
@@ -44,7 +39,7 @@ func (o options) needsPools(has served) error {
 
 // addPools adds the reconciler of MachinePools, with the Nodes, drains and Clusters of the Machine reconciler. Machines
 // of single instances of a pool are reconciled like other Machines.
-func addPools(ctx context.Context, mgr ctrl.Manager, o options, ports machine.Ports, options machine.Options) error {
+func addPools(ctx context.Context, mgr ctrl.Manager, o settings, ports machine.Ports, options machine.Options) error {
 	counted, err := newPassMetrics("MachinePool")
 	if err != nil {
 		return err

@@ -26,51 +26,51 @@ import (
 )
 
 // wiring returns the reconciler's configuration by the flags. It assumes that all kinds are served.
-func (o options) wiring() machine.Wiring {
+func (o settings) wiring() machine.Wiring {
 	w := machine.Wiring{
-		Kind: o.group.Machine(), Resource: machineResource,
-		References: o.providerResources, DrainRules: true, Drains: true, Events: true,
+		Kind: o.Kinds.Group.Machine(), Resource: machineResource,
+		References: o.Printing.ProviderResources, DrainRules: true, Drains: true, Events: true,
 		Rollouts:                []schema.GroupResource{o.ours(setResource), o.ours(deploymentResource)},
-		OwnerReferencesEnforced: o.ownersEnforced,
+		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 	if o.followsClusters() {
-		w.Clusters, w.ControlPlanes = true, o.controlPlaneResources
+		w.Clusters, w.ControlPlanes = true, o.Printing.ControlPlaneResources
 	}
 	return w
 }
 
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
-func (o options) poolWiring() machinepool.Wiring {
+func (o settings) poolWiring() machinepool.Wiring {
 	return machinepool.Wiring{
-		Kinds: poolKinds(o), PoolResource: poolResource, MachineResource: machineResource, References: o.providerResources,
-		Clusters: o.followsClusters(), Drains: true, Events: true, OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: poolKinds(o), PoolResource: poolResource, MachineResource: machineResource, References: o.Printing.ProviderResources,
+		Clusters: o.followsClusters(), Drains: true, Events: true, OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 }
 
-func (o options) ours(resource string) schema.GroupResource {
-	return o.group.GroupVersion().WithResource(resource).GroupResource()
+func (o settings) ours(resource string) schema.GroupResource {
+	return o.Kinds.Group.GroupVersion().WithResource(resource).GroupResource()
 }
 
 // clusterRole has the rights of the manager in the cluster of the Machines.
-func clusterRole(o options) *rbacv1.ClusterRole {
+func clusterRole(o settings) *rbacv1.ClusterRole {
 	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
-	if o.machineSets {
+	if o.Kinds.MachineSets {
 		rules = append(rules, machineset.PolicyRules(setWiring(o)))
 	}
-	if o.machineDeployments {
+	if o.Kinds.MachineDeployments {
 		rules = append(rules, deployment.PolicyRules(deploymentWiring(o)))
 	}
-	if o.machinePools {
+	if o.Kinds.MachinePools {
 		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))
 	}
-	if o.machineHealthChecks {
+	if o.Kinds.MachineHealthChecks {
 		rules = append(rules, remediation.PolicyRules(healthCheckWiring(o)))
 	}
-	rules = append(rules, o.driver.policyRules(o), o.safety.policyRules(o))
-	if o.installCRDs {
+	rules = append(rules, o.driverRules(), o.safetyRules())
+	if o.Kinds.InstallCRDs {
 		rules = append(rules, installRules(o))
 	}
-	if o.workloadClusters {
+	if o.Workload.Enabled {
 		rules = append(rules, cluster.PolicyRules())
 	} else {
 		rules = append(rules, machine.NodePolicyRules(o.wiring()))
@@ -79,7 +79,7 @@ func clusterRole(o options) *rbacv1.ClusterRole {
 }
 
 // nodeClusterRole has the rights of the kubeconfigs' users in the workload clusters.
-func nodeClusterRole(o options) *rbacv1.ClusterRole {
+func nodeClusterRole(o settings) *rbacv1.ClusterRole {
 	return newClusterRole(userAgent+"-nodes", machine.NodePolicyRules(o.wiring()))
 }
 
@@ -91,26 +91,26 @@ func newClusterRole(name string, rules ...[]rbacv1.PolicyRule) *rbacv1.ClusterRo
 }
 
 // leaderRole has the rights for leader election: on one Lease, in its namespace. RBAC cannot restrict a create by name.
-func leaderRole(o options) *rbacv1.Role {
+func leaderRole(o settings) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.leaderElectionNamespace, Name: userAgent + "-leader-election"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.LeaderElection.Namespace, Name: userAgent + "-leader-election"},
 		Rules: contract.MergePolicyRules([]rbacv1.PolicyRule{
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"},
-				ResourceNames: []string{o.leaderElectionID}},
+				ResourceNames: []string{o.LeaderElection.ID}},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		}),
 	}
 }
 
 // printRBAC prints the rights for the other flags, as YAML documents to apply.
-func printRBAC(out io.Writer, o options) error {
+func printRBAC(out io.Writer, o settings) error {
 	documents := []any{clusterRole(o)}
-	if o.leaderElect {
+	if o.LeaderElection.Enabled {
 		documents = append(documents, leaderRole(o))
 	}
-	if o.printNodeRBAC {
+	if o.Printing.NodeRBAC {
 		documents = []any{nodeClusterRole(o)}
 	}
 	for i, document := range documents {
@@ -138,7 +138,7 @@ const shownRights = 8
 // clear error instead of retrying forever. It takes lookTimeout at most. If a right cannot be checked, or is for all
 // resources of a group, it is not required, because rights on some of them are enough. served tells which resources of
 // Cluster API and of machinist.dev exist.
-func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(schema.GroupResource) bool) error {
+func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(schema.GroupResource) bool) error {
 	client, err := authorization.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
@@ -146,8 +146,8 @@ func checkRights(ctx context.Context, cfg *rest.Config, o options, served func(s
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	asked := reviewsOf(clusterRole(o).Rules, "", served)
-	if o.leaderElect && o.leaderElectionNamespace != "" {
-		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.leaderElectionNamespace, served)...)
+	if o.LeaderElection.Enabled && o.LeaderElection.Namespace != "" {
+		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.LeaderElection.Namespace, served)...)
 	}
 	denied := make([]bool, len(asked))
 	workqueue.ParallelizeUntil(ctx, reviewers, len(asked), func(i int) {

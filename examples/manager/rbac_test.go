@@ -142,11 +142,11 @@ func TestAServerThatDoesNotSayRightsIsTried(t *testing.T) {
 	t.Parallel()
 	cfg := fake.NewStore(fake.Options{}).RESTConfig()
 	all := func(schema.GroupResource) bool { return true }
-	require.NoError(t, checkRights(t.Context(), cfg, options{}, all), "it does not know reviews")
+	require.NoError(t, checkRights(t.Context(), cfg, settings{}, all), "it does not know reviews")
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return reviewer{RoundTripper: rt} })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, checkRights(ctx, cfg, options{}, all), "it does not answer within the time that there is")
+	require.NoError(t, checkRights(ctx, cfg, settings{}, all), "it does not answer within the time that there is")
 }
 
 func TestAManagerIsNotMadeWithoutRights(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAManagerIsNotMadeWithoutRights(t *testing.T) {
 			return authorizationv1.SubjectAccessReviewStatus{}
 		}}
 	})
-	_, err := newManager(t.Context(), cfg, options{clusters: clustersAuto, probeAddress: disabled}, logr.Discard())
+	_, err := newManager(t.Context(), cfg, given(t, "--health-probe-bind-address=0"), logr.Discard())
 	require.ErrorContains(t, err, "--print-rbac")
 }
 

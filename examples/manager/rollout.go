@@ -111,7 +111,7 @@ func (o rolloutOptions) perform(ctx context.Context, c deployment.Commands, out 
 }
 
 func (o rolloutOptions) printHistory(history []deployment.Revision, out io.Writer) error {
-	if o.output == logJSON {
+	if o.output == outputJSON {
 		return json.NewEncoder(out).Encode(history)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,32 +22,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
-
-// defaultSafety are Gardener's defaults, and ours for what it does not have.
-func defaultSafety() safetyOptions {
-	return safetyOptions{
-		limits: safety.Limits{Up: 2, Down: 1}, freezePeriod: time.Minute, gatePeriod: time.Minute, gateTolerance: 30 * time.Second,
-		orphanPeriod: 15 * time.Minute, annotate: true, nodeAge: 20 * time.Minute,
-		orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
-	}
-}
-
-func TestWrongFlagsOfTheSafetyAreExplained(t *testing.T) {
-	t.Parallel()
-	for flags, want := range map[string]string{
-		"--safety-up=0": "--safety-up 0, --safety-down 1: give at least 1",
-		"--machine-safety-apiserver-statuscheck-period=10s": "--machine-safety-apiserver-statuscheck-period 10s: give at least the timeout, 30s",
-		"--machine-safety-orphan-vms-period=-1s":            "--machine-safety-...: give times such as 1m, or 0",
-	} {
-		_, err := parse([]string{flags}, io.Discard)
-		require.ErrorContains(t, err, want)
-	}
-	_, err := parse([]string{"--machine-safety-collect-orphans", "--machine-safety-orphan-limit=0"}, io.Discard)
-	require.ErrorContains(t, err, "--machine-safety-orphan-limit: give at least 1")
-	_, err = parse([]string{"--machine-safety-overshooting-period=0", "--machine-safety-apiserver-statuscheck-period=0",
-		"--machine-safety-orphan-vms-period=0"}, io.Discard)
-	require.NoError(t, err, "each can be switched off")
-}
 
 func TestTheOrphansCommandSaysWhatIsWrongWithItsFlags(t *testing.T) {
 	t.Parallel()
@@ -88,7 +60,7 @@ func TestOrphansArePrintedAsATableAndAsJSON(t *testing.T) {
 		"CLUSTER        PROVIDER-ID   NAME   TOKEN   WAITS\n"+
 		"default/demo   kwok://a      a      1       1 of 3 confirmations\n", out.String())
 	out.Reset()
-	require.NoError(t, printOrphans(&out, report, logJSON))
+	require.NoError(t, printOrphans(&out, report, outputJSON))
 	var read guard.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
 	require.Equal(t, report, read)
@@ -108,7 +80,7 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, mgr.Add(gate))
-	o := options{safety: safetyOptions{freezeAll: true}}
+	o := given(t, "--machine-safety-freeze-all")
 	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	require.NoError(t, err)
 	_, err = freezing(o, safeguards{gate: gate}, steps, machineset.StepPaused)

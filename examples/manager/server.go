@@ -33,9 +33,9 @@ type served struct {
 
 // lookAtServer makes the first requests, so that a connection problem becomes a clear error, and finds the served
 // kinds.
-func (o options) lookAtServer(cfg *rest.Config) (served, error) {
+func (o settings) lookAtServer(cfg *rest.Config) (served, error) {
 	groups := map[string]*metav1.APIResourceList{}
-	for _, group := range []api.Group{o.group, o.groupOfPools(), api.ClusterAPI} {
+	for _, group := range []api.Group{o.Kinds.Group, o.Kinds.GroupOfPools(), api.ClusterAPI} {
 		version := group.GroupVersion()
 		if groups[version.Group] != nil {
 			continue
@@ -77,15 +77,15 @@ func lists(list *metav1.APIResourceList, resource string) bool {
 }
 
 // notServed is the error for resources of the group of the kinds, which a flag needs.
-func (o options) notServed(flag, resources string) error {
+func (o settings) notServed(flag, resources string) error {
 	if flag != "" {
 		flag += ": "
 	}
 	install := "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
-	if o.group == api.Machinist {
+	if o.Kinds.Group == api.Machinist {
 		install = "give --install-crds, or apply what --print-crds prints"
 	}
-	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.group.GroupVersion(), install)
+	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.Kinds.Group.GroupVersion(), install)
 }
 
 // warnings logs the API server's warnings, except that Cluster API's finalizers have no slash. That comes with every

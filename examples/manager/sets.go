@@ -27,26 +27,26 @@ func setKinds(group api.Group) machineset.Kinds {
 
 // setWiring is the configuration for sets, which determines the rights. The name of a template's kind is that of the
 // created kind with the suffix Template.
-func setWiring(o options) machineset.Wiring {
+func setWiring(o settings) machineset.Wiring {
 	w := machineset.Wiring{
-		Kinds: setKinds(o.group), Clusters: o.followsClusters(), Events: true,
-		References: o.providerResources, OwnerReferencesEnforced: o.ownersEnforced,
+		Kinds: setKinds(o.Kinds.Group), Clusters: o.followsClusters(), Events: true,
+		References: o.Printing.ProviderResources, OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
-	for _, made := range o.providerResources {
+	for _, made := range o.Printing.ProviderResources {
 		if made.Resource != "*" {
 			made.Resource = strings.TrimSuffix(made.Resource, "s") + "templates"
 		}
 		w.Templates = append(w.Templates, made)
 	}
 	if w.Clusters {
-		w.ControlPlanes = o.controlPlaneResources
+		w.ControlPlanes = o.Printing.ControlPlaneResources
 	}
 	return w
 }
 
 // addSets adds the reconciler of MachineSets.
 func addSets( //nolint:dupl // the names are those of another package than in addDeployments
-	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards,
 ) error {
 	counted, err := newPassMetrics("MachineSet")
 	if err != nil {
@@ -58,9 +58,9 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 	if err != nil {
 		return err
 	}
-	r, err := machineset.New(setKinds(o.group), ports, machineset.Options{
-		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.concurrency}, Metrics: counted,
+	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
+		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted,
 	})
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 }
 
 // needsSets returns an error if a CRD for MachineSets is missing.
-func (o options) needsSets(served bool) error {
-	if o.machineSets && !served {
+func (o settings) needsSets(served bool) error {
+	if o.Kinds.MachineSets && !served {
 		return o.notServed("--machinesets", setResource)
 	}
 	return nil

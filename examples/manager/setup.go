@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -35,17 +36,17 @@ const (
 )
 
 // newManager returns a manager that is ready to start. It reports problems that a person must solve.
-func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logger) (ctrl.Manager, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logger) (ctrl.Manager, error) {
 	has, err := o.lookAround(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme(o.group)
+	scheme, err := newScheme(o.Kinds.Group)
 	if err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, managerOptions(o, scheme, log))
-	if err != nil && o.leaderElect && o.leaderElectionNamespace == "" {
+	if err != nil && o.LeaderElection.Enabled && o.LeaderElection.Namespace == "" {
 		return nil, fmt.Errorf("set up: %w; outside a pod, give --leader-election-namespace", err)
 	}
 	if err != nil {
@@ -55,14 +56,14 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 		return nil, fmt.Errorf("set up health probes: %w", err)
 	}
 	options := machine.Options{
-		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.concurrency},
+		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
 		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
-		WatchFilter: o.watchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 	}
 	if options.Metrics, err = newMetrics(ctx, mgr, o, has); err != nil {
 		return nil, err
 	}
-	log.Info("looking after Machines", "clusters", has.clusters, "rollouts", has.rollouts, "watchFilter", o.watchFilter)
+	log.Info("looking after Machines", "clusters", has.clusters, "rollouts", has.rollouts, "watchFilter", o.Machines.WatchFilter)
 	if err := addReconciler(ctx, mgr, o, has, options); err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
@@ -70,8 +71,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o options, log logr.Logge
 }
 
 // lookAround checks for problems on this computer and in the cluster before the start.
-func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, error) {
-	if err := o.freeAddresses(ctx); err != nil {
+func (o settings) lookAround(ctx context.Context, cfg *rest.Config) (served, error) {
+	if err := o.Serving.Free(ctx); err != nil {
 		return served{}, err
 	}
 	has, err := o.lookAtServer(cfg)
@@ -94,7 +95,7 @@ func (o options) lookAround(ctx context.Context, cfg *rest.Config) (served, erro
 }
 
 // addReconciler adds the Machine reconciler, with Nodes and Clusters as the flags select them.
-func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served, options machine.Options) error {
+func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served, options machine.Options) error {
 	ports, err := portsFor(ctx, mgr, o, options)
 	if err != nil {
 		return err
@@ -107,14 +108,14 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 		follow(&ports.Ports, clusters)
 	}
 	if has.rollouts {
-		rollouts, err := machine.RolloutFromManager(mgr, o.group.MachineSet(), o.group.MachineDeployment())
+		rollouts, err := machine.RolloutFromManager(mgr, o.Kinds.Group.MachineSet(), o.Kinds.Group.MachineDeployment())
 		if err != nil {
 			return err
 		}
 		ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	}
-	if o.driver.name != "" {
-		if err := o.driver.add(ctx, mgr, o, clusters, &options); err != nil {
+	if o.Driver.Name != "" {
+		if err := o.addDriver(ctx, mgr, clusters, &options); err != nil {
 			return err
 		}
 	}
@@ -128,7 +129,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 	if options.Steps, err = freezing(o, guards, options.Steps, machine.StepPaused); err != nil {
 		return err
 	}
-	r, err := machine.New(o.group.Machine(), ports, options)
+	r, err := machine.New(o.Kinds.Group.Machine(), ports, options)
 	if err != nil {
 		return err
 	}
@@ -140,17 +141,17 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o options, has served,
 
 // addKinds adds the reconcilers of what flags add to Machines.
 func addKinds(
-	ctx context.Context, mgr ctrl.Manager, o options, clusters *external.Clusters, guards safeguards, ports machine.Ports,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards, ports machine.Ports,
 	options machine.Options,
 ) error {
 	for _, kind := range []struct {
 		wanted bool
 		add    func() error
 	}{
-		{o.machineSets, func() error { return addSets(ctx, mgr, o, clusters, guards) }},
-		{o.machineDeployments, func() error { return addDeployments(ctx, mgr, o, clusters, guards) }},
-		{o.machinePools, func() error { return addPools(ctx, mgr, o, ports, options) }},
-		{o.machineHealthChecks, func() error { return addHealthChecks(ctx, mgr, o, guards, ports, options) }},
+		{o.Kinds.MachineSets, func() error { return addSets(ctx, mgr, o, clusters, guards) }},
+		{o.Kinds.MachineDeployments, func() error { return addDeployments(ctx, mgr, o, clusters, guards) }},
+		{o.Kinds.MachinePools, func() error { return addPools(ctx, mgr, o, ports, options) }},
+		{o.Kinds.MachineHealthChecks, func() error { return addHealthChecks(ctx, mgr, o, guards, ports, options) }},
 	} {
 		if !kind.wanted {
 			continue
@@ -163,8 +164,8 @@ func addKinds(
 }
 
 // portsFor returns the Ports for Nodes: in this cluster, or in the clusters of the Machines.
-func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.Options) (machine.Ports, error) {
-	if !o.workloadClusters {
+func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine.Options) (machine.Ports, error) {
+	if !o.Workload.Enabled {
 		return machine.PortsFromManager(ctx, mgr, options.Matching)
 	}
 	secrets, err := cluster.SecretsFromManager(mgr)
@@ -173,7 +174,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 	}
 	workloads, err := cluster.New(cluster.Options[workload.Workload]{
 		Access: secrets, Setup: workload.Setup(options.Matching), UserAgent: userAgent, Cache: caches(),
-		QPS: float32(o.workloadQPS), Burst: max(1, int(1.5*o.workloadQPS)), ProbePath: o.workloadProbe,
+		QPS: float32(o.Workload.QPS), Burst: max(1, int(1.5*o.Workload.QPS)), ProbePath: o.Workload.ProbePath,
 	})
 	if err != nil {
 		return machine.Ports{}, err
@@ -186,13 +187,13 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o options, options machine.
 
 // followsClusters reports whether the flags have Machines follow Cluster objects, if those are served. Machines of machinist.dev do so only
 // on demand: Clusters of the same name may be there for Cluster API's own Machines.
-func (o options) followsClusters() bool {
-	return o.clusters == clustersAlways || o.clusters == clustersAuto && o.group != api.Machinist
+func (o settings) followsClusters() bool {
+	return o.Machines.Clusters == options.ClustersAlways || o.Machines.Clusters == options.ClustersAuto && o.Kinds.Group != api.Machinist
 }
 
 // readsClusters reports whether Machines follow Cluster objects.
-func (o options) readsClusters(served bool) (bool, error) {
-	if o.clusters == clustersAlways && !served {
+func (o settings) readsClusters(served bool) (bool, error) {
+	if o.Machines.Clusters == options.ClustersAlways && !served {
 		return false, fmt.Errorf("--clusters=always: the API server does not serve %s of %s: install Cluster API's CRDs", clusterResource,
 			api.ClusterAPI.GroupVersion())
 	}
@@ -220,30 +221,35 @@ func newScheme(group api.Group) (*runtime.Scheme, error) {
 func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimUnread()} }
 
 // statusDelay converts the flag for the library, where zero is the default and a negative time writes at once.
-func statusDelay(o options) time.Duration {
-	if o.statusDelay == 0 {
+func statusDelay(o settings) time.Duration {
+	if o.Machines.StatusDelay == 0 {
 		return -1
 	}
-	return o.statusDelay
+	return o.Machines.StatusDelay
 }
 
 // restConfig finds the cluster by kubectl's rules, and then by the service account of a pod.
-func restConfig(o options) (*rest.Config, error) {
+func restConfig(o options.Client) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
+	rules.ExplicitPath = o.Kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	switch {
-	case err != nil && o.kubeconfig != "":
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, unusable(rules, err))
+	case err != nil && o.Kubeconfig != "":
+		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.Kubeconfig, unusable(rules, err))
 	case err != nil:
 		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", unusable(rules, err))
 	}
 	cfg.UserAgent, cfg.WarningHandlerWithContext = userAgent, newWarnings()
-	cfg.QPS = float32(o.qps)
-	if o.qps > 0 {
-		cfg.Burst = max(1, int(2*o.qps))
+	cfg.QPS = float32(o.QPS)
+	if o.QPS > 0 {
+		cfg.Burst = max(1, int(2*o.QPS))
 	}
 	return cfg, nil
+}
+
+// unlimited are the flags of a client without a limit of requests.
+func unlimited(kubeconfig string) options.Client {
+	return options.Client{Kubeconfig: kubeconfig, QPS: -1}
 }
 
 // unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
@@ -266,16 +272,16 @@ func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	}
 }
 
-func managerOptions(o options, scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
+func managerOptions(o settings, scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                  scheme,
 		Logger:                  log,
-		HealthProbeBindAddress:  o.probeAddress,
-		Metrics:                 server.Options{BindAddress: o.metricsAddress},
-		PprofBindAddress:        o.profilerAddress,
-		LeaderElection:          o.leaderElect,
-		LeaderElectionID:        o.leaderElectionID,
-		LeaderElectionNamespace: o.leaderElectionNamespace,
+		HealthProbeBindAddress:  o.Serving.ProbeAddress,
+		Metrics:                 server.Options{BindAddress: o.Serving.MetricsAddress},
+		PprofBindAddress:        o.Serving.ProfilerAddress,
+		LeaderElection:          o.LeaderElection.Enabled,
+		LeaderElectionID:        o.LeaderElection.ID,
+		LeaderElectionNamespace: o.LeaderElection.Namespace,
 		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
 		LeaderElectionReleaseOnCancel: true,
 		// The priority queue of v0.24 can hang when it is shut down (kubernetes-sigs/controller-runtime#3538), and SIGTERM

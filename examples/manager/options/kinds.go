@@ -1,0 +1,81 @@
+package options
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
+)
+
+// Values of Kinds.HealthCheckPolicy.
+const (
+	// PolicySafe does not remediate Machines that became unhealthy at once.
+	PolicySafe = "safe"
+	// PolicyClusterAPI remediates what a MachineHealthCheck allows.
+	PolicyClusterAPI = "cluster-api"
+)
+
+// Kinds are what is reconciled beside Machines.
+type Kinds struct {
+	// Group is the API group of all kinds.
+	Group api.Group
+	// PoolGroup is the API group of MachinePools; empty: Group.
+	PoolGroup api.Group
+	// MachineSets, MachineDeployments, MachinePools and MachineHealthChecks say which kinds are reconciled.
+	MachineSets, MachineDeployments, MachinePools, MachineHealthChecks bool
+	// HealthCheckPolicy is PolicySafe or PolicyClusterAPI.
+	HealthCheckPolicy string
+	// InstallCRDs applies the manager's own CustomResourceDefinitions at the start.
+	InstallCRDs bool
+}
+
+func defaultKinds() Kinds { return Kinds{Group: api.ClusterAPI, HealthCheckPolicy: PolicySafe} }
+
+// AddFlags implements Section.
+func (k *Kinds) AddFlags(flags *flag.FlagSet) {
+	GroupFlag(flags, &k.Group)
+	flags.BoolVar(&k.MachineSets, "machinesets", k.MachineSets, "reconcile MachineSets too")
+	flags.BoolVar(&k.MachineDeployments, "machinedeployments", k.MachineDeployments,
+		"reconcile MachineDeployments too; their MachineSets need --machinesets")
+	flags.BoolVar(&k.MachinePools, "machinepools", k.MachinePools,
+		"reconcile MachinePools too; the CustomResourceDefinition must be installed")
+	flags.StringVar((*string)(&k.PoolGroup), "machinepool-group", string(k.PoolGroup),
+		"API `group` of the MachinePools, if it differs from --api-group: a HorizontalPodAutoscaler can scale those of machinist.dev, "+
+			"and providers for Cluster API know those of cluster.x-k8s.io")
+	flags.BoolVar(&k.MachineHealthChecks, "machinehealthchecks", k.MachineHealthChecks,
+		"reconcile MachineHealthChecks too; the owners of unhealthy Machines, or the objects of --remediation-resources, remediate them")
+	flags.StringVar(&k.HealthCheckPolicy, "machinehealthcheck-policy", k.HealthCheckPolicy,
+		"safe: Machines that become unhealthy at once, all or most of a failure domain, are not remediated, nor many that do not start; "+
+			"cluster-api: what a MachineHealthCheck allows is remediated")
+	flags.BoolVar(&k.InstallCRDs, "install-crds", k.InstallCRDs,
+		"at the start, apply the manager's own CustomResourceDefinitions that the other flags need, and wait until they are served")
+}
+
+// Validate implements Section.
+func (k *Kinds) Validate() error {
+	var policy error
+	if !slices.Contains([]string{PolicySafe, PolicyClusterAPI}, k.HealthCheckPolicy) {
+		policy = fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", k.HealthCheckPolicy, PolicySafe, PolicyClusterAPI)
+	}
+	return errors.Join(policy, ValidGroup("api-group", k.Group), ValidGroup("machinepool-group", k.GroupOfPools()))
+}
+
+// GroupOfPools returns the group of MachinePools.
+func (k *Kinds) GroupOfPools() api.Group { return cmp.Or(k.PoolGroup, k.Group) }
+
+// GroupFlag adds --api-group, which commands for people have too.
+func GroupFlag(flags *flag.FlagSet, group *api.Group) {
+	flags.StringVar((*string)(group), "api-group", string(cmp.Or(*group, api.ClusterAPI)),
+		"API `group` of Machines and the other kinds: cluster.x-k8s.io, whose CRDs Cluster API has; or machinist.dev, for --install-crds")
+}
+
+// ValidGroup validates a flag with a group.
+func ValidGroup(flag string, group api.Group) error {
+	if group != "" && group != api.ClusterAPI && group != api.Machinist {
+		return fmt.Errorf("--%s %q: give %s or %s", flag, group, api.ClusterAPI, api.Machinist)
+	}
+	return nil
+}

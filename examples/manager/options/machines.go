@@ -1,0 +1,72 @@
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// Values of Machines.Clusters.
+const (
+	// ClustersAuto follows Cluster objects if the kind is served and the group is Cluster API's.
+	ClustersAuto = "auto"
+	// ClustersAlways follows them, and needs the kind.
+	ClustersAlways = "always"
+	// ClustersNever means that there are none.
+	ClustersNever = "never"
+)
+
+// Machines say which Machines are reconciled, and how.
+type Machines struct {
+	// Workers is how many objects of each kind are reconciled at the same time.
+	Workers int
+	// StatusDelay is the delay before an intermediate status is written; 0 writes every stage.
+	StatusDelay time.Duration
+	// Clusters is ClustersAuto, ClustersAlways or ClustersNever.
+	Clusters string
+	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter of what is reconciled; empty: everything.
+	WatchFilter string
+}
+
+func defaultMachines() Machines {
+	return Machines{Workers: 10, StatusDelay: pass.DefaultStatusDelay, Clusters: ClustersAuto}
+}
+
+// AddFlags implements Section.
+func (m *Machines) AddFlags(flags *flag.FlagSet) {
+	flags.IntVar(&m.Workers, "concurrency", m.Workers, "Machines that are reconciled at the same time")
+	flags.DurationVar(&m.StatusDelay, "status-delay", m.StatusDelay,
+		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
+			"a new Machine has no status before; 0 writes every stage, which costs more requests")
+	flags.StringVar(&m.Clusters, "clusters", m.Clusters,
+		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
+			"they are only deleted; auto: if the kind is served when the manager starts, and --api-group is cluster.x-k8s.io; always; "+
+			"never: there are no Cluster objects")
+	flags.StringVar(&m.WatchFilter, "watch-filter", m.WatchFilter,
+		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
+}
+
+// Validate implements Section.
+func (m *Machines) Validate() error {
+	var errs []error
+	if m.Workers < 1 {
+		errs = append(errs, fmt.Errorf("--concurrency %d: give at least 1", m.Workers))
+	}
+	if m.StatusDelay < 0 {
+		errs = append(errs, fmt.Errorf("--status-delay %s: give a time such as 1s, or 0", m.StatusDelay))
+	}
+	if !slices.Contains([]string{ClustersAuto, ClustersAlways, ClustersNever}, m.Clusters) {
+		errs = append(errs, fmt.Errorf("--clusters %q: give auto, always or never", m.Clusters))
+	}
+	if wrong := validation.IsValidLabelValue(m.WatchFilter); len(wrong) > 0 {
+		errs = append(errs, fmt.Errorf("--watch-filter %q: give the value of a label: %s", m.WatchFilter, strings.Join(wrong, "; ")))
+	}
+	return errors.Join(errs...)
+}

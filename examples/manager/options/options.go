@@ -1,0 +1,76 @@
+package options
+
+import (
+	"errors"
+	"flag"
+)
+
+// Options are all flags of the manager, by group. A value belongs to one program; it must not be changed while others read it. Call
+// Defaults for useful values: the zero value is not valid.
+type Options struct {
+	Kinds          Kinds
+	Machines       Machines
+	Workload       Workload
+	Safety         Safety
+	Driver         Driver
+	LeaderElection LeaderElection
+	Serving        Serving
+	Client         Client
+	Logging        Logging
+	Printing       Printing
+}
+
+// Section is a group of flags: a part of Options.
+type Section interface {
+	// AddFlags adds the flags of the group. The values at the time of the call are the defaults.
+	AddFlags(flags *flag.FlagSet)
+	// Validate returns all errors at once. Each names its flag, and says what to give.
+	Validate() error
+}
+
+// Group is a Section with the heading that it has in help.
+type Group struct {
+	Name    string
+	Section Section
+}
+
+// Flags returns the flags of the group in a set of their own, which sets the same values.
+func (g Group) Flags() *flag.FlagSet {
+	flags := flag.NewFlagSet(g.Name, flag.ContinueOnError)
+	g.Section.AddFlags(flags)
+	return flags
+}
+
+// Defaults returns the values that the flags have when they are not given.
+func Defaults() Options {
+	return Options{
+		Kinds: defaultKinds(), Machines: defaultMachines(), Workload: defaultWorkload(), Safety: defaultSafety(), Driver: defaultDriver(),
+		LeaderElection: defaultLeaderElection(), Serving: defaultServing(), Client: defaultClient(), Logging: defaultLogging(),
+		Printing: defaultPrinting(),
+	}
+}
+
+// Groups returns the groups in the order of the help. They refer to o.
+func (o *Options) Groups() []Group {
+	return []Group{
+		{"Kinds", &o.Kinds}, {"Machines", &o.Machines}, {"Workload clusters", &o.Workload}, {"Safety", &o.Safety}, {"Driver", &o.Driver},
+		{"Leader election", &o.LeaderElection}, {"Serving", &o.Serving}, {"Client", &o.Client}, {"Logging", &o.Logging},
+		{"Printing", &o.Printing},
+	}
+}
+
+// AddFlags adds all flags. The values at the time of the call are the defaults, so that a program can have defaults of its own.
+func (o *Options) AddFlags(flags *flag.FlagSet) {
+	for _, g := range o.Groups() {
+		g.Section.AddFlags(flags)
+	}
+}
+
+// Validate returns all errors at once. Each names its flag, and says what to give.
+func (o *Options) Validate() error {
+	var errs []error
+	for _, g := range o.Groups() {
+		errs = append(errs, g.Section.Validate())
+	}
+	return errors.Join(errs...)
+}

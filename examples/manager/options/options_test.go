@@ -1,0 +1,173 @@
+package options_test
+
+import (
+	"flag"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/machinist-dev/machinist/examples/manager/options"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// parse reads flags, and validates them.
+func parse(args ...string) (options.Options, error) {
+	o := options.Defaults()
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.Validate()
+}
+
+// defaultSafety are Gardener's defaults, and ours for what it does not have.
+func defaultSafety() options.Safety {
+	return options.Safety{
+		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: time.Minute, GatePeriod: time.Minute, GateTolerance: 30 * time.Second,
+		OrphanPeriod: 15 * time.Minute, AnnotateNodes: true, NodeAge: 20 * time.Minute,
+		Orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
+	}
+}
+
+func TestFlagsHaveUsefulDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := parse()
+	require.NoError(t, err)
+	want := options.Options{
+		Kinds:    options.Kinds{Group: "cluster.x-k8s.io", HealthCheckPolicy: "safe"},
+		Machines: options.Machines{Workers: 10, StatusDelay: time.Second, Clusters: "auto"},
+		Workload: options.Workload{QPS: -1, ProbePath: "/readyz"},
+		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
+		LeaderElection: options.LeaderElection{ID: "machinist-manager"},
+		Serving:        options.Serving{ProbeAddress: ":8081", MetricsAddress: "0", ProfilerAddress: "0"},
+		Client:         options.Client{QPS: -1}, Logging: options.Logging{Format: "text"},
+		Printing: options.Printing{
+			ProviderResources: []schema.GroupResource{
+				{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
+			},
+			ControlPlaneResources: []schema.GroupResource{{Group: "controlplane.cluster.x-k8s.io", Resource: "*"}},
+		},
+	}
+	require.Empty(t, cmp.Diff(want, got))
+	require.Empty(t, cmp.Diff(want, options.Defaults()))
+}
+
+func TestFlagsAreTaken(t *testing.T) {
+	t.Parallel()
+	got, err := parse(
+		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
+		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
+		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
+		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
+		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
+		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
+		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
+	)
+	require.NoError(t, err)
+	want := options.Options{
+		Kinds: options.Kinds{
+			Group: "cluster.x-k8s.io", MachinePools: true, PoolGroup: "machinist.dev", MachineHealthChecks: true, HealthCheckPolicy: "cluster-api",
+		},
+		Machines: options.Machines{Workers: 3, Clusters: "never", WatchFilter: "ours"},
+		Workload: options.Workload{Enabled: true, QPS: 5.5, ProbePath: "/"},
+		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
+		LeaderElection: options.LeaderElection{Enabled: true, ID: "x", Namespace: "y"},
+		Serving:        options.Serving{ProbeAddress: "127.0.0.1:0", MetricsAddress: ":8080", ProfilerAddress: "127.0.0.1:6060"},
+		Client:         options.Client{Kubeconfig: "k.yaml", QPS: 20}, Logging: options.Logging{Format: "json", Verbosity: 2},
+		Printing: options.Printing{
+			OwnersEnforced:       true,
+			RemediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},
+			ProviderResources:    []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
+		},
+	}
+	require.Empty(t, cmp.Diff(want, got))
+}
+
+func TestFlagsOfTheDriverAreTaken(t *testing.T) {
+	t.Parallel()
+	got, err := parse(
+		"--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--driver-qps=5", "--driver-latency=1s",
+		"--driver-boot-time=2s", "--driver-hidden-time=3s", "--driver-deletion-time=4s", "--driver-quota=6", "--driver-refuse-qps=7",
+		"--driver-lose-every=8",
+	)
+	require.NoError(t, err)
+	require.Equal(t, options.Driver{
+		Name: "kwok", As: "inframachine", Kubeconfig: "far.yaml", QPS: 5, Latency: time.Second, Boot: 2 * time.Second, Hidden: 3 * time.Second,
+		Deletion: 4 * time.Second, Quota: 6, RefuseQPS: 7, LoseEvery: 8,
+	}, got.Driver)
+	require.True(t, got.Driver.IsProvider())
+	require.False(t, got.Driver.IsStep())
+	for flags, want := range map[string]string{
+		"--driver=aws": `--driver "aws": give kwok`, "--driver-as=webhook": `--driver-as "webhook": give step or inframachine`,
+		"--driver-qps=0": "--driver-qps 0: give", "--driver-latency=-1s": "--driver-latency -1s: give", "--driver-quota=-1": "give 0 or more",
+	} {
+		_, err := parse("--driver=kwok", flags)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestWrongFlagsOfTheSafetyAreExplained(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]string{
+		"--safety-up=0": "--safety-up 0, --safety-down 1: give at least 1",
+		"--machine-safety-apiserver-statuscheck-period=10s": "--machine-safety-apiserver-statuscheck-period 10s: give at least the timeout, 30s",
+		"--machine-safety-orphan-vms-period=-1s":            "--machine-safety-...: give times such as 1m, or 0",
+	} {
+		_, err := parse(flags)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := parse("--machine-safety-collect-orphans", "--machine-safety-orphan-limit=0")
+	require.ErrorContains(t, err, "--machine-safety-orphan-limit: give at least 1")
+	_, err = parse("--machine-safety-overshooting-period=0", "--machine-safety-apiserver-statuscheck-period=0",
+		"--machine-safety-orphan-vms-period=0")
+	require.NoError(t, err, "each can be switched off")
+}
+
+func TestAnAddressIsLookedAtBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	same := listener.Addr().String()
+	s := options.Serving{ProbeAddress: same, MetricsAddress: same, ProfilerAddress: options.Disabled}
+	require.ErrorContains(t, s.Free(t.Context()), "--metrics-bind-address "+same, "two flags with one address")
+	s.MetricsAddress = ""
+	require.NoError(t, s.Free(t.Context()), "nothing is kept")
+}
+
+func TestAProgramCanHaveDefaultsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	o := options.Defaults()
+	o.Machines.Workers, o.Kinds.Group, o.Kinds.MachineSets = 50, "machinist.dev", true
+	flags := flag.NewFlagSet("embedder", flag.ContinueOnError)
+	o.AddFlags(flags)
+	require.NoError(t, flags.Parse([]string{"--machinesets=false"}))
+	require.Equal(t, 50, o.Machines.Workers)
+	require.Equal(t, "machinist.dev", string(o.Kinds.Group))
+	require.False(t, o.Kinds.MachineSets)
+	require.Equal(t, "50", flags.Lookup("concurrency").DefValue, "help shows it")
+}
+
+func TestEachFlagIsInOneGroup(t *testing.T) {
+	t.Parallel()
+	o := options.Defaults()
+	all := flag.NewFlagSet("all", flag.ContinueOnError)
+	o.AddFlags(all) // it panics for a flag that is defined twice
+	in := map[string]string{}
+	for _, g := range o.Groups() {
+		g.Flags().VisitAll(func(f *flag.Flag) {
+			require.Empty(t, in[f.Name], "--%s is in %s too", f.Name, g.Name)
+			in[f.Name] = g.Name
+			require.Equal(t, all.Lookup(f.Name).DefValue, f.DefValue)
+		})
+	}
+	all.VisitAll(func(f *flag.Flag) { require.NotEmpty(t, in[f.Name], f.Name) })
+	require.Greater(t, len(in), 50)
+}
