@@ -44,7 +44,7 @@ type demoProgram struct {
 
 // demoPrograms are the operator, and the provider that makes Nodes for it.
 func demoPrograms() []demoProgram {
-	kinds := []string{"--api-group=machinist.dev", "--install-crds", "--health-probe-bind-address=0"}
+	kinds := []string{"--api-group=machinist.dev", "--install-crds", "--health-probe-bind-address=0", "--metrics-bind-address=0"}
 	return []demoProgram{
 		{"provider", append(slices.Clip(kinds), "--driver=kwok", "--driver-as=inframachine", "--watch-filter=provider",
 			"--driver-latency=200ms", "--driver-boot-time=3s")},

@@ -49,7 +49,7 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	o := given(t, "--driver=kwok", "--driver-as=inframachine", "--health-probe-bind-address=0")
+	o := given(t, "--driver=kwok", "--driver-as=inframachine")
 	_, err := newManager(t.Context(), store.RESTConfig(), o, logr.Discard())
 	require.ErrorContains(t, err, "does not serve kwokmachines of infrastructure.cluster.x-k8s.io/v1alpha1: install what --print-crds prints")
 	o.Driver.As, o.Driver.Kubeconfig = options.DriverStep, "nowhere.yaml"

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
@@ -55,12 +57,21 @@ func addHealthChecks(
 	}
 	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
 		StatusDelay: shared.StatusDelay, Controller: shared.Controller, WatchFilter: shared.WatchFilter, Recorder: shared.Recorder,
-		Matching: shared.Matching, Policy: policy, Metrics: counted,
+		Matching: shared.Matching, Policy: policy, Metrics: counted, Checks: joining(o.Kinds.JoinTimeout),
 	})
 	if err != nil {
 		return err
 	}
 	return r.AddToManager(ctx, mgr)
+}
+
+// joining returns the checks of MachineHealthChecks with a limit for joining the cluster.
+func joining(limit time.Duration) func(*contract.HealthCheckState) healthcheck.Checks {
+	return func(check *contract.HealthCheckState) healthcheck.Checks {
+		checks := healthcheck.ChecksOf(check)
+		checks.Join = limit
+		return checks
+	}
 }
 
 // needsHealthChecks returns an error if a CRD for MachineHealthChecks is missing.

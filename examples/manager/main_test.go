@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -34,10 +35,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// given returns the settings of flags.
+// given returns the settings of flags. Nothing is served unless they say it.
 func given(t *testing.T, flags ...string) settings {
 	t.Helper()
-	o, err := parse(flags, io.Discard)
+	o, err := parse(append([]string{"--health-probe-bind-address=0", "--metrics-bind-address=0"}, flags...), io.Discard)
 	require.NoError(t, err)
 	return o
 }
@@ -54,7 +55,15 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no workers":        {[]string{"--concurrency=0"}, "--concurrency 0: give at least 1"},
+		"no workers":        {[]string{"--worker-count=0"}, "--worker-count 0: give at least 1"},
+		"no workers either": {[]string{"--concurrency=0"}, "--worker-count 0: give at least 1"},
+		"no burst":          {[]string{"--kube-api-burst=5"}, "--kube-api-burst 5: give 0, or with --kube-api-qps"},
+		"no namespace":      {[]string{"--namespace=a,B"}, `--namespace "B": give names of namespaces`},
+		"no checks":         {[]string{"--join-cluster-timeout=25m"}, "together with --machinehealthchecks"},
+		"a short Lease": {[]string{"--leader-elect", "--leader-elect-lease-duration=10s"},
+			"--leader-elect-lease-duration 10s: give more than"},
+		"a short deadline": {[]string{"--leader-elect", "--leader-elect-renew-deadline=2s"},
+			"--leader-elect-renew-deadline 2s: give more than 1.2 times of a positive --leader-elect-retry-period, 2s"},
 		"no requests":       {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0"},
 		"negative requests": {[]string{"--kube-api-qps=-2"}, "--kube-api-qps -2"},
 		"not a number":      {[]string{"--kube-api-qps=NaN"}, "--kube-api-qps NaN"},
@@ -64,7 +73,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"negative delay":          {[]string{"--status-delay=-1s"}, "--status-delay -1s"},
 		"an address without host": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
 		"metrics address":         {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
-		"profiler address":        {[]string{"--profiler-address=x"}, `--profiler-address "x"`},
+		"profiler address":        {[]string{"--profiler-address=x"}, `--pprof-bind-address "x"`},
 		"a Lease without name":    {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
 		"log format":              {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":               {[]string{"-v=11"}, "--v 11"},
@@ -114,8 +123,7 @@ func TestAnUnusableClusterIsExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, err := parse([]string{"--kubeconfig", c.kubeconfig}, io.Discard)
-			require.NoError(t, err)
+			o := given(t, "--kubeconfig", c.kubeconfig)
 			cfg, err := restConfig(o.Client)
 			if err == nil {
 				_, err = newManager(t.Context(), cfg, o, logr.Discard())
@@ -149,12 +157,12 @@ func TestMissingCRDsAreExplained(t *testing.T) {
 	require.ErrorContains(t, err, "does not serve machines of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
-	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinepools", "--health-probe-bind-address=0"), logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinepools"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of cluster.x-k8s.io/v1beta2")
-	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinehealthchecks", "--health-probe-bind-address=0"), logr.Discard())
+	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinehealthchecks"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinehealthchecks of cluster.x-k8s.io/v1beta2: install Cluster API's CRDs")
 	_, err = newManager(t.Context(), store.RESTConfig(), given(t, "--machinepools",
-		"--machinepool-group=machinist.dev", "--health-probe-bind-address=0"), logr.Discard())
+		"--machinepool-group=machinist.dev"), logr.Discard())
 	require.ErrorContains(t, err, "does not serve machinepools of machinist.dev/v1beta2: give --install-crds")
 }
 
@@ -198,10 +206,9 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
-	o, err := parse([]string{"--workload-clusters", "--machinepools", "--machinehealthchecks", "--watch-filter=ours", "--status-delay=0",
-		"--health-probe-bind-address", freeAddress(t),
-		"--metrics-bind-address", freeAddress(t)}, io.Discard)
-	require.NoError(t, err)
+	o := given(t, "--workload-clusters", "--machinepools", "--machinehealthchecks", "--watch-filter=ours", "--status-delay=0",
+		"--namespace=default", "--health-probe-bind-address", freeAddress(t), "--metrics-bind-address", freeAddress(t),
+		"--pprof-bind-address", freeAddress(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	mgr, err := newManager(ctx, store.RESTConfig(), o, logr.Discard())
@@ -214,6 +221,8 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 		})
 		require.NoError(t, err, path)
 	}
+	require.True(t, answersOK(ctx, "http://"+o.Serving.ProfilerAddress+"/debug/pprof/"), "on a listener of its own")
+	require.False(t, answersOK(ctx, "http://"+o.Serving.MetricsAddress+"/debug/pprof/"), "not beside the metrics")
 	followsFlags(ctx, t, store)
 	servesMetrics(ctx, t, store, o.Serving.MetricsAddress)
 	cancel()
@@ -223,8 +232,11 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 // followsFlags: a Machine whose Cluster is paused says so, and one that is not to be looked after says nothing.
 func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
 	t.Helper()
-	ours, theirs := fake.Machine("ours", fake.WithLabels(map[string]string{contract.WatchFilterLabel: "ours"})), fake.Machine("theirs")
-	for _, obj := range []client.Object{fake.Cluster("demo", fake.WithField(true, "spec", "paused")), theirs, ours} {
+	labels := fake.WithLabels(map[string]string{contract.WatchFilterLabel: "ours"})
+	ours, theirs, elsewhere := fake.Machine("ours", labels), fake.Machine("theirs"), fake.Machine("elsewhere", labels)
+	elsewhere.SetNamespace("other")
+	require.NoError(t, store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
+	for _, obj := range []client.Object{fake.Cluster("demo", fake.WithField(true, "spec", "paused")), theirs, elsewhere, ours} {
 		require.NoError(t, store.Client().Create(ctx, obj))
 	}
 	paused := metav1.Condition{}
@@ -237,6 +249,8 @@ func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
 	require.Equal(t, "Cluster spec.paused is set to true", paused.Message)
 	require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(theirs), theirs))
 	require.Empty(t, theirs.GetFinalizers())
+	require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(elsewhere), elsewhere))
+	require.Empty(t, elsewhere.GetFinalizers(), "it is in a namespace of others")
 }
 
 func freeAddress(t *testing.T) string {
@@ -265,9 +279,8 @@ func TestATakenPortNamesItsFlag(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
 	address := taken.Addr().String()
-	for _, flag := range []string{"health-probe-bind-address", "metrics-bind-address", "profiler-address"} {
-		o, err := parse([]string{"--health-probe-bind-address=0", "--" + flag, address}, io.Discard)
-		require.NoError(t, err)
+	for _, flag := range []string{"health-probe-bind-address", "metrics-bind-address", "pprof-bind-address"} {
+		o := given(t, "--"+flag, address)
 		_, err = newManager(t.Context(), fake.NewStore(fake.Options{}).RESTConfig(), o, logr.Discard())
 		require.ErrorContains(t, err, "--"+flag+" "+address+": ")
 		require.ErrorContains(t, err, "address already in use; give another address, or 0 for none")

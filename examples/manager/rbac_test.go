@@ -159,7 +159,7 @@ func TestAManagerIsNotMadeWithoutRights(t *testing.T) {
 			return authorizationv1.SubjectAccessReviewStatus{}
 		}}
 	})
-	_, err := newManager(t.Context(), cfg, given(t, "--health-probe-bind-address=0"), logr.Discard())
+	_, err := newManager(t.Context(), cfg, given(t), logr.Discard())
 	require.ErrorContains(t, err, "--print-rbac")
 }
 

@@ -242,7 +242,7 @@ func restConfig(o options.Client) (*rest.Config, error) {
 	cfg.UserAgent, cfg.WarningHandlerWithContext = userAgent, newWarnings()
 	cfg.QPS = float32(o.QPS)
 	if o.QPS > 0 {
-		cfg.Burst = max(1, int(2*o.QPS))
+		cfg.Burst = o.Bursts()
 	}
 	return cfg, nil
 }
@@ -282,11 +282,33 @@ func managerOptions(o settings, scheme *runtime.Scheme, log logr.Logger) ctrl.Op
 		LeaderElection:          o.LeaderElection.Enabled,
 		LeaderElectionID:        o.LeaderElection.ID,
 		LeaderElectionNamespace: o.LeaderElection.Namespace,
+		LeaseDuration:           orNil(o.LeaderElection.LeaseDuration),
+		RenewDeadline:           orNil(o.LeaderElection.RenewDeadline),
+		RetryPeriod:             orNil(o.LeaderElection.RetryPeriod),
 		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
 		LeaderElectionReleaseOnCancel: true,
 		// The priority queue of v0.24 can hang when it is shut down (kubernetes-sigs/controller-runtime#3538), and SIGTERM
 		// is to end the process.
 		Controller: config.Controller{UsePriorityQueue: new(false)},
-		Cache:      caches(),
+		Cache:      narrowed(caches(), o.Machines.Namespaces),
 	}
+}
+
+// narrowed returns cache options for some namespaces, if any are given. Drains have a cache of their own for the Pods of Nodes.
+func narrowed(c cache.Options, namespaces []string) cache.Options {
+	for _, namespace := range namespaces {
+		if c.DefaultNamespaces == nil {
+			c.DefaultNamespaces = map[string]cache.Config{}
+		}
+		c.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return c
+}
+
+// orNil returns nil, for the default of controller-runtime, in place of zero.
+func orNil(d time.Duration) *time.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &d
 }

@@ -86,6 +86,7 @@ func (w *world) managerWith(binary, user string, flags ...string) *managerProces
 	w.t.Helper()
 	m := &managerProcess{t: w.t, binary: binary, args: append([]string{
 		"--clusters=never", "--kubeconfig", w.kubeconfigWith(binary, user, flags...), "--health-probe-bind-address", "127.0.0.1:0",
+		"--metrics-bind-address=0",
 	}, flags...)}
 	m.start()
 	return m

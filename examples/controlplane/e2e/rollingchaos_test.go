@@ -197,7 +197,7 @@ func (w *chaosWorld) program(name string, flags ...string) {
 	require.NoError(w.t, os.WriteFile(path, w.kubeconfig(w.granted(name, flags...)), 0o600))
 	flags = append(flags, "-v=2")
 	p := chaos.NewProgram(name, filepath.Join(w.logs, name+".log"), managerBinary(w.t),
-		append([]string{"--kubeconfig", path, "--health-probe-bind-address=0"}, flags...)...)
+		append([]string{"--kubeconfig", path, "--health-probe-bind-address=0", "--metrics-bind-address=0"}, flags...)...)
 	require.NoError(w.t, p.Start())
 	w.t.Cleanup(p.Kill)
 	w.programs[name] = p

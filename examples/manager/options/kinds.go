@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
 )
@@ -28,6 +29,9 @@ type Kinds struct {
 	MachineSets, MachineDeployments, MachinePools, MachineHealthChecks bool
 	// HealthCheckPolicy is PolicySafe or PolicyClusterAPI.
 	HealthCheckPolicy string
+	// JoinTimeout is how long a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready; 0: as long as the
+	// check says.
+	JoinTimeout time.Duration
 	// InstallCRDs applies the manager's own CustomResourceDefinitions at the start.
 	InstallCRDs bool
 }
@@ -50,17 +54,24 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&k.HealthCheckPolicy, "machinehealthcheck-policy", k.HealthCheckPolicy,
 		"safe: Machines that become unhealthy at once, all or most of a failure domain, are not remediated, nor many that do not start; "+
 			"cluster-api: what a MachineHealthCheck allows is remediated")
+	flags.DurationVar(&k.JoinTimeout, "join-cluster-timeout", k.JoinTimeout,
+		"time that a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready, as in 25m; then it is "+
+			"unhealthy, and its owner replaces it within the limits of both; an annotation machinist.dev/node-join-timeout of the Machine "+
+			"comes first; 0: only the limits of the MachineHealthCheck count; needs --machinehealthchecks")
 	flags.BoolVar(&k.InstallCRDs, "install-crds", k.InstallCRDs,
 		"at the start, apply the manager's own CustomResourceDefinitions that the other flags need, and wait until they are served")
 }
 
 // Validate implements Section.
 func (k *Kinds) Validate() error {
-	var policy error
+	var policy, join error
+	if k.JoinTimeout < 0 || k.JoinTimeout > 0 && !k.MachineHealthChecks {
+		join = fmt.Errorf("--join-cluster-timeout %s: give 0, or a time such as 25m together with --machinehealthchecks", k.JoinTimeout)
+	}
 	if !slices.Contains([]string{PolicySafe, PolicyClusterAPI}, k.HealthCheckPolicy) {
 		policy = fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", k.HealthCheckPolicy, PolicySafe, PolicyClusterAPI)
 	}
-	return errors.Join(policy, ValidGroup("api-group", k.Group), ValidGroup("machinepool-group", k.GroupOfPools()))
+	return errors.Join(policy, join, ValidGroup("api-group", k.Group), ValidGroup("machinepool-group", k.GroupOfPools()))
 }
 
 // GroupOfPools returns the group of MachinePools.

@@ -3,6 +3,10 @@ package options
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
 )
 
 // LeaderElection says which of several replicas acts.
@@ -13,21 +17,46 @@ type LeaderElection struct {
 	ID string
 	// Namespace is that of the Lease; empty: the pod's own.
 	Namespace string
+	// LeaseDuration is how long a replica waits that is not the leader, RenewDeadline how long the leader tries to renew the Lease before it
+	// ends, and RetryPeriod the time between two attempts.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-func defaultLeaderElection() LeaderElection { return LeaderElection{ID: "machinist-manager"} }
+func defaultLeaderElection() LeaderElection {
+	return LeaderElection{
+		ID: "machinist-manager", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	}
+}
 
 // AddFlags implements Section.
 func (l *LeaderElection) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&l.Enabled, "leader-elect", l.Enabled, "act only while holding a Lease, so that several replicas can run")
 	flags.StringVar(&l.ID, "leader-election-id", l.ID, "`name` of the Lease")
 	flags.StringVar(&l.Namespace, "leader-election-namespace", l.Namespace, "`namespace` of the Lease; empty: the pod's own")
+	flags.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", l.LeaseDuration,
+		"time without a renewal after which another replica takes over")
+	flags.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", l.RenewDeadline,
+		"time without a renewal after which the leader ends; less than the lease duration")
+	flags.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", l.RetryPeriod,
+		"time between two attempts to renew or to take over; less than the renew deadline")
 }
 
 // Validate implements Section.
 func (l *LeaderElection) Validate() error {
-	if l.Enabled && l.ID == "" {
-		return errors.New("--leader-election-id is empty: give the name of a Lease")
+	if !l.Enabled {
+		return nil
 	}
-	return nil
+	var errs []error
+	if l.ID == "" {
+		errs = append(errs, errors.New("--leader-election-id is empty: give the name of a Lease"))
+	}
+	if l.RetryPeriod <= 0 || l.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.RetryPeriod)) {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline %s: give more than %v times of a positive --leader-elect-retry-period, %s",
+			l.RenewDeadline, leaderelection.JitterFactor, l.RetryPeriod))
+	}
+	if l.LeaseDuration <= l.RenewDeadline {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration %s: give more than --leader-elect-renew-deadline, %s", l.LeaseDuration,
+			l.RenewDeadline))
+	}
+	return errors.Join(errs...)
 }

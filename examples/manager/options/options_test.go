@@ -45,9 +45,11 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 		Machines: options.Machines{Workers: 10, StatusDelay: time.Second, Clusters: "auto"},
 		Workload: options.Workload{QPS: -1, ProbePath: "/readyz"},
 		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
-		LeaderElection: options.LeaderElection{ID: "machinist-manager"},
-		Serving:        options.Serving{ProbeAddress: ":8081", MetricsAddress: "0", ProfilerAddress: "0"},
-		Client:         options.Client{QPS: -1}, Logging: options.Logging{Format: "text"},
+		LeaderElection: options.LeaderElection{
+			ID: "machinist-manager", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		},
+		Serving: options.Serving{ProbeAddress: ":8081", MetricsAddress: ":8085", ProfilerAddress: "0"},
+		Client:  options.Client{QPS: -1}, Logging: options.Logging{Format: "text"},
 		Printing: options.Printing{
 			ProviderResources: []schema.GroupResource{
 				{Group: "infrastructure.cluster.x-k8s.io", Resource: "*"}, {Group: "bootstrap.cluster.x-k8s.io", Resource: "*"},
@@ -63,8 +65,10 @@ func TestFlagsAreTaken(t *testing.T) {
 	t.Parallel()
 	got, err := parse(
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
-		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--profiler-address=127.0.0.1:6060",
-		"--concurrency=3", "--kube-api-qps=20", "--workload-api-qps=5.5",
+		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--pprof-bind-address=127.0.0.1:6060",
+		"--worker-count=3", "--kube-api-qps=20", "--kube-api-burst=25", "--namespace=a,b", "--namespace=c",
+		"--join-cluster-timeout=25m", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
+		"--workload-api-qps=5.5",
 		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
 		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
 		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
@@ -74,13 +78,16 @@ func TestFlagsAreTaken(t *testing.T) {
 	want := options.Options{
 		Kinds: options.Kinds{
 			Group: "cluster.x-k8s.io", MachinePools: true, PoolGroup: "machinist.dev", MachineHealthChecks: true, HealthCheckPolicy: "cluster-api",
+			JoinTimeout: 25 * time.Minute,
 		},
-		Machines: options.Machines{Workers: 3, Clusters: "never", WatchFilter: "ours"},
+		Machines: options.Machines{Workers: 3, Clusters: "never", Namespaces: []string{"a", "b", "c"}, WatchFilter: "ours"},
 		Workload: options.Workload{Enabled: true, QPS: 5.5, ProbePath: "/"},
 		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
-		LeaderElection: options.LeaderElection{Enabled: true, ID: "x", Namespace: "y"},
-		Serving:        options.Serving{ProbeAddress: "127.0.0.1:0", MetricsAddress: ":8080", ProfilerAddress: "127.0.0.1:6060"},
-		Client:         options.Client{Kubeconfig: "k.yaml", QPS: 20}, Logging: options.Logging{Format: "json", Verbosity: 2},
+		LeaderElection: options.LeaderElection{
+			Enabled: true, ID: "x", Namespace: "y", LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 5 * time.Second,
+		},
+		Serving: options.Serving{ProbeAddress: "127.0.0.1:0", MetricsAddress: ":8080", ProfilerAddress: "127.0.0.1:6060"},
+		Client:  options.Client{Kubeconfig: "k.yaml", QPS: 20, Burst: 25}, Logging: options.Logging{Format: "json", Verbosity: 2},
 		Printing: options.Printing{
 			OwnersEnforced:       true,
 			RemediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},
@@ -142,6 +149,28 @@ func TestAnAddressIsLookedAtBeforeItIsUsed(t *testing.T) {
 	require.NoError(t, s.Free(t.Context()), "nothing is kept")
 }
 
+func TestAFlagWithAnotherNameIsTheSameFlag(t *testing.T) {
+	t.Parallel()
+	got, err := parse("--worker-count=3", "--concurrency=4", "--profiler-address=:6060")
+	require.NoError(t, err)
+	require.Equal(t, 4, got.Machines.Workers, "the last one counts")
+	require.Equal(t, ":6060", got.Serving.ProfilerAddress)
+	flags := options.Group{Name: "Machines", Section: &got.Machines}.Flags()
+	require.Equal(t, "worker-count", options.AliasOf(flags.Lookup("concurrency")))
+	require.Empty(t, options.AliasOf(flags.Lookup("worker-count")))
+	require.Contains(t, flags.Lookup("concurrency").Usage, "another name of --worker-count")
+}
+
+func TestBurstsAreTwiceTheRequestsUnlessTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	got, err := parse("--kube-api-qps=20")
+	require.NoError(t, err)
+	require.Equal(t, 40, got.Client.Bursts())
+	got, err = parse("--kube-api-qps=20", "--kube-api-burst=30")
+	require.NoError(t, err)
+	require.Equal(t, 30, got.Client.Bursts())
+}
+
 func TestAProgramCanHaveDefaultsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	o := options.Defaults()
@@ -152,7 +181,7 @@ func TestAProgramCanHaveDefaultsOfItsOwn(t *testing.T) {
 	require.Equal(t, 50, o.Machines.Workers)
 	require.Equal(t, "machinist.dev", string(o.Kinds.Group))
 	require.False(t, o.Kinds.MachineSets)
-	require.Equal(t, "50", flags.Lookup("concurrency").DefValue, "help shows it")
+	require.Equal(t, "50", flags.Lookup("worker-count").DefValue, "help shows it")
 }
 
 func TestEachFlagIsInOneGroup(t *testing.T) {

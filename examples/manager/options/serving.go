@@ -22,7 +22,7 @@ type Serving struct {
 }
 
 func defaultServing() Serving {
-	return Serving{ProbeAddress: ":8081", MetricsAddress: Disabled, ProfilerAddress: Disabled}
+	return Serving{ProbeAddress: ":8081", MetricsAddress: ":8085", ProfilerAddress: Disabled}
 }
 
 // AddFlags implements Section.
@@ -30,8 +30,9 @@ func (s *Serving) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.ProbeAddress, "health-probe-bind-address", s.ProbeAddress, "`address` of /healthz and /readyz; 0 serves none")
 	flags.StringVar(&s.MetricsAddress, "metrics-bind-address", s.MetricsAddress,
 		"`address` of /metrics, which is neither encrypted nor protected; 0 serves none")
-	flags.StringVar(&s.ProfilerAddress, "profiler-address", s.ProfilerAddress,
+	flags.StringVar(&s.ProfilerAddress, "pprof-bind-address", s.ProfilerAddress,
 		"`address` of /debug/pprof, which is neither encrypted nor protected; 0 serves none")
+	alias(flags, "profiler-address", "pprof-bind-address", "address")
 }
 
 // Validate implements Section.
@@ -53,7 +54,7 @@ type bound struct{ flag, address string }
 
 func (s *Serving) bound() []bound {
 	return []bound{
-		{"health-probe-bind-address", s.ProbeAddress}, {"metrics-bind-address", s.MetricsAddress}, {"profiler-address", s.ProfilerAddress},
+		{"health-probe-bind-address", s.ProbeAddress}, {"metrics-bind-address", s.MetricsAddress}, {"pprof-bind-address", s.ProfilerAddress},
 	}
 }
 
