@@ -107,7 +107,7 @@ func leaderRole(o settings) *rbacv1.Role {
 // printRBAC prints the rights for the other flags, as YAML documents to apply.
 func printRBAC(out io.Writer, o settings) error {
 	documents := []any{clusterRole(o)}
-	if o.LeaderElection.Enabled {
+	if o.elects() {
 		documents = append(documents, leaderRole(o))
 	}
 	if o.Printing.NodeRBAC {
@@ -146,7 +146,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	asked := reviewsOf(clusterRole(o).Rules, "", served)
-	if o.LeaderElection.Enabled && o.LeaderElection.Namespace != "" {
+	if o.elects() && o.LeaderElection.Namespace != "" {
 		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.LeaderElection.Namespace, served)...)
 	}
 	denied := make([]bool, len(asked))

@@ -72,5 +72,8 @@ func (o *Options) Validate() error {
 	for _, g := range o.Groups() {
 		errs = append(errs, g.Section.Validate())
 	}
+	if o.Safety.DryRun && o.Kinds.InstallCRDs {
+		errs = append(errs, errors.New("--dry-run: give no --install-crds, which would wait for what is not stored"))
+	}
 	return errors.Join(errs...)
 }

@@ -12,6 +12,8 @@ import (
 
 // Safety are the limits that stop runaways. The names of the flags are Gardener's where it has them.
 type Safety struct {
+	// DryRun makes every write a server-side dry run, in all clusters, and takes no Lease.
+	DryRun bool
 	// Limits freeze a MachineSet with too many Machines.
 	Limits safety.Limits
 	// FreezePeriod is the time between two looks at the number of Machines of a MachineSet; 0 freezes none.
@@ -44,6 +46,10 @@ func defaultSafety() Safety {
 
 // AddFlags implements Section.
 func (s *Safety) AddFlags(flags *flag.FlagSet) {
+	flags.BoolVar(&s.DryRun, "dry-run", s.DryRun,
+		"change nothing: every write, those of drains, events and the driver included, is a dry run that the API server checks and does not "+
+			"store, and a line of the log; the rights are the same; no Lease is taken, so that the manager that acts may go on; what follows "+
+			"from a write is not seen")
 	flags.IntVar(&s.Limits.Up, "safety-up", s.Limits.Up,
 		"Machines beyond those of a rollout with which a MachineSet is frozen: it creates no more")
 	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down, "how many fewer than that thaw it")
