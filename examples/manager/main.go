@@ -50,6 +50,8 @@ func perform(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	switch {
+	case o.Config.Print:
+		err = printConfig(stdout, o)
 	case o.Printing.RBAC || o.Printing.NodeRBAC:
 		err = printRBAC(stdout, o)
 	case o.Printing.CRDs:

@@ -322,7 +322,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestOutputThatIsLostIsAFailure(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"--print-crds"}, {"--print-rbac"}} {
+	for _, args := range [][]string{{"--help"}, {"--print-config"}, {"--print-crds"}, {"--print-rbac"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitFailed, execute(args, full{}, &stderr), args)
 		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())

@@ -20,6 +20,8 @@ Node's deletion. They are Cluster API's, whose CRDs and a provider must be insta
   go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs with these flags, as a ClusterRole
   go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
   go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
+  go run ./examples/manager --config flags.yaml                  flags from a file; --print-config prints one
+  go run ./examples/manager --dry-run                            what it would write, and nothing is changed
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
   go run ./examples/manager --machinesets                        MachineSets too
@@ -39,7 +41,6 @@ Node's deletion. They are Cluster API's, whose CRDs and a provider must be insta
 /healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
 
-Flags:
 `
 
 // parse reads the flags. Help goes to out, and the error is flag.ErrHelp.
@@ -51,15 +52,27 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(out, usage)
-			flags.SetOutput(out)
-			flags.PrintDefaults()
+			defaults := options.Defaults()
+			defaults.PrintHelp(out)
 		}
 		return settings{}, err
 	}
 	if flags.NArg() > 0 {
 		return settings{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
 	}
+	if o.Config.File != "" {
+		if err := options.ReadConfig(flags, o.Config.File); err != nil {
+			return settings{}, err
+		}
+	}
 	return o, o.validate()
+}
+
+// printConfig prints the flags as a file for --config.
+func printConfig(out io.Writer, o settings) error {
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	o.AddFlags(flags) // with the values as defaults
+	return options.PrintConfig(flags, out)
 }
 
 // validate reports all errors at once.

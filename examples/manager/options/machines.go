@@ -54,7 +54,7 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
 			"they are only deleted; auto: if the kind is served when the manager starts, and --api-group is cluster.x-k8s.io; always; "+
 			"never: there are no Cluster objects")
-	flags.Var((*list)(&m.Namespaces), "namespace",
+	flags.Var(&list{into: &m.Namespaces}, "namespace",
 		"reconcile and cache only what is in these `namespaces`: a list with commas, or the flag several times; empty: all. "+
 			"Two managers must not share one. Nodes and the Pods on them are read everywhere, and so are the owners of instances. "+
 			"The rights of --print-rbac stay those of all namespaces")

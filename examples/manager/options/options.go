@@ -8,6 +8,7 @@ import (
 // Options are all flags of the manager, by group. A value belongs to one program; it must not be changed while others read it. Call
 // Defaults for useful values: the zero value is not valid.
 type Options struct {
+	Config         Config
 	Kinds          Kinds
 	Machines       Machines
 	Workload       Workload
@@ -53,7 +54,8 @@ func Defaults() Options {
 // Groups returns the groups in the order of the help. They refer to o.
 func (o *Options) Groups() []Group {
 	return []Group{
-		{"Kinds", &o.Kinds}, {"Machines", &o.Machines}, {"Workload clusters", &o.Workload}, {"Safety", &o.Safety}, {"Driver", &o.Driver},
+		{"Configuration", &o.Config}, {"Kinds", &o.Kinds}, {"Machines", &o.Machines}, {"Workload clusters", &o.Workload},
+		{"Safety", &o.Safety}, {"Driver", &o.Driver},
 		{"Leader election", &o.LeaderElection}, {"Serving", &o.Serving}, {"Client", &o.Client}, {"Logging", &o.Logging},
 		{"Printing", &o.Printing},
 	}

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,7 +160,7 @@ func TestAFlagWithAnotherNameIsTheSameFlag(t *testing.T) {
 	flags := options.Group{Name: "Machines", Section: &got.Machines}.Flags()
 	require.Equal(t, "worker-count", options.AliasOf(flags.Lookup("concurrency")))
 	require.Empty(t, options.AliasOf(flags.Lookup("worker-count")))
-	require.Contains(t, flags.Lookup("concurrency").Usage, "another name of --worker-count")
+	require.Contains(t, flags.Lookup("concurrency").Usage, "of --worker-count, by another name")
 }
 
 func TestBurstsAreTwiceTheRequestsUnlessTheyAreGiven(t *testing.T) {
@@ -182,6 +184,28 @@ func TestAProgramCanHaveDefaultsOfItsOwn(t *testing.T) {
 	require.Equal(t, "machinist.dev", string(o.Kinds.Group))
 	require.False(t, o.Kinds.MachineSets)
 	require.Equal(t, "50", flags.Lookup("worker-count").DefValue, "help shows it")
+}
+
+func TestHelpHasGroupsThatAreSortedWithDefaults(t *testing.T) {
+	t.Parallel()
+	o := options.Defaults()
+	var out strings.Builder
+	o.PrintHelp(&out)
+	var headings, names []string
+	for line := range strings.Lines(out.String()) {
+		switch {
+		case strings.HasSuffix(line, " flags:\n"):
+			require.True(t, slices.IsSorted(names), names)
+			headings, names = append(headings, strings.TrimSuffix(line, " flags:\n")), nil
+		case strings.HasPrefix(line, "  -"):
+			names = append(names, strings.Fields(line)[0])
+		}
+	}
+	require.Equal(t, []string{"Configuration", "Kinds", "Machines", "Workload clusters", "Safety", "Driver", "Leader election", "Serving",
+		"Client", "Logging",
+		"Printing"}, headings)
+	require.Contains(t, out.String(), `(default ":8085")`)
+	require.Contains(t, out.String(), "(default 10)")
 }
 
 func TestEachFlagIsInOneGroup(t *testing.T) {

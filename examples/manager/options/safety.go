@@ -52,7 +52,7 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 			"from a write is not seen")
 	flags.IntVar(&s.Limits.Up, "safety-up", s.Limits.Up,
 		"Machines beyond those of a rollout with which a MachineSet is frozen: it creates no more")
-	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down, "how many fewer than that thaw it")
+	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down, "Machines fewer than --safety-up with which a frozen MachineSet creates again")
 	flags.DurationVar(&s.FreezePeriod, "machine-safety-overshooting-period", s.FreezePeriod,
 		"time between two looks at the number of Machines of a MachineSet without an event; 0 freezes none")
 	flags.DurationVar(&s.GatePeriod, "machine-safety-apiserver-statuscheck-period", s.GatePeriod,
@@ -64,17 +64,18 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.FreezeDeletions, "machine-safety-freeze-deletions", s.FreezeDeletions,
 		"with --machine-safety-freeze-all: stop deletions too")
 	flags.DurationVar(&s.OrphanPeriod, "machine-safety-orphan-vms-period", s.OrphanPeriod,
-		"time between two looks for the driver's instances without a Machine, and for such Nodes; 0 looks for none")
+		"time between two looks for the driver's instances and for Nodes without a Machine; 0 looks for none")
 	flags.BoolVar(&s.CollectOrphans, "machine-safety-collect-orphans", s.CollectOrphans,
-		"delete those instances; otherwise they are reported in logs and metrics")
+		"delete the driver's instances without a Machine; otherwise they are reported in logs and metrics")
 	flags.IntVar(&s.Orphans.Confirmations, "machine-safety-orphan-confirmations", s.Orphans.Confirmations,
-		"looks that must find no Machine before a deletion")
-	flags.DurationVar(&s.Orphans.Age, "machine-safety-orphan-age", s.Orphans.Age, "time since the first of them")
-	flags.IntVar(&s.Orphans.PerPass, "machine-safety-orphan-limit", s.Orphans.PerPass, "instances to delete after one look")
+		"looks that must find no Machine before an instance is deleted")
+	flags.DurationVar(&s.Orphans.Age, "machine-safety-orphan-age", s.Orphans.Age,
+		"time since the first look that found no Machine, before an instance is deleted")
+	flags.IntVar(&s.Orphans.PerPass, "machine-safety-orphan-limit", s.Orphans.PerPass, "instances without a Machine to delete after one look")
 	flags.DurationVar(&s.Orphans.StartDelay, "machine-safety-orphan-start-delay", s.Orphans.StartDelay,
-		"time after the start, and after an outage, in which nothing is confirmed")
+		"time after the start, and after an outage, in which no look counts")
 	flags.BoolVar(&s.AnnotateNodes, "machine-safety-annotate-nodes", s.AnnotateNodes, "annotate Nodes that no Machine belongs to")
-	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge, "age of such a Node")
+	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge, "age of a Node from which --machine-safety-annotate-nodes counts it")
 }
 
 // Validate implements Section.
