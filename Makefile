@@ -205,7 +205,8 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 	done
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine ./examples/quickstart
+	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine ./examples/quickstart \
+		./examples/manager ./examples/manager/options
 	@echo "verify: $(EMBED)"; $(IN_EMBED); $(GO) mod tidy -diff; $(GO) vet ./...; $(GO) vet -tags e2e ./...
 	@for module in $(filter-out $(EMBED),$(NESTED)); do \
 		echo "verify: $$module"; \
@@ -225,12 +226,13 @@ verify-userdata: ## First-boot data by the tools that read it: cloud-init, shell
 	$(GO) run ./examples/userdata verify
 
 .PHONY: generate
-generate: $(CONTROLLERGEN) ## Write the generated parts of README.md and of package comments, new exports, and the manager's CRDs
+generate: $(CONTROLLERGEN) ## Write the generated parts of README.md and of package comments, new exports, and the manager's CRDs and pages
 	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
 	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout >"$$new"; cat "$$new" >$(CRDS)
 	$(GO) test -count=1 -run '^TestOurCRDsDifferFromClusterAPIsInThisOnly$$' ./$(API) -update
+	$(GO) test -count=1 -run '^TestDocumentationOf(Flags|Metrics)IsCurrent$$' ./examples/manager/options ./examples/manager -update
 
 $(CONTROLLERGEN):
 	@echo "controller-gen: building $(CONTROLLERGEN_VERSION); this happens once and takes two minutes"

@@ -75,7 +75,8 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.Orphans.StartDelay, "machine-safety-orphan-start-delay", s.Orphans.StartDelay,
 		"time after the start, and after an outage, in which no look counts")
 	flags.BoolVar(&s.AnnotateNodes, "machine-safety-annotate-nodes", s.AnnotateNodes, "annotate Nodes that no Machine belongs to")
-	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge, "age of a Node from which --machine-safety-annotate-nodes counts it")
+	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge,
+		"age of a Node without a Machine from which --machine-safety-annotate-nodes annotates it")
 }
 
 // Validate implements Section.
