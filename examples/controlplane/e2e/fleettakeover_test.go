@@ -65,19 +65,25 @@ func (w *world) fleetNow() map[string]string {
 // stillness is for how long a manager writes nothing when it is at rest.
 const stillness = 6 * time.Second
 
-// atRest waits until a client, whose name its user agents begin with, watches MachineDeployments and has written nothing for a while. It
-// returns what the client has written since a mark.
+// atRest waits until a client, whose name its user agents begin with, watches MachineSets and has written nothing for a while. It returns
+// what the client has written since a mark.
 func (w *world) atRest(agent string, since cluster.AuditMark) cluster.AuditEvents {
+	w.t.Helper()
+	return w.restOf(agent, since, func(e cluster.AuditEvent) bool { return strings.HasPrefix(e.UserAgent, agent) })
+}
+
+// restOf is atRest for the client of some requests.
+func (w *world) restOf(name string, since cluster.AuditMark, its func(cluster.AuditEvent) bool) cluster.AuditEvents {
 	w.t.Helper()
 	var written cluster.AuditEvents
 	count, changed := -1, time.Now()
-	w.eventually(agent+" to come to rest", func() string {
+	w.eventually(name+" to come to rest", func() string {
 		all, err := w.plane.Audit().Since(since)
 		require.NoError(w.t, err)
-		all = all.From(agent)
+		all = all.Where(its)
 		written = all.Writes().Where(func(e cluster.AuditEvent) bool { return e.Resource != "leases" && e.Resource != "events" })
 		starts := !slices.ContainsFunc(all, func(e cluster.AuditEvent) bool {
-			return e.Verb == "watch" && e.Resource == "machinedeployments"
+			return e.Verb == "watch" && e.Resource == "machinesets"
 		})
 		if n := len(written); n != count || starts {
 			count, changed = n, time.Now()
