@@ -47,6 +47,14 @@
 // time, a quota, a rate limit, late reads, slow deletion and lost answers. The Nodes are those of this cluster or, with
 // --driver-kubeconfig, of another one.
 //
+// # Install
+//
+// A chart and a base for kustomize are in examples/manager/deploy, whose documentation says how they are made; the image is built from
+// examples/manager/Containerfile. Take one of:
+//
+//	helm install machinist-manager examples/manager/deploy/chart --namespace machinist-system --create-namespace
+//	kubectl apply --server-side -k examples/manager/deploy/base
+//
 // # Taking a fleet over
 //
 // A fleet that Cluster API v1.13 has reconciled needs no preparation: stop Cluster API's core manager and start this one, with the flags of

@@ -1,0 +1,37 @@
+{{/* The rules of the ClusterRole: what files/rights.yaml grants with the values. */}}
+{{- define "rights" -}}
+{{- $ownClusters := eq .Values.apiGroup "cluster.x-k8s.io" }}
+{{- $on := merge (dict
+      "driver" (ne .Values.driver "")
+      "freezeAll" .Values.freezeAll
+      "installCRDs" (eq (include "installsCRDs" .) "true")
+      "workloadClusters" .Values.workloadClusters
+      "nodesHere" (not .Values.workloadClusters)
+      "clusters" (or (eq .Values.clusters "always") (and (eq .Values.clusters "auto") $ownClusters))
+      "providerResources" (not (empty .Values.rbac.providerResources))
+    ) .Values.kinds }}
+{{- range $entry := (.Files.Get "files/rights.yaml" | fromYaml).clusterRole }}
+{{-   $granted := false }}
+{{-   range $line := $entry.when }}
+{{-     $all := true }}
+{{-     range $line }}{{ $all = and $all (get $on .) }}{{ end }}
+{{-     $granted = or $granted $all }}
+{{-   end }}
+{{-   if and $granted $entry.each }}
+{{-     range $name := get $.Values.rbac $entry.each | default list }}
+{{-       $resource := regexReplaceAll "\\..*" $name "" }}
+{{-       range $rule := $entry.rules }}
+{{-         if not (and (eq $resource "*") (has "$template" $rule.resources)) }}{{/* which "*" covers */}}
+{{            list $rule | toYaml | replace "$group" (regexReplaceAll "^[^.]*\\." $name "" | quote)
+                | replace "$resource" ($resource | quote) | replace "$template" (printf "%stemplates" (trimSuffix "s" $resource)) }}
+{{-         end }}
+{{-       end }}
+{{-     end }}
+{{-   else if $granted }}
+{{      toYaml $entry.rules | replace "$apiGroup" $.Values.apiGroup }}
+{{-   end }}
+{{- end }}
+{{- with .Values.rbac.extraRules }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

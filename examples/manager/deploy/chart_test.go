@@ -1,0 +1,182 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// tool returns the program in an environment variable, which "make verify-manifests" sets.
+func tool(t *testing.T, variable string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	require.NotEmpty(t, path, "%s is not set: run make verify-manifests", variable)
+	return path
+}
+
+// run runs a program, and returns its standard output and what it wrote to either.
+func run(t *testing.T, program string, args ...string) (stdout, all string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var out, both bytes.Buffer
+	cmd.Stdout, cmd.Stderr = writers{&out, &both}, &both
+	err = cmd.Run()
+	return out.String(), both.String(), err
+}
+
+// writers write everything to both.
+type writers [2]*bytes.Buffer
+
+func (w writers) Write(p []byte) (int, error) {
+	w[0].Write(p)
+	return w[1].Write(p)
+}
+
+// succeeds is run for a program that must not fail. It returns the standard output.
+func succeeds(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	stdout, all, err := run(t, program, args...)
+	require.NoError(t, err, "%s %s: %s", filepath.Base(program), strings.Join(args, " "), all)
+	return stdout
+}
+
+// TestManifestsBuildAStaticProgram: the image has nothing but it, and certificates.
+func TestManifestsBuildAStaticProgram(t *testing.T) {
+	t.Parallel()
+	program := managerBinary(t)
+	file, err := elf.Open(program)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	for _, part := range file.Progs {
+		require.NotContains(t, []elf.ProgType{elf.PT_INTERP, elf.PT_DYNAMIC}, part.Type, "it needs shared libraries")
+	}
+	require.Contains(t, succeeds(t, program, "--help"), "-print-rbac")
+}
+
+// chart is the chart with values.
+func chart(values string) []string {
+	args := []string{"chart", "--namespace", "machinist-system"}
+	if values != "" {
+		args = append(args, "--set", values)
+	}
+	return args
+}
+
+// objectOf decodes the object of a kind in YAML documents. Unknown fields are errors.
+func objectOf(t *testing.T, documents, kind string, into any) {
+	t.Helper()
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		var meta struct{ Kind string }
+		require.NoError(t, yaml.Unmarshal([]byte(document), &meta))
+		if meta.Kind == kind {
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), into))
+			return
+		}
+	}
+	t.Fatalf("there is no %s", kind)
+}
+
+func TestManifestsOfTheChartPassItsLinter(t *testing.T) {
+	t.Parallel()
+	succeeds(t, tool(t, "HELM"), append([]string{"lint", "--strict"}, chart("serviceMonitor.enabled=true,alerts.enabled=true")...)...)
+}
+
+// TestManifestsGrantWhatTheManagerPrints compares the rights of the chart with what the manager prints for the flags of its Deployment.
+func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
+	t.Parallel()
+	manager, helm := managerBinary(t), tool(t, "HELM")
+	const lean = "kinds.machineSets=false,kinds.machineDeployments=false,kinds.machinePools=false,kinds.machineHealthChecks=false"
+	for values, printed := range map[string][]string{
+		"":                          nil,
+		"crds.install=false":        nil,
+		"apiGroup=cluster.x-k8s.io": nil,
+		lean:                        nil,
+		lean + ",freezeAll=true":    nil,
+		lean + ",driver=kwok":       nil,
+		"kinds.machinePools=false":  nil,
+		"workloadClusters=true":     nil,
+		"clusters=always":           nil,
+		"driver=kwok,replicas=1":    nil,
+		"watchFilter=ours":          nil,
+		"extraArgs={--concurrency=50,--machine-safety-collect-orphans}":  nil,
+		"apiGroup=cluster.x-k8s.io,kinds.machineHealthChecks=false":      nil,
+		"apiGroup=cluster.x-k8s.io,clusters=never,workloadClusters=true": nil,
+		"apiGroup=cluster.x-k8s.io,clusters=never," + lean:               nil,
+		"rbac.providerResources=null,rbac.controlPlaneResources=null":    {"--provider-resources=", "--control-plane-resources="},
+		"apiGroup=cluster.x-k8s.io,rbac.remediationResources={a.b.example.com,*.c.example.com}": {
+			"--remediation-resources=a.b.example.com,*.c.example.com"},
+		"apiGroup=cluster.x-k8s.io,rbac.providerResources={awsmachines.a.x-k8s.io},rbac.controlPlaneResources={k.example.com}": {
+			"--provider-resources=awsmachines.a.x-k8s.io", "--control-plane-resources=k.example.com"},
+	} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			rendered := succeeds(t, helm, append([]string{"template", "machinist-manager"}, chart(values)...)...)
+			var deployment appsv1.Deployment
+			objectOf(t, rendered, "Deployment", &deployment)
+			want := succeeds(t, manager, append(append(deployment.Spec.Template.Spec.Containers[0].Args, "--print-rbac"), printed...)...)
+			var wanted, granted rbacv1.ClusterRole
+			objectOf(t, want, "ClusterRole", &wanted)
+			objectOf(t, rendered, "ClusterRole", &granted)
+			require.Empty(t, cmp.Diff(wanted.Rules, contract.MergePolicyRules(granted.Rules)))
+			var wantedLease, grantedLease rbacv1.Role
+			objectOf(t, want, "Role", &wantedLease)
+			objectOf(t, rendered, "Role", &grantedLease)
+			require.Empty(t, cmp.Diff(wantedLease.Rules, contract.MergePolicyRules(grantedLease.Rules)))
+		})
+	}
+}
+
+func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"replica=3":                         "additional properties 'replica' not allowed",
+		"replicas=many":                     "at '/replicas': got string, want integer",
+		"apiGroup=example.com":              "at '/apiGroup': value must be one of 'machinist.dev', 'cluster.x-k8s.io'",
+		"kinds.machineSet=true":             "additional properties 'machineSet' not allowed",
+		"kinds.machineSets=false":           "kinds.machineDeployments needs kinds.machineSets",
+		"clusters=yes":                      "at '/clusters': value must be one of",
+		"driver=aws":                        "at '/driver': value must be one of",
+		"watchFilter=a b":                   "at '/watchFilter'",
+		"image.digest=sha256:1":             "at '/image/digest'",
+		"extraArgs={--machinesets}":         "at '/extraArgs/0'",
+		"rbac.providerResources={machines}": "at '/rbac/providerResources/0'",
+		"networkPolicy.apiServerPorts={0}":  "at '/networkPolicy/apiServerPorts/0'",
+		"pod.containers[0].name=x":          "invalid propertyName 'containers'",
+	} {
+		_, all, err := run(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart(values)...)...)
+		require.Error(t, err, values)
+		require.Contains(t, all, want, values)
+	}
+}
+
+// TestManifestsOfAReleaseHaveItsName: several releases can be in one cluster, and alerts find each by the end of its name.
+func TestManifestsOfAReleaseHaveItsName(t *testing.T) {
+	t.Parallel()
+	for release, name := range map[string]string{
+		"machinist-manager": "machinist-manager", "east-machinist-manager": "east-machinist-manager", "east": "east-machinist-manager",
+		strings.Repeat("x", 53): strings.Repeat("x", 40) + "-machinist-manager",
+	} {
+		rendered := succeeds(t, tool(t, "HELM"), append([]string{"template", release}, chart("")...)...)
+		var deployment appsv1.Deployment
+		objectOf(t, rendered, "Deployment", &deployment)
+		require.Equal(t, name, deployment.Name)
+		require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--leader-election-id="+name)
+		var binding rbacv1.ClusterRoleBinding
+		objectOf(t, rendered, "ClusterRoleBinding", &binding)
+		require.Equal(t, name, binding.Subjects[0].Name)
+	}
+}

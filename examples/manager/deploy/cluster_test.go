@@ -1,0 +1,154 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/examples/controlplane/chaos"
+	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+const (
+	namespace = "machinist-system"
+	name      = "machinist-manager"
+)
+
+// site is a real control plane without Nodes, and kubectl for it.
+type site struct {
+	t       *testing.T
+	plane   *cluster.ControlPlane
+	program string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	plane, err := cluster.Start(t.Context(), cluster.Options{
+		Log: os.Stderr, Without: []cluster.Component{cluster.Scheduler, cluster.Kwok}, NoAudit: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	binaries, err := cluster.Build(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	return &site{t, plane, binaries.ControlPlane}
+}
+
+func (s *site) kubectl(args ...string) string {
+	s.t.Helper()
+	return succeeds(s.t, s.program, append([]string{"kubectl", "--kubeconfig", s.plane.Kubeconfig()}, args...)...)
+}
+
+// until waits for a condition.
+func (s *site) until(what string, holds func() bool) {
+	s.t.Helper()
+	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return holds(), nil
+	})
+	require.NoError(s.t, err, what)
+}
+
+// TestManifestsWorkOnARealAPIServer applies what kustomize builds without storing it, and then installs the chart: its Pods pass the
+// restricted Pod security standard, and a manager with the flags and the rights of their service account installs its CRDs and leads.
+func TestManifestsWorkOnARealAPIServer(t *testing.T) {
+	helm, manager := tool(t, "HELM"), managerBinary(t)
+	s := newSite(t)
+	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} { // without the schemas of prometheus-operator
+		gvk := schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind}
+		require.NoError(t, cluster.InstallCRDs(t.Context(), s.plane.Config(), fake.CRD(gvk)))
+	}
+	s.kubectl("apply", "-f", filepath.Join("base", "namespace.yaml"))
+	built := filepath.Join(t.TempDir(), "overlay.yaml")
+	require.NoError(t, os.WriteFile(built, []byte(succeeds(t, tool(t, "KUSTOMIZE"), "build", "overlay")), 0o600))
+	dry := s.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", built)
+	require.Equal(t, 18, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	t.Chdir(root)
+	dry = s.kubectl(append(documented(t, "kubectl apply --server-side -k "), "--dry-run=server", "--validate=strict")...)
+	require.Equal(t, 16, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+
+	notes := succeeds(t, helm, append(documented(t, "helm install "), "--kubeconfig", s.plane.Kubeconfig())...)
+	require.Contains(t, notes, "kubectl -n machinist-system rollout status deployment machinist-manager")
+	s.runsAsItsPodsWould(manager, s.pod())
+	require.Contains(t, s.kubectl("get", "crds", "-o", "name"), "machines.machinist.dev")
+	s.kubectl("get", "machines.machinist.dev", "--all-namespaces") // as the notes say
+}
+
+// documented returns the arguments of the command that begins with some words in README.md, and in the documentation of the manager.
+func documented(t *testing.T, begin string) []string {
+	t.Helper()
+	var found []string
+	for _, file := range []string{"README.md", filepath.Join("examples", "manager", "doc.go")} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, rest, ok := strings.Cut(string(text), begin)
+		require.True(t, ok, "%s does not say %s", file, begin)
+		command, _, _ := strings.Cut(begin+rest, "\n")
+		found = append(found, command)
+	}
+	require.Equal(t, found[0], found[1])
+	return strings.Fields(found[0])[1:]
+}
+
+// pod waits until both replicas exist, and returns one.
+func (s *site) pod() corev1.Pod {
+	s.t.Helper()
+	var pods corev1.PodList
+	s.until("two Pods", func() bool {
+		list := s.kubectl("get", "pods", "-n", namespace, "-l", "app.kubernetes.io/name="+name, "-o", "yaml")
+		require.NoError(s.t, yaml.Unmarshal([]byte(list), &pods))
+		return len(pods.Items) == 2
+	})
+	return pods.Items[0]
+}
+
+// runsAsItsPodsWould runs the program of a Pod as its service account until it leads, and stops it.
+func (s *site) runsAsItsPodsWould(program string, pod corev1.Pod) {
+	s.t.Helper()
+	cfg, err := s.plane.ConfigFor("system:serviceaccount:"+namespace+":"+pod.Spec.ServiceAccountName,
+		"system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	require.NoError(s.t, err)
+	dir := s.t.TempDir()
+	kubeconfig, log := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "log")
+	require.NoError(s.t, cluster.WriteKubeconfig(kubeconfig, cfg))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(s.t, err)
+	probes := listener.Addr().String()
+	require.NoError(s.t, listener.Close())
+	args := slices.Concat(pod.Spec.Containers[0].Args, []string{
+		"--kubeconfig", kubeconfig, "--leader-election-namespace", namespace, "--health-probe-bind-address", probes,
+		"--metrics-bind-address", "127.0.0.1:0",
+	})
+	manager := chaos.NewProgram("manager", log, program, args...)
+	require.NoError(s.t, manager.Start())
+	s.until("the manager is ready and leads", func() bool {
+		if ended := manager.Endings(); ended > 0 {
+			text, _ := os.ReadFile(log)
+			s.t.Fatalf("the manager has ended: %s", text)
+		}
+		for _, probe := range []string{"/healthz", "/readyz"} {
+			response, err := http.Get("http://" + probes + probe) //nolint:noctx // a test
+			if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusOK {
+				return false
+			}
+		}
+		return s.kubectl("get", "leases", "-n", namespace, name, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}") != ""
+	})
+	require.NoError(s.t, manager.Stop())
+	text, err := os.ReadFile(log)
+	require.NoError(s.t, err)
+	require.NotContains(s.t, string(text), "forbidden")
+}
