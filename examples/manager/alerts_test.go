@@ -84,7 +84,7 @@ func read(t *testing.T, file string, into any, unmarshal func([]byte, any) error
 
 // metricsIn returns the names of metrics in an expression. promtool checks the syntax, so that it can be read in a simple way.
 func metricsIn(expression string) []string {
-	for _, without := range []string{`"(\\.|[^"\\])*"`, `\{[^}]*\}`, `\[[^]]*\]`, `\b(by|without|on|ignoring|group_left|group_right) *\([^)]*\)`} {
+	for _, without := range []string{`"(\\.|[^"\\])*"`, `\{[^}]*\}`, `\[[^]]*\]`, `\b(by|without|on|ignoring|group_[a-z]+) *\([^)]*\)`} {
 		expression = regexp.MustCompile(without).ReplaceAllString(expression, " ")
 	}
 	var names []string

@@ -4,6 +4,7 @@
 {{- $on := merge (dict
       "driver" (ne .Values.driver "")
       "freezeAll" .Values.freezeAll
+      "ownerReferencesEnforced" .Values.rbac.ownerReferencesEnforced
       "installCRDs" (eq (include "installsCRDs" .) "true")
       "workloadClusters" .Values.workloadClusters
       "nodesHere" (not .Values.workloadClusters)
