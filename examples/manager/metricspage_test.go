@@ -24,7 +24,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
-var update = flag.Bool("update", false, "write "+metricsPage)
+var update = flag.Bool("update", false, "write "+metricsPage+" and "+rightsFile)
 
 const metricsPage = "METRICS.md"
 

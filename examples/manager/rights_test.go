@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"math/bits"
 	"os"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 )
-
-var updateRights = flag.Bool("update", false, "write deploy/chart/files/rights.yaml")
 
 // rightsFile has the rights that the chart grants.
 var rightsFile = filepath.Join("deploy", "chart", "files", "rights.yaml")
@@ -105,7 +102,7 @@ func TestTheChartsRightsAreThoseOfTheManager(t *testing.T) {
 	want, err := yaml.Marshal(all)
 	require.NoError(t, err)
 	want = append([]byte(rightsHeader), want...)
-	if *updateRights {
+	if *update {
 		require.NoError(t, os.WriteFile(rightsFile, want, 0o600))
 	}
 	got, err := os.ReadFile(rightsFile)

@@ -22,9 +22,12 @@ type LeaderElection struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
+// defaultLease is the name of the Lease of a manager of all objects.
+const defaultLease = "machinist-manager"
+
 func defaultLeaderElection() LeaderElection {
 	return LeaderElection{
-		ID: "machinist-manager", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		ID: defaultLease, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 	}
 }
 
