@@ -11,8 +11,8 @@
 // that names the missing ones.
 //
 // FLAGS.md has all flags, and METRICS.md the metrics, which are served on :8085. Package options has the flags as a struct for programs
-// that embed the reconcilers. --config reads flags from a file. With --namespace the manager reconciles and caches what is in some namespaces
-// only, so that several managers can share a cluster. With --dry-run it changes nothing, and logs what it would write.
+// that embed the reconcilers. --config reads flags from a file. With --namespace the manager reconciles and caches what is in some
+// namespaces only, so that several managers can share a cluster. With --dry-run it changes nothing, and logs what it would write.
 //
 // Nodes are drained as Cluster API does it: pods may have its drain label, and MachineDrainRules apply when their
 // CustomResourceDefinition exists. After the drain the manager waits for volumes.

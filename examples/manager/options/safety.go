@@ -49,7 +49,7 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.DryRun, "dry-run", s.DryRun,
 		"change nothing: every write, those of drains, events and the driver included, is a dry run that the API server checks and does not "+
 			"store, and a line of the log; the rights are the same; no Lease is taken, so that the manager that acts may go on; what follows "+
-			"from a write is not seen")
+			"from a write is not tried, such as the drain behind the first stage of a deletion, and a finalizer is reported as not kept")
 	flags.IntVar(&s.Limits.Up, "safety-up", s.Limits.Up,
 		"Machines beyond those of a rollout with which a MachineSet is frozen: it creates no more")
 	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down, "Machines fewer than --safety-up with which a frozen MachineSet creates again")
