@@ -18,11 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // wiring returns the reconciler's configuration by the flags. It assumes that all kinds are served.
@@ -49,33 +45,6 @@ func (o settings) poolWiring() machinepool.Wiring {
 
 func (o settings) ours(resource string) schema.GroupResource {
 	return o.Kinds.Group.GroupVersion().WithResource(resource).GroupResource()
-}
-
-// clusterRole has the rights of the manager in the cluster of the Machines.
-func clusterRole(o settings) *rbacv1.ClusterRole {
-	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring())}
-	if o.Kinds.MachineSets {
-		rules = append(rules, machineset.PolicyRules(setWiring(o)))
-	}
-	if o.Kinds.MachineDeployments {
-		rules = append(rules, deployment.PolicyRules(deploymentWiring(o)))
-	}
-	if o.Kinds.MachinePools {
-		rules = append(rules, machinepool.PolicyRules(o.poolWiring()))
-	}
-	if o.Kinds.MachineHealthChecks {
-		rules = append(rules, remediation.PolicyRules(healthCheckWiring(o)))
-	}
-	rules = append(rules, o.driverRules(), o.safetyRules())
-	if o.Kinds.InstallCRDs {
-		rules = append(rules, installRules(o))
-	}
-	if o.Workload.Enabled {
-		rules = append(rules, cluster.PolicyRules())
-	} else {
-		rules = append(rules, machine.NodePolicyRules(o.wiring()))
-	}
-	return newClusterRole(userAgent, rules...)
 }
 
 // nodeClusterRole has the rights of the kubeconfigs' users in the workload clusters.
@@ -107,6 +76,9 @@ func leaderRole(o settings) *rbacv1.Role {
 // printRBAC prints the rights for the other flags, as YAML documents to apply.
 func printRBAC(out io.Writer, o settings) error {
 	documents := []any{clusterRole(o)}
+	for _, role := range namespaceRoles(o) {
+		documents = append(documents, role)
+	}
 	if o.elects() {
 		documents = append(documents, leaderRole(o))
 	}
@@ -146,6 +118,9 @@ func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	asked := reviewsOf(clusterRole(o).Rules, "", served)
+	for _, role := range namespaceRoles(o) {
+		asked = append(asked, reviewsOf(role.Rules, role.Namespace, served)...)
+	}
 	if o.elects() && o.LeaderElection.Namespace != "" {
 		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.LeaderElection.Namespace, served)...)
 	}

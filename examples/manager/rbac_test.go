@@ -48,6 +48,18 @@ func TestThePrintedRightsFollowTheFlags(t *testing.T) {
 	alone := rightsOf(t, "--print-rbac", "--clusters=never")
 	require.NotContains(t, alone, "cluster.x-k8s.io/clusters")
 	require.NotContains(t, alone, "controlplane.cluster.x-k8s.io/*")
+	narrow := rightsOf(t, "--print-rbac", "--namespace=a,b", "--workload-clusters", "--driver=kwok", "--driver-as=inframachine")
+	for _, place := range []string{"cluster.x-k8s.io/machines/status", "infrastructure.cluster.x-k8s.io/*", "/secrets",
+		"controlplane.cluster.x-k8s.io/*"} {
+		require.NotContains(t, narrow, place)
+		require.NotEmpty(t, narrow["a: "+place], place)
+		require.Equal(t, narrow["a: "+place], narrow["b: "+place])
+	}
+	require.Equal(t, []string{"get", "list"}, narrow["cluster.x-k8s.io/machines"], "the safety reads the owners of instances everywhere")
+	require.Equal(t, []string{"list"}, narrow["infrastructure.cluster.x-k8s.io/kwokmachines"], "and these are owners too")
+	require.Contains(t, narrow, "apiextensions.k8s.io/customresourcedefinitions")
+	require.Contains(t, narrow, "events.k8s.io/events", "those of Nodes are in the namespace default")
+	require.NotContains(t, rightsOf(t, "--print-rbac", "--namespace=a"), "cluster.x-k8s.io/machines")
 	leads := rightsOf(t, "--print-rbac", "--leader-elect", "--leader-election-namespace=system")
 	require.Equal(t, []string{"get", "update"}, leads["system: coordination.k8s.io/leases machinist-manager"],
 		"the Lease of the flags, and no other")

@@ -36,12 +36,16 @@ func guardKinds(o settings) guard.Kinds {
 	return kinds
 }
 
-// safetyRules are the rights of the safety in the cluster of the Machines.
+// freezerRules are the rights of the freezer of MachineSets.
+func (o settings) freezerRules() []rbacv1.PolicyRule {
+	return guard.PolicyRules(guard.Wiring{
+		Kinds: guardKinds(o), Freezer: o.Kinds.MachineSets && o.Safety.FreezePeriod > 0, Clusters: o.followsClusters(), Events: true,
+	})
+}
+
+// safetyRules are the rights of the rest of the safety, which looks at all namespaces.
 func (o settings) safetyRules() []rbacv1.PolicyRule {
-	w := guard.Wiring{
-		Kinds: guardKinds(o), Freezer: o.Kinds.MachineSets && o.Safety.FreezePeriod > 0, Gate: o.hasGate(), Clusters: o.followsClusters(),
-		Collector: o.looksForOrphans(), Events: true,
-	}
+	w := guard.Wiring{Kinds: guardKinds(o), Gate: o.hasGate(), Collector: o.looksForOrphans(), Events: true}
 	if o.Driver.IsProvider() {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
 	}

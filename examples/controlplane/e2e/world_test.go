@@ -208,7 +208,7 @@ func asksFor(t *testing.T, binary string, flags ...string) rights.Asked {
 		if asked.Namespaces == nil {
 			asked.Namespaces = map[string][]rbacv1.PolicyRule{}
 		}
-		asked.Namespaces[role.Namespace] = role.Rules
+		asked.Namespaces[role.Namespace] = append(asked.Namespaces[role.Namespace], role.Rules...)
 	}
 	return asked
 }

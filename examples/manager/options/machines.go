@@ -57,7 +57,7 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 	flags.Var(&list{into: &m.Namespaces}, "namespace",
 		"reconcile and cache only what is in these `namespaces`: a list with commas, or the flag several times; empty: all. "+
 			"Two managers must not share one. Nodes and the Pods on them are read everywhere, and so are the owners of instances. "+
-			"The rights of --print-rbac stay those of all namespaces")
+			"--print-rbac prints a Role for each, and a ClusterRole for the rest")
 	flags.StringVar(&m.WatchFilter, "watch-filter", m.WatchFilter,
 		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 }
