@@ -113,13 +113,10 @@ func TestE2ETwoManagersDivideAFleetByNamespaces(t *testing.T) {
 	first.stop()
 	second.stop()
 	begin = d.marked()
-	for _, m := range []*managerProcess{first, second} { // with other namespaces
-		for i, arg := range m.args {
-			m.args[i] = strings.Replace(strings.Replace(arg, "=part-a,part-b", "=part-a", 1), "=part-c", "=part-b,part-c", 1)
-		}
-		m.start()
-	}
-	for _, user := range []string{left, right} {
+	const otherLeft, otherRight = left + "-moved", right + "-moved"
+	d.manages(otherLeft, "part-a")
+	d.manages(otherRight, "part-b", "part-c")
+	for _, user := range []string{otherLeft, otherRight} {
 		require.Empty(t, d.writesOf(user, begin), user)
 	}
 	for name := range d.sets {
@@ -127,8 +124,8 @@ func TestE2ETwoManagersDivideAFleetByNamespaces(t *testing.T) {
 	}
 	d.scaleTo(d.sets["part-b"], inEach+1)
 	d.has("part-b", inEach+1)
-	require.Empty(t, d.writesOf(left, begin))
-	require.Equal(t, map[string]bool{"part-b": true}, touches(d.writesOf(right, begin)))
+	require.Empty(t, d.writesOf(otherLeft, begin))
+	require.Equal(t, map[string]bool{"part-b": true}, touches(d.writesOf(otherRight, begin)))
 	for name, set := range d.sets {
 		d.scaleTo(set, 0)
 		d.has(name, 0)

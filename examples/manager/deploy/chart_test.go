@@ -114,7 +114,6 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 		"clusters=always":        nil,
 		"driver=kwok,replicas=1": nil,
 		"watchFilter=ours":       nil,
-		"namespaces={a,b}":       nil,
 		"extraArgs={--concurrency=50,--machine-safety-collect-orphans}":  nil,
 		"apiGroup=cluster.x-k8s.io,kinds.machineHealthChecks=false":      nil,
 		"apiGroup=cluster.x-k8s.io,clusters=never,workloadClusters=true": nil,
@@ -141,6 +140,14 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 			require.Empty(t, cmp.Diff(wantedLease.Rules, contract.MergePolicyRules(grantedLease.Rules)))
 		})
 	}
+}
+
+func TestManifestsNarrowTheManagerToNamespaces(t *testing.T) {
+	t.Parallel()
+	rendered := succeeds(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart("namespaces={a,b}")...)...)
+	var deployment appsv1.Deployment
+	objectOf(t, rendered, "Deployment", &deployment)
+	require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
 }
 
 func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {

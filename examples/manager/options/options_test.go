@@ -99,6 +99,19 @@ func TestFlagsAreTaken(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
+// With one Lease, the manager of one part would never act.
+func TestManagersOfPartsOfAFleetNeedLeasesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"--namespace=a", "--watch-filter=a"} {
+		_, err := parse("--leader-elect", part)
+		require.ErrorContains(t, err, "--leader-election-id: give a name of its own")
+		_, err = parse("--leader-elect", part, "--leader-election-id=a")
+		require.NoError(t, err)
+		_, err = parse(part)
+		require.NoError(t, err)
+	}
+}
+
 func TestFlagsOfTheDriverAreTaken(t *testing.T) {
 	t.Parallel()
 	got, err := parse(
