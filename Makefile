@@ -156,7 +156,9 @@ calibrate: ## How many histories it takes to find each planted defect, at most (
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; cd "$$dir"; \
 	for defect in fake/simulation/testdata/defects/*.patch; do \
 		patch -s -p1 < "$$defect"; \
-		found=$$(GOGC=400 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation -seeds $(SEEDS) -shrink 0 | \
+		needs=$$(sed -n 's/^Needs: //p' "$$defect"); \
+		found=$$(GOGC=400 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation \
+			-seeds $(SEEDS) -shrink 0 -needs "$$needs" | \
 			grep -E 'histories; run|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
 		patch -s -R -p1 < "$$defect"; \
 		echo "$$(basename "$$defect" .patch): $${found:-NOT FOUND in $(SEEDS) histories}"; \

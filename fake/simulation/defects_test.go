@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/fake/simulation"
 )
 
 const defects = "testdata/defects"
@@ -68,5 +70,16 @@ func TestEachPlantedDefectAppliesToTheLibrary(t *testing.T) {
 			}
 		}
 		check()
+	}
+}
+
+// A patch says after "Needs: " what a history must have for it to make a difference.
+func TestAPlantedDefectNeedsOnlyWhatHistoriesHave(t *testing.T) {
+	t.Parallel()
+	for name, text := range planted(t) {
+		if _, needs, says := strings.Cut(strings.SplitN(text, "\ndiff ", 2)[0], "Needs: "); says {
+			_, err := simulation.RunSeeds(t.Context(), simulation.Seeds{Needs: strings.Split(strings.TrimSpace(needs), ",")})
+			require.NoError(t, err, name)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,19 +35,25 @@ const (
 
 // Run runs one history. The error is a *BrokenError, or says that the world could not be made.
 func Run(ctx context.Context, choices *Choices, o Options) (History, error) {
-	w, err := run(ctx, choices, o)
+	w, err := run(ctx, choices, o, nil)
 	if w == nil {
 		return History{}, err
 	}
 	return w.history, err
 }
 
-func run(ctx context.Context, choices *Choices, o Options) (*World, error) {
+// errSkipped is the error of a history that lacks what is needed.
+var errSkipped = errors.New("the history lacks what is needed")
+
+func run(ctx context.Context, choices *Choices, o Options, needs []string) (*World, error) {
 	w, err := newWorld(ctx, choices, o)
 	if err != nil {
 		return nil, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.stop()
+	if !w.hasAll(needs) {
+		return nil, errSkipped
+	}
 	w.begin(ctx)
 	for i := 0; i < w.options.Steps && w.broken == nil; i++ {
 		w.step(ctx)

@@ -23,6 +23,9 @@ type Seeds struct {
 	Workers int
 	// Options are those of each history.
 	Options Options
+	// Needs are parts of the World, such as NeedsPods, and faults: a history without one of them is not run. A planted defect makes a
+	// difference only where there is what it breaks.
+	Needs []string
 	// FailFast stops at the first broken invariant.
 	FailFast bool
 	// Progress receives a line now and then; nil prints nothing. Every is the time between two lines; default ten seconds.
@@ -36,6 +39,8 @@ type Seeds struct {
 type Report struct {
 	// Histories ran, with Events lines in all.
 	Histories, Events uint64
+	// Skipped are the histories that were not run because they lack one of Seeds.Needs.
+	Skipped uint64
 	// Failed are the seeds with a broken invariant, in order, and First is the history of the first of them.
 	Failed []Failure
 	First  *BrokenError
@@ -52,8 +57,12 @@ type Failure struct {
 	Broken string
 }
 
-// RunSeeds runs many histories. It stops when ctx ends, and then reports what ran. The error says that a world could not be made.
+// RunSeeds runs many histories. It stops when ctx ends, and then reports what ran. The error says that a world
+// could not be made, or that no history can have one of the Needs.
 func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
+	if err := checkNeeds(s.Needs); err != nil {
+		return Report{}, err
+	}
 	s.Workers = cmp.Or(s.Workers, runtime.GOMAXPROCS(0))
 	s.Every = cmp.Or(s.Every, 10*time.Second)
 	if s.Clock == nil {
@@ -99,9 +108,13 @@ func (r *running) hasFailed() bool {
 }
 
 func (r *running) one(ctx context.Context, seed uint64) {
-	w, err := run(ctx, Seeded(seed), r.of.Options)
+	w, err := run(ctx, Seeded(seed), r.of.Options, r.of.Needs)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if errors.Is(err, errSkipped) {
+		r.Skipped++
+		return
+	}
 	if failure, broken := errors.AsType[*BrokenError](err); broken {
 		if r.Failed = append(r.Failed, Failure{Seed: seed, Broken: failure.Error()}); r.First == nil || seed < r.first {
 			r.First, r.first = failure, seed
@@ -145,7 +158,7 @@ func (r *running) line() {
 	took := r.of.Clock.Since(r.begun)
 	each := float64(r.Histories) / max(took.Seconds(), 0.001)
 	_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second, %.1f a second and worker\n",
-		r.Histories, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
+		r.Histories+r.Skipped, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
 }
 
 // Shrunk returns a simpler history that breaks the same invariant, which takes up to tries histories.

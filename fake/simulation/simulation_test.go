@@ -21,6 +21,7 @@ import (
 var (
 	first = flag.Uint64("seed", 0, "the first seed")
 	seeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 runs those of make test")
+	needs = flag.String("needs", "", "parts of the World and faults, separated by commas, without which a history is not run")
 	draws = flag.String("timeline", "", "a file for the drawing (SVG) of the first seed, or of the shortest history that fails")
 	tries = flag.Int("shrink", 300, "how many histories may be run to find a shorter one; 0 stops at the first that fails")
 )
@@ -28,6 +29,9 @@ var (
 func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	t.Parallel()
 	s := simulation.Seeds{From: *first, Count: *seeds, FailFast: *tries == 0}
+	if *needs != "" {
+		s.Needs = strings.Split(*needs, ",")
+	}
 	if s.Count == 0 {
 		s.Count = usual
 	} else {
@@ -45,7 +49,8 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	if report.First != nil {
 		shortest := report.First.Shrunk(t.Context(), s.Options, *tries)
 		draw(t, &shortest.History)
-		t.Fatalf("%d histories; run one with -seed N -seeds 1; the shortest history found:\n%s", report.Histories, shortest.Table())
+		t.Fatalf("%d histories; run one with -seed N -seeds 1; the shortest history found:\n%s", report.Histories+report.Skipped,
+			shortest.Table())
 	}
 	if *draws != "" {
 		history, err := simulation.Run(t.Context(), simulation.Seeded(*first), s.Options)
