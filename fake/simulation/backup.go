@@ -92,7 +92,8 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	for _, i := range w.instances() {
+	instances := w.instances()
+	for _, i := range instances {
 		if i.State != cloud.Deleting && !w.hasMachine(i.Token) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
@@ -101,7 +102,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, node := range w.Objects("Node") {
-		if !w.hasInstance(node) {
+		if !w.hasInstance(node, instances) {
 			all = append(all, func() { w.collects(ctx, node.GetName()) })
 		}
 	}
@@ -115,12 +116,13 @@ func (w *World) hasMachine(uid string) bool {
 	return slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool { return string(obj.GetUID()) == uid })
 }
 
-func (w *World) hasInstance(node *unstructured.Unstructured) bool {
+// hasInstance reports whether the instance of a Node is among some.
+func (w *World) hasInstance(node *unstructured.Unstructured, instances []cloud.Instance) bool {
 	if w.pool != nil { // poolProvider collects its Nodes
 		return true
 	}
 	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-	return slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(i.ProviderID, id) })
+	return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return sameID(i.ProviderID, id) })
 }
 
 // collects deletes a Node whose instance is gone, as the cloud controller manager does.

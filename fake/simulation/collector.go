@@ -132,7 +132,7 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.habits.nodes)) {
-		if node := w.object("Node", "", name); node != nil && !w.hasInstance(node) {
+		if node := w.object("Node", "", name); node != nil && !w.hasInstance(node, w.instances()) {
 			all = append(all, func() { w.collects(ctx, name) })
 		}
 	}

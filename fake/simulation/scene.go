@@ -186,9 +186,10 @@ func (w *World) missing(ctx context.Context) string {
 
 // messages returns what an object says in its conditions.
 func messages(obj *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	all, _ := conditions.([]any)
 	var text []string
-	for _, one := range conditions {
+	for _, one := range all {
 		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
 			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
 		}
