@@ -159,7 +159,11 @@ func (d *drainer) list(ctx context.Context, node string, f *followedNode) {
 	d.wakeOwner(node)
 }
 
+// sees shows the process the oldest event of a Node, unless that was shown between two requests of another errand.
 func (d *drainer) sees(node string, f *followedNode) {
+	if len(f.pending) == 0 {
+		return
+	}
 	e := f.deliver()
 	text := "sees Pod " + e.pod.Name + " at " + e.pod.ResourceVersion
 	if e.removed {
@@ -169,7 +173,11 @@ func (d *drainer) sees(node string, f *followedNode) {
 	d.wakeOwner(node)
 }
 
+// seesBudget shows it the oldest version of the budget, likewise.
 func (d *drainer) seesBudget() {
+	if len(d.unseen) == 0 {
+		return
+	}
 	d.budgets.budget, d.unseen = d.unseen[0], d.unseen[1:]
 	text := "sees that the budget is gone"
 	if b := d.budgets.budget; b != nil {
