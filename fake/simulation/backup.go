@@ -71,7 +71,7 @@ func (w *World) relists(context.Context) {
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
 	before := k.objects
-	k.objects, k.pending, k.version = maps.Clone(w.objects[gvk.Kind]), nil, w.version
+	k.objects, k.pending, k.version, k.stalled = maps.Clone(w.objects[gvk.Kind]), nil, w.version, time.Time{}
 	k.tellAll(before, k.objects)
 	p.wakeUnsourced(nil)
 }

@@ -25,8 +25,8 @@
 //
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
-// rewritten, late or carried out without an answer; caches list again; a manager crashes before or after any request and comes back with an
-// empty memory; two lead at once; clocks are wrong, and jump by hours.
+// rewritten, late or carried out without an answer; caches list again, or show nothing of one kind for minutes; a manager crashes before or
+// after any request and comes back with an empty memory; two lead at once; clocks are wrong, and jump by hours.
 //
 // In a third of the histories the cloud has bad habits: it makes two instances for one token, does not show an instance for a while or
 // loses it, leaves out half of what it knows, changes the form of its provider IDs, is slow, keeps what it should delete, says that

@@ -58,6 +58,8 @@ const (
 	NodeReplaced Fault = "node replaced"
 	// Hooks: another program has a Machine wait before its drain or its end, or lets it go on.
 	Hooks Fault = "hooks"
+	// WatchStalls: one watch of a process shows nothing for a while, and those of the other kinds do.
+	WatchStalls Fault = "watch stalls"
 	// EvictionRefused: a webhook denies an eviction, or the answer is 429 without details.
 	EvictionRefused Fault = "eviction refused"
 )
@@ -66,7 +68,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack})
+		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls})
 }
 
 func requestFaults() []Fault {

@@ -103,9 +103,9 @@ func (w *World) step(ctx context.Context) {
 	var possible []func()
 	for i, p := range w.processes {
 		for _, gvk := range w.served {
-			if k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0 && (!w.has(Lag) || w.choices.pick(3) == 0) {
+			if k := p.view.kinds[gvk.GroupKind()]; w.comes(k) && (!w.has(Lag) || w.choices.pick(3) == 0) {
 				possible = append(possible, func() { p.deliver(k) })
-			} else if len(k.pending) > 0 {
+			} else if w.comes(k) {
 				w.seen[faultPrefix+string(Lag)]++
 			}
 		}
@@ -164,7 +164,7 @@ func disturbances() []disturbance {
 	return append([]disturbance{
 		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
 		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
-		{UserRestores, (*World).restores}, {Relist, (*World).relists},
+		{UserRestores, (*World).restores}, {Relist, (*World).relists}, {WatchStalls, (*World).watchStalls},
 		{KubeletDies, (*World).kubeletDies},
 		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
 		{Hooks, (*World).hooks}, {ClockJumps, (*World).clockJumps}, {NodeComesBack, (*World).nodeComesBack},
@@ -205,6 +205,7 @@ func (w *World) end(ctx context.Context) {
 	w.calm, w.leads = true, []bool{true, false}
 	w.note("world", "the faults stop, "+strconv.Itoa(w.desired())+" Machines are desired", "")
 	w.setClocks()
+	w.watchesGoOn()
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool(ctx)
@@ -283,7 +284,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 func (w *World) round(ctx context.Context) (did bool) {
 	for i, p := range w.processes {
 		for _, gvk := range w.served {
-			for k := p.view.kinds[gvk.GroupKind()]; len(k.pending) > 0; did = true {
+			for k := p.view.kinds[gvk.GroupKind()]; w.comes(k); did = true {
 				p.deliver(k)
 			}
 		}
@@ -311,6 +312,11 @@ func (w *World) wait(end time.Time) time.Duration {
 		for _, q := range p.queue {
 			if w.leads[i] {
 				next = min(next, q.due.Sub(w.Now()))
+			}
+		}
+		for _, k := range p.view.kinds {
+			if len(k.pending) > 0 {
+				next = min(next, k.stalled.Sub(w.Now()))
 			}
 		}
 	}

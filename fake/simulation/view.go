@@ -50,7 +50,8 @@ type viewed struct {
 
 	pending []change
 	objects map[types.NamespacedName]*unstructured.Unstructured
-	version string // of the last event that was delivered
+	version string    // of the last event that was delivered
+	stalled time.Time // until when nothing is delivered
 }
 
 func newView(kinds []schema.GroupVersionKind) *view {
