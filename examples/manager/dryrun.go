@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +70,21 @@ func isRead(request *http.Request) bool {
 		strings.HasSuffix(request.URL.Path, "reviews")
 }
 
+// isConnection reports whether a path leads through the API server to a Pod, a Node or a Service.
+func isConnection(path string) bool {
+	parts := strings.Split(path, "/")
+	for i := range max(0, len(parts)-2) {
+		if slices.Contains([]string{"pods", "nodes", "services"}, parts[i]) &&
+			slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, parts[i+2]) {
+			return true
+		}
+	}
+	return false
+}
+
 // markDryRun returns a copy of a write that is a dry run.
 func markDryRun(request *http.Request) (*http.Request, error) {
-	if slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, path.Base(request.URL.Path)) {
+	if isConnection(request.URL.Path) {
 		return nil, errors.New("a connection has no dry run")
 	}
 	marked := request.Clone(request.Context())

@@ -183,6 +183,18 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+func TestAnObjectMayHaveTheNameOfAConnection(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/api/v1/namespaces/default/pods/p/exec": true, "/api/v1/nodes/n/proxy/metrics": true,
+		"/api/v1/namespaces/default/services/s/proxy": true,
+		"/api/v1/namespaces/default/pods/exec":        false, "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines/proxy": false,
+		"/api/v1/namespaces/default/pods/p/eviction": false, "/api/v1/nodes/proxy": false, "/": false,
+	} {
+		require.Equal(t, want, isConnection(path), path)
+	}
+}
+
 func TestADeleteThatCannotBeReadIsNotSent(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]string{
