@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -45,14 +44,7 @@ func newDivided(t *testing.T) *divided {
 // manages starts a manager of some namespaces.
 func (d *divided) manages(user string, namespaces ...string) *managerProcess {
 	d.t.Helper()
-	m := d.managerWith(managerBinary(d.t), user, "--machinesets", "--namespace="+strings.Join(namespaces, ","))
-	d.t.Cleanup(func() {
-		m.stop()
-		if d.t.Failed() {
-			fmt.Fprintln(os.Stderr, m.log.String())
-		}
-	})
-	return m
+	return d.runs(user, "--clusters=never", "--machinesets", "--namespace="+strings.Join(namespaces, ","))
 }
 
 // has waits until a namespace has so many available Machines, and returns their UIDs.
