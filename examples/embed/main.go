@@ -30,7 +30,7 @@ import (
 //go:embed config/crds.yaml
 var crds string
 
-const usage = `edge leads EdgeServers and EdgeGateways (edge.example.com/v1) through their life: power, Node, drain, power off.
+const usage = `edge reconciles EdgeServers and EdgeGateways (edge.example.com/v1): power, Node, drain, power off.
 It simulates the boxes and their consoles: a box that is switched on becomes a Node.
 
   edge --print-crds | kubectl apply -f -

@@ -10,9 +10,10 @@
 // --print-node-rbac prints, in their clusters. At its start the manager asks the API server for each right, and ends with an error
 // that names the missing ones.
 //
-// FLAGS.md has all flags, and METRICS.md the metrics, which are served on :8085. Package options has the flags as a struct for programs
-// that embed the reconcilers. --config reads flags from a file. With --namespace the manager reconciles and caches what is in some
-// namespaces only, so that several managers can share a cluster. With --dry-run it changes nothing, and logs what it would write.
+// FLAGS.md has all flags, METRICS.md the metrics, which are served on :8085, and MANAGERS.md what to know about several managers. Package
+// options has the flags as a struct for programs that embed the reconcilers. --config reads flags from a file. With --namespace the manager
+// reconciles and caches what is in some namespaces only, so that several managers can share a cluster. With --dry-run it changes nothing,
+// and logs what it would write.
 //
 // Nodes are drained as Cluster API does it: pods may have its drain label, and MachineDrainRules apply when their
 // CustomResourceDefinition exists. After the drain the manager waits for volumes.

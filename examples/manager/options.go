@@ -13,8 +13,8 @@ import (
 // settings are the flags, with what this program does with them.
 type settings struct{ options.Options }
 
-const usage = `manager leads Machines through their life: bootstrap data, infrastructure, Node; and at the end drain, clean-up and the
-Node's deletion. They are Cluster API's, whose CRDs and a provider must be installed and whose core manager must not run; or with
+const usage = `manager reconciles Machines: bootstrap data, infrastructure and Node, and in a deletion drain, clean-up and
+the Node. They are Cluster API's, whose CRDs and a provider must be installed and whose core manager must not run; or with
 --api-group=machinist.dev those of the manager's own CRDs.
 
   go run ./examples/manager --print-rbac | kubectl apply -f -    the rights that it needs with these flags, as a ClusterRole

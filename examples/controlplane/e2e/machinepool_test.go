@@ -92,7 +92,7 @@ func TestE2EAPoolOf200ScalesUpAndDownBehindBudgets(t *testing.T) {
 }
 
 // TestE2ETheMachinesOfAPoolAreLedOneByOne runs examples/manager with a provider that makes an InfraMachine for every instance: package
-// machine leads the Machines that the pool makes, so that each Node is drained before its instance goes.
+// machine reconciles the Machines that the pool makes, so that each Node is drained before its instance goes.
 func TestE2ETheMachinesOfAPoolAreLedOneByOne(t *testing.T) {
 	p := newPoolScene(t, fake.PoolInfrastructure{Machines: true})
 	p.startManager([]string{"--machinepools"})

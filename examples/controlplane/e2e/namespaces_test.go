@@ -16,8 +16,8 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/rights"
 )
 
-// A manager of one namespace leads a Machine through its life with no more than the Role and the ClusterRole that it prints, and leaves
-// one of another namespace alone.
+// A manager of one namespace makes and deletes a Machine with no more than the Role and the ClusterRole that it prints, and leaves one of
+// another namespace alone.
 func TestE2EAManagerOfANamespaceHasNoRightsOnMachinesElsewhere(t *testing.T) {
 	w := newBareWorld(t, shared(t))
 	w.startProviders(worldOptions{})
