@@ -120,7 +120,7 @@ func awaitsTimeout(w *World, m *marked) error {
 	if m.pass.thawed.After(since) {
 		since = m.pass.thawed
 	}
-	if lasted, timeout := (skewed{m.pass.process}).Since(since), m.timeout(); lasted < timeout {
+	if lasted, timeout := max((skewed{m.pass.process}).Since(since), m.pass.at.Sub(since)), m.timeout(); lasted < timeout {
 		return fmt.Errorf("%s is marked after %s of %s", m.name, lasted, timeout)
 	}
 	return nil
@@ -136,13 +136,17 @@ func (m *marked) timeout() time.Duration {
 }
 
 // keepsLimit counts what is marked, and leaves out what the cache may not show: other Machines that are unhealthy. A place whose Machine is
-// gone counts among all Machines, of which a percentage is taken.
-// keepsLimit allows for more once a backup was restored: the ledger of the check, and the marks, are then of another time.
+// gone counts among all Machines, of which a percentage is taken. It allows for more once a backup was restored: the ledger of the check,
+// and the marks, are then of another time.
 func keepsLimit(w *World, m *marked) error {
 	if w.backups.restored {
 		return nil
 	}
-	n := w.health.watch.inFlight(w)
+	var made time.Time
+	if m.stored != nil {
+		made = m.stored.GetCreationTimestamp().Time
+	}
+	n := w.health.watch.inFlight(w, made)
 	total := max(len(w.Objects("Machine")), len(m.pass.process.view.kinds[kindOf("Machine").GroupKind()].objects)) + n
 	most := -1
 	for _, check := range m.checks() {

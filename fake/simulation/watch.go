@@ -16,8 +16,9 @@ import (
 type passing struct {
 	process *process
 	kind    string
-	// began is how many writes there were before it.
+	// began is how many writes there were before it, and at the time of its process then: a clock may jump during a pass.
 	began int
+	at    time.Time
 	// current: the cache had the last version of the object; a pass that is behind its own writes does nothing.
 	current bool
 	// paused: the check is. timeout is the shortest for which it lets a Node be unhealthy.
@@ -132,12 +133,12 @@ func (t *watch) recovers(w *World) {
 }
 
 // inFlight is how many places have no Machine that is, or was, healthy: each Machine takes the place of one that was marked before it was
-// made, as far as clocks say that.
-func (t *watch) inFlight(w *World) int {
+// made, as far as clocks say that. A check does not know the places that were there before it.
+func (t *watch) inFlight(w *World, check time.Time) int {
 	taken := map[types.UID]bool{}
 	var left int
 	for _, p := range slices.Backward(t.places) { // the latest has the fewest that can take it
-		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack
+		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack || p.at.Before(check)
 		for _, m := range w.Objects("Machine") {
 			uid := m.GetUID()
 			if found || taken[uid] || !t.well[uid] || uid == p.machine || !m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
@@ -155,7 +156,7 @@ func (t *watch) inFlight(w *World) int {
 // passBegins notes what the caches of a process show.
 func (w *World) passBegins(p *process, kind string, key types.NamespacedName) passing {
 	g := w.health.guards[p]
-	b := passing{process: p, kind: kind, began: w.health.watch.writes, closed: g.isClosed()}
+	b := passing{process: p, kind: kind, began: w.health.watch.writes, at: skewed{p}.Now(), closed: g.isClosed()}
 	b.thawed = g.gate.Of(types.NamespacedName{}).ThawedAt
 	shown := p.view.kinds[kindOf(kind).GroupKind()].objects[key]
 	b.current = shown != nil && shown == w.object(kind, key.Namespace, key.Name)
