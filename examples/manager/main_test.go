@@ -74,7 +74,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"an address without host": {[]string{"--health-probe-bind-address=8081"}, `--health-probe-bind-address "8081"`},
 		"metrics address":         {[]string{"--metrics-bind-address=x"}, `--metrics-bind-address "x"`},
 		"profiler address":        {[]string{"--profiler-address=x"}, `--pprof-bind-address "x"`},
-		"a Lease without name":    {[]string{"--leader-elect", "--leader-election-id="}, "--leader-election-id is empty"},
+		"a Lease without name":    {[]string{"--leader-elect", "--leader-election-id=", "--watch-filter=a"}, "--leader-election-id: give"},
 		"log format":              {[]string{"--log-format=xml"}, `--log-format "xml"`},
 		"verbosity":               {[]string{"-v=11"}, "--v 11"},
 		"clusters":                {[]string{"--clusters=yes"}, `--clusters "yes": give auto, always or never`},

@@ -67,7 +67,7 @@ func leaderRole(o settings) *rbacv1.Role {
 		Rules: contract.MergePolicyRules([]rbacv1.PolicyRule{
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"},
-				ResourceNames: []string{o.LeaderElection.ID}},
+				ResourceNames: []string{o.LeaderElection.Lease()}},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		}),
 	}

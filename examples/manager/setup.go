@@ -281,7 +281,7 @@ func managerOptions(o settings, scheme *runtime.Scheme, log logr.Logger) ctrl.Op
 		Metrics:                 server.Options{BindAddress: o.Serving.MetricsAddress},
 		PprofBindAddress:        o.Serving.ProfilerAddress,
 		LeaderElection:          o.elects(),
-		LeaderElectionID:        o.LeaderElection.ID,
+		LeaderElectionID:        o.LeaderElection.Lease(),
 		LeaderElectionNamespace: o.LeaderElection.Namespace,
 		LeaseDuration:           orNil(o.LeaderElection.LeaseDuration),
 		RenewDeadline:           orNil(o.LeaderElection.RenewDeadline),

@@ -18,7 +18,8 @@ func TestFlagsReachTheManager(t *testing.T) {
 	scheme, err := newScheme(api.ClusterAPI)
 	require.NoError(t, err)
 	got := managerOptions(given(t, "--leader-elect", "--leader-election-id=a", "--leader-elect-lease-duration=60s",
-		"--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s", "--pprof-bind-address=:6060", "--namespace=a,b"), scheme, logr.Discard())
+		"--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s", "--pprof-bind-address=:6060",
+		"--namespace=a,b"), scheme, logr.Discard())
 	require.Equal(t, []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second},
 		[]time.Duration{*got.LeaseDuration, *got.RenewDeadline, *got.RetryPeriod})
 	require.Equal(t, ":6060", got.PprofBindAddress)

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 type LeaderElection struct {
 	// Enabled acts only while holding a Lease.
 	Enabled bool
-	// ID is the name of the Lease.
+	// ID is the name of the Lease; empty: DefaultLease, which only a manager of all objects can have. Lease has the name.
 	ID string
 	// Namespace is that of the Lease; empty: the pod's own.
 	Namespace string
@@ -22,19 +23,23 @@ type LeaderElection struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// defaultLease is the name of the Lease of a manager of all objects.
-const defaultLease = "machinist-manager"
+// DefaultLease is the name of the Lease of a manager of all objects.
+const DefaultLease = "machinist-manager"
+
+// Lease returns the name of the Lease.
+func (l *LeaderElection) Lease() string { return cmp.Or(l.ID, DefaultLease) }
 
 func defaultLeaderElection() LeaderElection {
 	return LeaderElection{
-		ID: defaultLease, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 	}
 }
 
 // AddFlags implements Section.
 func (l *LeaderElection) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&l.Enabled, "leader-elect", l.Enabled, "act only while holding a Lease, so that several replicas can run")
-	flags.StringVar(&l.ID, "leader-election-id", l.ID, "`name` of the Lease")
+	flags.StringVar(&l.ID, "leader-election-id", l.ID, "`name` of the Lease; empty: "+DefaultLease+
+		", for a manager without --namespace and --watch-filter")
 	flags.StringVar(&l.Namespace, "leader-election-namespace", l.Namespace, "`namespace` of the Lease; empty: the pod's own")
 	flags.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", l.LeaseDuration,
 		"time without a renewal after which another replica takes over")
@@ -50,9 +55,6 @@ func (l *LeaderElection) Validate() error {
 		return nil
 	}
 	var errs []error
-	if l.ID == "" {
-		errs = append(errs, errors.New("--leader-election-id is empty: give the name of a Lease"))
-	}
 	if l.RetryPeriod <= 0 || l.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.RetryPeriod)) {
 		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline %s: give more than %v times of a positive --leader-elect-retry-period, %s",
 			l.RenewDeadline, leaderelection.JitterFactor, l.RetryPeriod))

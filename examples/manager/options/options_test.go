@@ -48,7 +48,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 		Workload: options.Workload{QPS: -1, ProbePath: "/readyz"},
 		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
 		LeaderElection: options.LeaderElection{
-			ID: "machinist-manager", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		},
 		Serving: options.Serving{ProbeAddress: ":8081", MetricsAddress: ":8085", ProfilerAddress: "0"},
 		Client:  options.Client{QPS: -1}, Logging: options.Logging{Format: "text"},
@@ -110,6 +110,12 @@ func TestManagersOfPartsOfAFleetNeedLeasesOfTheirOwn(t *testing.T) {
 		_, err = parse(part)
 		require.NoError(t, err)
 	}
+	o, err := parse("--leader-elect", "--watch-filter=a", "--leader-election-id="+options.DefaultLease)
+	require.NoError(t, err, "it is given")
+	require.Equal(t, options.DefaultLease, o.LeaderElection.Lease())
+	o, err = parse("--leader-elect")
+	require.NoError(t, err)
+	require.Equal(t, options.DefaultLease, o.LeaderElection.Lease())
 }
 
 func TestFlagsOfTheDriverAreTaken(t *testing.T) {
