@@ -71,7 +71,8 @@ func poolKeepsNodes(w *World, e Write) error {
 	i := w.pool.instanceOf(e.Before)
 	respelled := w.seen[faultPrefix+string(PoolRespells)] > 0
 	_, marked := e.Before.GetAnnotations()[machinepool.DeleteMachineAnnotation]
-	if i == nil || i.ended || respelled && (marked || saysDrained(e.Before) || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue) {
+	leaves := marked || saysDrained(e.Before) || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue
+	if i == nil || i.ended || respelled && leaves {
 		return nil
 	}
 	return fmt.Errorf("the Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
