@@ -62,8 +62,7 @@ func goes(e Write) bool {
 }
 
 // poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
-// for some minutes only, or a person has marked it as one that leaves or it is drained, and for what a restored backup says about the
-// instances.
+// for some minutes only, or a person has marked it as one that leaves, and for what a restored backup says about the instances.
 func poolKeepsNodes(w *World, e Write) error {
 	if e.After.GetKind() != "Node" || !goes(e) || w.ending() || w.backups.restored {
 		return nil
@@ -71,8 +70,7 @@ func poolKeepsNodes(w *World, e Write) error {
 	i := w.pool.instanceOf(e.Before)
 	respelled := w.seen[faultPrefix+string(PoolRespells)] > 0
 	_, marked := e.Before.GetAnnotations()[machinepool.DeleteMachineAnnotation]
-	leaves := marked || saysDrained(e.Before) || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue
-	if i == nil || i.ended || respelled && leaves {
+	if i == nil || i.ended || respelled && (marked || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue) {
 		return nil
 	}
 	return fmt.Errorf("the Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
