@@ -47,6 +47,25 @@ func (m *set) lacks() bool {
 	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
 }
 
+// seesMoves confirms, before a set may create again, that it has as many Machines as its replicas say. The cache may have yet to show that one
+// has moved away: the set would create another one in its place, and later delete one that was updated.
+func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.MachineSetState], keeps bool) error {
+	replicas := int(of.State.Replicas.Or(0))
+	if keeps || !s.inPlace() || of.Annotations[disableCreateAnnotation] != "true" || replicas == 0 {
+		return nil
+	}
+	has := 0
+	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == of.UID {
+			has++
+		}
+	})
+	if err == nil && has < replicas {
+		err = fmt.Errorf("%w: MachineSet %s has %d Machines of %d", pass.ErrStale, of.Key, has, replicas)
+	}
+	return err
+}
+
 // receive returns the annotation by which the set counts the Machines that were moved to it, none without any.
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received

@@ -5,10 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -153,6 +156,39 @@ func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *tes
 			require.Equal(t, machines, w.uids())
 		})
 	}
+}
+
+// The template is turned back while the cache has yet to show that a Machine has moved to the other set.
+func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
+	t.Parallel()
+	var lag atomic.Int64
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	w := newWorldWith(t, kinds, setKinds(t), fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+		return map[bool]time.Duration{true: time.Duration(lag.Load())}[kind.Kind == kinds.Machine.GVK.Kind]
+	}}, fake.AllLoops()).live()
+	w.run()
+	d := w.inPlace(3)
+	w.rolled(d, "blue", 3)
+	machines := w.uids()
+	w.change(d, version("v1.37.0"))
+	w.eventually("a Machine to be selected", func() string {
+		if w.updateSelected(func(*unstructured.Unstructured, string) string { return "" }) == 0 {
+			return fmt.Sprint(w.describeSets())
+		}
+		return ""
+	})
+	lag.Store(int64(500 * time.Millisecond))
+	require.Equal(t, 1, w.updateSelected(succeeds))
+	w.eventually("it to move", func() string {
+		moved := slices.ContainsFunc(w.list(w.kinds.Machine.GVK), func(m unstructured.Unstructured) bool {
+			return m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceMoved
+		})
+		return map[bool]string{false: fmt.Sprint(w.describeSets())}[moved]
+	})
+	w.change(d, version("v1.36.3"))
+	w.updated(d, "v1.36.3", succeeds)
+	require.Equal(t, machines, w.uids())
 }
 
 func TestAFailedUpdateInPlaceIsNamedAndTheNextTemplateTriesAgain(t *testing.T) {

@@ -92,6 +92,9 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	}
 	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && (s.inPlace() || !s.State.RolloutPaused) ||
 		s.inPlace() && s.setBy(child.UID).lacks() // a pause lets a set have again what it has lost, unless that has moved
+	if err := s.seesMoves(ctx, child, keeps); err != nil {
+		return err
+	}
 	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
