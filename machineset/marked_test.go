@@ -123,3 +123,37 @@ func TestAMachineThatIsGoneAlreadyLeavesNoneToDelete(t *testing.T) {
 	require.Len(t, l.machines(), 3)
 	require.Nil(t, l.get(next).GetDeletionTimestamp())
 }
+
+// Of three Machines one was unavailable, and is available by now. The cache has yet to show that, and shows the set with one less.
+func TestAMachineThatHasBecomeAvailableGoesNoSoonerThanOthers(t *testing.T) {
+	t.Parallel()
+	l := newLed(t, 3)
+	machines := l.machines()
+	say := func(m *unstructured.Unstructured, status string) {
+		l.change(m, func(u *unstructured.Unstructured) {
+			var conditions []any
+			for _, kind := range []string{"Available", "Ready"} {
+				conditions = append(conditions, map[string]any{"type": kind, "status": status, "reason": "Test",
+					"lastTransitionTime": "2026-01-01T00:00:00Z"})
+			}
+			require.NoError(t, unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions"))
+			require.NoError(t, unstructured.SetNestedField(u.Object, "node-"+u.GetName(), "status", "nodeRef", "name"))
+		})
+	}
+	ill, broken, well := &machines[0], &machines[1], &machines[2]
+	say(ill, "False")
+	say(broken, "True")
+	say(well, "True")
+	kind, before := l.now()
+	say(ill, "True")
+	say(broken, "False")
+	l.scale(l.set, 2)
+	l.passes(3, func(at map[string]int) { at[kind] = before })
+	require.Len(t, l.machines(), 3, "the cache shows what is over")
+	for _, m := range l.machines() {
+		require.Nil(t, m.GetDeletionTimestamp(), m.GetName())
+	}
+	l.settle()
+	require.NotNil(t, l.get(broken).GetDeletionTimestamp())
+	require.Nil(t, l.get(ill).GetDeletionTimestamp())
+}

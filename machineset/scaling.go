@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -98,9 +100,24 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 		if s.Deleting() {
 			keep = 0
 		}
-		return errors.Join(err, s.machines.Delete(ctx, s.decision.Delete, keep))
+		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell()))
 	}
 	return s.DeferError(err)
+}
+
+// unwell returns the versions in which the Machines of a set that stays were read to be unhealthy, not ready or not available. Such a Machine
+// may go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
+func (s *Scope) unwell() map[types.UID]string {
+	if s.Deleting() {
+		return nil
+	}
+	versions := map[types.UID]string{}
+	for i, m := range s.plannable() {
+		if m.Unhealthy || !m.Ready || !m.Available {
+			versions[m.UID] = s.machines.Own[i].ResourceVersion
+		}
+	}
+	return versions
 }
 
 // facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.

@@ -40,9 +40,10 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 }
 
 // DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
-// while it has that resource version. The error for one that has changed matches patch.Retryable.
+// while it has that resource version. The pass comes again for one that has changed before; the error for one that changes at the same
+// time matches patch.Retryable.
 func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
-	victims, live, err := s.confirm(ctx, victims, keep)
+	victims, live, err := s.confirm(ctx, victims, keep, versions)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 
 // confirm returns the victims that may go as the API server itself knows the owner and its children, and those children by name.
 func (s *Scope[CS, CU]) confirm(
-	ctx context.Context, victims []scale.Victim, keep int,
+	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
 ) ([]scale.Victim, map[string]metav1.PartialObjectMetadata, error) {
 	owner := s.owner.Common()
 	now, err := s.frame.live(ctx, owner.Metadata)
@@ -105,7 +106,9 @@ func (s *Scope[CS, CU]) confirm(
 	}
 	var confirmed []scale.Victim
 	for _, v := range victims {
-		if m, found := live[v.Name]; found && m.UID == v.UID && m.DeletionTimestamp == nil && len(confirmed) < spare {
+		m, found := live[v.Name]
+		same := found && m.UID == v.UID && (versions[v.UID] == "" || versions[v.UID] == m.ResourceVersion)
+		if same && m.DeletionTimestamp == nil && len(confirmed) < spare {
 			confirmed = append(confirmed, v)
 		}
 	}
