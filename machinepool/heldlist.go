@@ -25,7 +25,7 @@ type believeFacts struct {
 	// Matched are the Nodes of the listed instances, and Retired those of the instances that are not listed any more.
 	Matched, Retired []*corev1.Node
 	Recorded         []contract.NodeRef
-	// Leaves reports whether a Node was about to leave before: drained, being drained, or named by the provider.
+	// Leaves reports whether something requests now that a Node leaves. That it was drained is no such request: its mark may be gone.
 	Leaves func(*corev1.Node) bool
 	// Wanted is how many instances are desired.
 	Wanted contract.Opt[int32]
@@ -113,7 +113,7 @@ func (p *Scope) holdsList(facts matchFacts) {
 	}
 	held, again := unbelievable(believeFacts{
 		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: p.State.Nodes, Wanted: p.State.Replicas, Now: p.Now,
-		Leaves:    func(node *corev1.Node) bool { return p.wasDrained(node) || hasMark(node) || leaving(node) },
+		Leaves:    leaving,
 		Confirmed: p.State.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
 	})
 	if len(held) == 0 {

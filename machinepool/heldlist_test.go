@@ -38,8 +38,8 @@ func TestWhichListsAreNotBelieved(t *testing.T) {
 		"their kubelets are silent for long": {func(f *believeFacts) {
 			f.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor)))}
 		}, nil},
-		"one of them answers":        {func(f *believeFacts) { f.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
-		"they were on their way out": {func(f *believeFacts) { f.Leaves = func(*corev1.Node) bool { return true } }, nil},
+		"one of them answers":     {func(f *believeFacts) { f.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
+		"they are asked to leave": {func(f *believeFacts) { f.Leaves = func(*corev1.Node) bool { return true } }, nil},
 		"they are being deleted": {func(f *believeFacts) {
 			f.Retired = []*corev1.Node{testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) })}
 		}, nil},
