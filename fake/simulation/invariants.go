@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -107,16 +108,27 @@ func notTooMany(w *World, e Write) error {
 	return nil
 }
 
-// floor holds for what a rollout does: a person who scales or deletes can break any bound.
+// floor holds for what a rollout does: a person who scales or deletes can break any bound. A plan is judged by what was available when it
+// lowered the replicas of a set: the set may be paused, and carry that out when Machines have failed or recovered.
 func floor(w *World, e Write) error {
-	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
-		!isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() || isReplaced(w, e) ||
+	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil {
+		return nil
+	}
+	if lowers(e) {
+		w.scene.noteAvailable(e.After.GetUID(), w.owned())
+	}
+	if e.After.GetKind() != "Machine" || !isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() ||
+		isReplaced(w, e) ||
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
+		return nil
+	}
+	planned := w.scene.availableAt[metav1.GetControllerOf(e.After).UID]
+	if planned != nil && !planned[e.After.GetUID()] {
 		return nil
 	}
 	left := 0
 	for _, m := range w.owned() {
-		if isAvailable(m) {
+		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] {
 			left++
 		}
 	}
@@ -124,6 +136,27 @@ func floor(w *World, e Write) error {
 		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", e.After.GetName(), left, least)
 	}
 	return nil
+}
+
+// lowers reports whether a write lowers the replicas of a set.
+func lowers(e Write) bool {
+	if e.After.GetKind() != "MachineSet" {
+		return false
+	}
+	before, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
+	after, _, _ := unstructured.NestedInt64(e.After.Object, "spec", "replicas")
+	return after < before
+}
+
+// noteAvailable keeps which Machines are available as the replicas of a set are lowered.
+func (s *scene) noteAvailable(set types.UID, machines []*unstructured.Unstructured) {
+	if s.availableAt == nil {
+		s.availableAt = map[types.UID]map[types.UID]bool{}
+	}
+	s.availableAt[set] = map[types.UID]bool{}
+	for _, m := range machines {
+		s.availableAt[set][m.GetUID()] = isAvailable(m)
+	}
 }
 
 func foreignStays(w *World, e Write) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -37,6 +38,8 @@ type scene struct {
 	most, least int
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
+	// availableAt are, by set, the Machines that were available when a manager last lowered the replicas of the set.
+	availableAt map[types.UID]map[types.UID]bool
 }
 
 // populate creates the root, and a Machine of another owner.

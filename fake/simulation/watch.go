@@ -106,14 +106,17 @@ func (t *watch) ofMachine(w *World, e Write) {
 }
 
 // takesPlace forgets the place that a Machine has which is marked, if it was made for one that is gone and never was well: it is no further
-// one.
+// one. Of several places it has the latest, as in inFlight.
 func (t *watch) takesPlace(w *World, m *unstructured.Unstructured) {
-	at := slices.IndexFunc(t.places, func(p place) bool {
-		return !t.well[m.GetUID()] && m.GetCreationTimestamp().After(p.at.Add(-w.slack())) &&
-			!slices.ContainsFunc(w.Objects("Machine"), func(other *unstructured.Unstructured) bool { return other.GetUID() == p.machine })
-	})
-	if at >= 0 {
-		t.places = slices.Delete(t.places, at, at+1)
+	if t.well[m.GetUID()] {
+		return
+	}
+	for at, p := range slices.Backward(t.places) {
+		gone := !slices.ContainsFunc(w.Objects("Machine"), func(other *unstructured.Unstructured) bool { return other.GetUID() == p.machine })
+		if gone && m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
+			t.places = slices.Delete(t.places, at, at+1)
+			return
+		}
 	}
 }
 
