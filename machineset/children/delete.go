@@ -89,7 +89,7 @@ func (s *Scope[CS, CU]) confirm(
 	if now.GetResourceVersion() != owner.ResourceVersion {
 		return nil, nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
 	}
-	live, err := s.Live(ctx)
+	live, err := s.live(ctx, s.narrowest()) // one that is not among them makes this delete fewer
 	if err != nil {
 		return nil, nil, err
 	}
