@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -25,17 +26,32 @@ type Binaries struct {
 // behaviour depends on it, and kwok writes it into Node statuses.
 type program struct{ name, ldflags string }
 
-func programs() []program {
-	return []program{
-		{"controlplane", "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 " +
-			"-X k8s.io/client-go/pkg/version.gitVersion=v1.36.3"},
-		{"kwok", "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0"},
+// programs have the versions that the go.mod in source requires, so that a copy of the module with another release is built the same way.
+func programs(source string) ([]program, error) {
+	gomod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		return nil, fmt.Errorf("read which release of Kubernetes to build: %w", err)
 	}
+	kubernetes := required(gomod, "k8s.io/kubernetes")
+	return []program{
+		{"controlplane", "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes +
+			" -X k8s.io/client-go/pkg/version.gitVersion=" + kubernetes},
+		{"kwok", "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=" + required(gomod, "sigs.k8s.io/kwok")},
+	}, nil
 }
 
-func allFlags() []string {
+// required returns the version of a module in a go.mod, and "" if that does not require it.
+func required(gomod []byte, module string) string {
+	found := regexp.MustCompile(`(?m)^(?:\t|require )` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(gomod)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
+
+func allFlags(programs []program) []string {
 	var flags []string
-	for _, p := range programs() {
+	for _, p := range programs {
 		flags = append(flags, buildArgs(p, p.name)...)
 	}
 	return flags
@@ -58,9 +74,15 @@ const (
 // Build returns the programs of the control plane. It builds them if they are not in the user's cache directory
 // (os.UserCacheDir, in machinist/controlplane). A build takes minutes and prints a line to progress every ten seconds;
 // nil prints nothing. Processes that build at the same time wait for each other. Errors match ErrNoSource when the
-// sources are missing. The build ends with ctx.
+// sources are missing. The build ends with ctx. The environment variable SourceVar selects other sources.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	return buildWith(ctx, newSay(progress))
+}
+
+// BuildFrom is Build with the sources in a folder: a copy of examples/controlplane/bin whose go.mod may require another release of
+// Kubernetes. Each release has its own place in the cache.
+func BuildFrom(ctx context.Context, source string, progress io.Writer) (Binaries, error) {
+	return buildFrom(ctx, source, newSay(progress))
 }
 
 func buildWith(ctx context.Context, say say) (Binaries, error) {
@@ -68,6 +90,10 @@ func buildWith(ctx context.Context, say say) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
+	return buildFrom(ctx, source, say)
+}
+
+func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
 	key, err := cacheKey(ctx, source)
 	if err != nil {
 		return Binaries{}, err
@@ -137,8 +163,12 @@ func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	}
 	say("building etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok; " +
 		"this happens once and takes a few minutes")
+	all, err := programs(source)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
-	for _, p := range programs() {
+	for _, p := range all {
 		if err := buildOne(ctx, source, filepath.Join(out, p.name), scratch, p, say); err != nil {
 			return err
 		}

@@ -39,6 +39,37 @@ func TestTheCacheKeyChangesWithTheSourcesAndWithNothingElse(t *testing.T) {
 	require.NotEqual(t, second, key())
 }
 
+func TestTheProgramsSayTheReleaseThatTheModuleRequires(t *testing.T) {
+	source := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module m\n\nrequire sigs.k8s.io/kwok v0.7.0\n\nrequire (\n"+
+		"\tk8s.io/kubernetes v1.35.4\n)\n\nreplace (\n\tk8s.io/api => k8s.io/api v0.35.4\n)\n"), 0o600))
+	got, err := programs(source)
+	require.NoError(t, err)
+	require.Equal(t, []program{
+		{"controlplane", "-s -w -X k8s.io/component-base/version.gitVersion=v1.35.4 -X k8s.io/client-go/pkg/version.gitVersion=v1.35.4"},
+		{"kwok", "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0"},
+	}, got)
+
+	_, err = programs(t.TempDir())
+	require.ErrorContains(t, err, "which release of Kubernetes")
+}
+
+func TestAVariableSelectsOtherSources(t *testing.T) {
+	own, err := sourceDir(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "bin", filepath.Base(own))
+
+	other := t.TempDir()
+	t.Setenv(SourceVar, other)
+	_, err = sourceDir(t.Context())
+	require.ErrorIs(t, err, ErrNoSource)
+	require.ErrorContains(t, err, SourceVar)
+	require.NoError(t, os.WriteFile(filepath.Join(other, "go.mod"), []byte("module m\n"), 0o600))
+	got, err := sourceDir(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, other, got)
+}
+
 func TestOnlyOneProcessBuildsAtATimeAndAnotherWaitsUntilItsContextEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lockFile(t.Context(), path, newSay(nil))

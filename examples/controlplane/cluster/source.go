@@ -16,12 +16,22 @@ import (
 // rootModule is where the sources of the binaries are looked for.
 const rootModule = "github.com/machinist-dev/machinist"
 
+// SourceVar is the environment variable that can name a folder with other sources of the binaries: a copy of examples/controlplane/bin
+// whose go.mod requires another release of Kubernetes. Without it, and if it is empty, they are those of the checkout.
+const SourceVar = "MACHINIST_CONTROLPLANE_SOURCE"
+
 // ErrNoSource is matched when the sources of the control plane's binaries cannot be found.
 var ErrNoSource = errors.New("the sources of the control plane's binaries were not found")
 
 // sourceDir finds the nested module with the go command rather than with runtime.Caller, which knows no
 // real path in a program that was built with -trimpath.
 func sourceDir(ctx context.Context) (string, error) {
+	if dir := os.Getenv(SourceVar); dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+			return "", fmt.Errorf("%w in the folder that %s names: %w", ErrNoSource, SourceVar, err)
+		}
+		return dir, nil
+	}
 	root, err := goOutput(ctx, "", "list", "-m", "-f", "{{.Dir}}", rootModule)
 	if err != nil {
 		return "", fmt.Errorf("%w: run this inside a checkout of %s: %w", ErrNoSource, rootModule, err)
@@ -52,7 +62,11 @@ func cacheKey(ctx context.Context, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(sum, "%s\n%s\n", toolchain, strings.Join(allFlags(), "\n"))
+	all, err := programs(source)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(sum, "%s\n%s\n", toolchain, strings.Join(allFlags(all), "\n"))
 	return fmt.Sprintf("%x", sum.Sum(nil))[:20], nil
 }
 
