@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,18 +28,23 @@ type Binaries struct {
 // behaviour depends on it, and kwok writes it into Node statuses.
 type program struct{ name, ldflags string }
 
-// programs have the versions that the go.mod in source requires, so that a copy of the module with another release is built the same way.
+// programs are those in the folders of source, with the versions that its go.mod requires: a copy of the module with another release is
+// built the same way.
 func programs(source string) ([]program, error) {
 	gomod, err := os.ReadFile(filepath.Join(source, "go.mod"))
 	if err != nil {
 		return nil, fmt.Errorf("read which release of Kubernetes to build: %w", err)
 	}
 	kubernetes := required(gomod, "k8s.io/kubernetes")
-	return []program{
+	all := []program{
 		{"controlplane", "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes +
 			" -X k8s.io/client-go/pkg/version.gitVersion=" + kubernetes},
 		{"kwok", "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=" + required(gomod, "sigs.k8s.io/kwok")},
-	}, nil
+	}
+	return slices.DeleteFunc(all, func(p program) bool {
+		_, err := os.Stat(filepath.Join(source, p.name))
+		return errors.Is(err, fs.ErrNotExist)
+	}), nil
 }
 
 // required returns the version of a module in a go.mod, and "" if that does not require it.
@@ -80,7 +87,8 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 }
 
 // BuildFrom is Build with the sources in a folder: a copy of examples/controlplane/bin whose go.mod may require another release of
-// Kubernetes. Each release has its own place in the cache.
+// Kubernetes. Each release has its own place in the cache. The folder may lack kwok, which compiles with one minor version of Kubernetes
+// only: then that of the checkout is used, which works as a client of other versions.
 func BuildFrom(ctx context.Context, source string, progress io.Writer) (Binaries, error) {
 	return buildFrom(ctx, source, newSay(progress))
 }
@@ -94,6 +102,25 @@ func buildWith(ctx context.Context, say say) (Binaries, error) {
 }
 
 func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
+	built, err := buildSource(ctx, source, say)
+	if err != nil || built.Kwok != "" {
+		return built, err
+	}
+	ours, err := checkoutDir(ctx)
+	if err != nil {
+		return Binaries{}, err
+	}
+	own, err := buildSource(ctx, ours, say)
+	built.Kwok = own.Kwok
+	return built, err
+}
+
+// buildSource builds the programs in source, unless they are in the cache.
+func buildSource(ctx context.Context, source string, say say) (Binaries, error) {
+	all, err := programs(source)
+	if err != nil {
+		return Binaries{}, err
+	}
 	key, err := cacheKey(ctx, source)
 	if err != nil {
 		return Binaries{}, err
@@ -103,7 +130,7 @@ func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
 		return Binaries{}, err
 	}
 	dir := filepath.Join(root, key)
-	if built, ok := binariesIn(dir); ok {
+	if built, ok := binariesIn(dir, all); ok {
 		return built, nil
 	}
 	unlock, err := lockFile(ctx, filepath.Join(root, "lock"), say)
@@ -111,13 +138,13 @@ func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
 		return Binaries{}, err
 	}
 	defer unlock()
-	if built, ok := binariesIn(dir); ok {
+	if built, ok := binariesIn(dir, all); ok {
 		return built, nil
 	}
 	if err := buildInto(ctx, source, root, dir, say); err != nil {
 		return Binaries{}, fmt.Errorf("build the control plane's binaries: %w", err)
 	}
-	built, _ := binariesIn(dir)
+	built, _ := binariesIn(dir, all)
 	return built, nil
 }
 
@@ -134,11 +161,17 @@ func cacheRoot() (string, error) {
 }
 
 // binariesIn reports whether dir has the binaries; a directory with its final name is always complete.
-func binariesIn(dir string) (Binaries, bool) {
-	built := Binaries{ControlPlane: filepath.Join(dir, "controlplane"), Kwok: filepath.Join(dir, "kwok")}
-	for _, path := range []string{built.ControlPlane, built.Kwok} {
+func binariesIn(dir string, all []program) (Binaries, bool) {
+	var built Binaries
+	for _, p := range all {
+		path := filepath.Join(dir, p.name)
 		if _, err := os.Stat(path); err != nil {
 			return Binaries{}, false
+		}
+		if p.name == "kwok" {
+			built.Kwok = path
+		} else {
+			built.ControlPlane = path
 		}
 	}
 	return built, true

@@ -43,6 +43,11 @@ func TestTheProgramsSayTheReleaseThatTheModuleRequires(t *testing.T) {
 	source := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module m\n\nrequire sigs.k8s.io/kwok v0.7.0\n\nrequire (\n"+
 		"\tk8s.io/kubernetes v1.35.4\n)\n\nreplace (\n\tk8s.io/api => k8s.io/api v0.35.4\n)\n"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(source, "controlplane"), 0o755))
+	kwokless, err := programs(source)
+	require.NoError(t, err)
+	require.Len(t, kwokless, 1, "a copy without kwok uses that of the checkout")
+	require.NoError(t, os.Mkdir(filepath.Join(source, "kwok"), 0o755))
 	got, err := programs(source)
 	require.NoError(t, err)
 	require.Equal(t, []program{

@@ -23,8 +23,7 @@ const SourceVar = "MACHINIST_CONTROLPLANE_SOURCE"
 // ErrNoSource is matched when the sources of the control plane's binaries cannot be found.
 var ErrNoSource = errors.New("the sources of the control plane's binaries were not found")
 
-// sourceDir finds the nested module with the go command rather than with runtime.Caller, which knows no
-// real path in a program that was built with -trimpath.
+// sourceDir is the folder of the sources: that of SourceVar, or else the nested module of the checkout.
 func sourceDir(ctx context.Context) (string, error) {
 	if dir := os.Getenv(SourceVar); dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
@@ -32,6 +31,12 @@ func sourceDir(ctx context.Context) (string, error) {
 		}
 		return dir, nil
 	}
+	return checkoutDir(ctx)
+}
+
+// checkoutDir finds the nested module with the go command rather than with runtime.Caller, which knows no real path in a program that was
+// built with -trimpath.
+func checkoutDir(ctx context.Context) (string, error) {
 	root, err := goOutput(ctx, "", "list", "-m", "-f", "{{.Dir}}", rootModule)
 	if err != nil {
 		return "", fmt.Errorf("%w: run this inside a checkout of %s: %w", ErrNoSource, rootModule, err)
