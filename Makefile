@@ -69,6 +69,8 @@ STEADY ?= 0s
 SEED ?= 0
 SEEDS ?= 1000
 export BREAK ?=
+RELEASE ?=
+SINCE ?=
 ARGS ?=
 
 # All code is pure Go. Only the race detector needs cgo.
@@ -291,6 +293,12 @@ $(PROMTOOL):
 api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")
 	$(if $(strip $(BREAK)),,$(error BREAK="what callers do now" is missing; additions need only make generate))
 	$(GO) test -count=1 -run '^TestExportedAPIIsPromised$$' ./contract -update -broken "$$BREAK"
+
+
+.PHONY: release-notes
+release-notes: ## Write what a release exports into CHANGELOG.md (RELEASE=v0.1.0), or how that differs from the one before (SINCE=v0.1.0)
+	$(if $(strip $(RELEASE)),,$(error RELEASE=v... is missing; CHANGELOG.md needs its heading first))
+	$(GO) test -count=1 -run '^TestReleaseNotesComeFromTheRecordsOfExports$$' ./contract -update -release '$(RELEASE)' -since '$(SINCE)'
 
 
 .PHONY: control-plane
