@@ -79,7 +79,8 @@ func TestTheGroupOfTheFlagIsThatOfAllKinds(t *testing.T) {
 	for _, args := range [][]string{nil, {"rollout", "status", "workers"}, {"orphans", "--driver=kwok"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitUsage, execute(append(args, "--api-group=example.com"), io.Discard, &stderr))
-		require.Contains(t, stderr.String(), `--api-group "example.com": give cluster.x-k8s.io or machinist.dev`)
+		require.Contains(t, stderr.String(), `--api-group "example.com": give cluster.x-k8s.io, machinist.dev, cluster.k8s.io or `+
+			"machine.sapcloud.io")
 	}
 }
 

@@ -17,9 +17,10 @@ const deploymentResource = "machinedeployments"
 // deploymentKinds are the kinds that deployments use.
 func deploymentKinds(group api.Group) deployment.Kinds {
 	sets := group.MachineSet()
+	_, set, deployments := group.Layouts()
 	return deployment.Kinds{
 		Deployment: group.MachineDeployment(), Set: sets, Machine: group.Machine(), // one shared informer
-		Maker: contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(), sets.GVK, contract.MachineSetV1Beta2()),
+		Maker: contract.UnstructuredSetMaker(deployments, sets.GVK, set), AllRevisions: group == api.Gardener,
 	}
 }
 

@@ -1,5 +1,6 @@
 // Command manager runs Machinist's reconcilers in a cluster with Cluster API's CRDs: it reconciles every Machine of
-// cluster.x-k8s.io/v1beta2 with the installed infrastructure and bootstrap providers. With CRDs of its own it needs neither.
+// cluster.x-k8s.io/v1beta2 with the installed infrastructure and bootstrap providers. With CRDs of its own, or of another system, it needs
+// neither.
 //
 // It replaces Cluster API's own core manager: do not run both. This prints the rights that it needs:
 //
@@ -30,6 +31,20 @@
 //	kubectl get mma
 //
 // Such Machines do not follow Cluster objects unless --clusters=always says so, and with a driver as a step they need no bootstrap data.
+//
+// With --api-group=cluster.k8s.io the kinds are those of Kubermatic's machine-controller, and with --api-group=machine.sapcloud.io those of
+// Gardener's machine-controller-manager, both in v1alpha1; their CRDs must be installed, and their own controller must not run. Both need
+// --driver=kwok, because their Machines refer to no infrastructure objects. They have Machines, MachineSets and MachineDeployments; pools,
+// health checks, Clusters and Nodes in other clusters are refused. What holds of these systems:
+//
+//   - Kubermatic: the driver gets spec.providerSpec.value.cloudProviderSpec. status.nodeRef, addresses, conditions, errorReason and
+//     errorMessage are written as its controller writes them; status.phase has the states of its architecture page. A Machine with the
+//     initializers annotation waits. A providerSpec.valueFrom is refused.
+//   - Gardener: the driver gets the providerSpec of the MachineClass that spec.class names; Secrets of the class are not read, because kwok
+//     needs none. The phase is in status.currentStatus, the Node in the label node. status.lastOperation is not written, and the timeouts
+//     for creation and health, as well as maxEvictRetries, are not applied.
+//
+// State for which these CRDs have no field is in annotations of machinist.dev, so nothing depends on what they would prune.
 //
 // With --machinepools it also reconciles MachinePools; with --machinepool-group=machinist.dev those of its own CRDs beside the other kinds
 // of Cluster API. They have a selector in their Scale, so that a HorizontalPodAutoscaler can scale them.

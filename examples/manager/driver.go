@@ -16,7 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
@@ -48,6 +47,7 @@ func (o settings) driverRules() []rbacv1.PolicyRule {
 			StatusSubresource: true, Secrets: true, Clusters: o.followsClusters(), Events: true,
 		}))
 	}
+	rules = append(rules, o.classRules())
 	return contract.MergePolicyRules(rules...)
 }
 
@@ -115,14 +115,28 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *ext
 	if o.Driver.IsProvider() {
 		return addDriverProvider(ctx, mgr, o, clusters, calls)
 	}
+	into.Steps, err = o.driverSteps(machine.DriverOptions{Calls: calls}, mgr.GetCache())
+	return err
+}
+
+// driverSteps returns the steps of Machines with the driver as one of them, by the kinds of the flags. Classes are read with a cache.
+func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) ([]machine.Step, error) {
 	steps := machine.Steps()
-	if o.Kinds.Group == api.Machinist { // kwok needs no bootstrap data, and these Machines may name none
+	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none
+		var err error
 		if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	into.Steps, err = machine.WithDriver(steps, machine.DriverOptions{Calls: calls})
-	return err
+	driver.RequestOf = o.requestOf(classes)
+	if driver.Backoff == nil {
+		driver.Backoff = o.driverBackoff()
+	}
+	steps, err := machine.WithDriver(steps, driver)
+	if err != nil {
+		return nil, err
+	}
+	return o.foreignSteps(steps)
 }
 
 // addDriverProvider adds the reconciler of KwokMachines.

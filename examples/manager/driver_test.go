@@ -26,6 +26,9 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 func TestRightsFollowTheDriver(t *testing.T) {
@@ -53,13 +56,13 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 	_, err := newManager(t.Context(), store.RESTConfig(), o, logr.Discard())
 	require.ErrorContains(t, err, "does not serve kwokmachines of infrastructure.cluster.x-k8s.io/v1alpha1: install what --print-crds prints")
 	o.Driver.As, o.Driver.Kubeconfig = options.DriverStep, "nowhere.yaml"
-	mgr := storeManager(t, store)
+	mgr := storeManager(t, store, api.ClusterAPI)
 	require.ErrorContains(t, o.addDriver(t.Context(), mgr, nil, &machine.Options{}), "--driver-kubeconfig: --kubeconfig nowhere.yaml")
 }
 
-func storeManager(t *testing.T, store *fake.Store) ctrl.Manager {
+func storeManager(t *testing.T, store *fake.Store, group api.Group) ctrl.Manager {
 	t.Helper()
-	scheme, err := newScheme(api.ClusterAPI)
+	scheme, err := newScheme(group)
 	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(store.RESTConfig(), store.ManagerOptions(ctrl.Options{
 		Scheme: scheme, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true)},
@@ -92,14 +95,13 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 			o := given(t, "--concurrency=4", "--driver=kwok", "--driver-as="+as, "--driver-qps=1000", "--driver-latency=1ms",
 				"--driver-boot-time=50ms", "--driver-hidden-time=20ms", "--driver-deletion-time=50ms", "--driver-refuse-qps=1000",
 				"--driver-lose-every=20")
-			mgr := storeManager(t, store)
-			runMachines(t, store, mgr, o)
+			runMachines(t, store, storeManager(t, store, api.ClusterAPI), o)
 			livesOnKwok(t, store, as)
 		})
 	}
 }
 
-// runMachines starts the reconciler of Machines with the driver of the flags.
+// runMachines starts the reconciler of Machines with the driver of the flags, and those of sets and deployments if they ask for them.
 func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) {
 	t.Helper()
 	into := machine.Options{StatusDelay: 50 * time.Millisecond}
@@ -110,15 +112,25 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 	} else {
 		c, err := o.driverClient(mgr)
 		require.NoError(t, err)
-		into.Steps, err = machine.WithDriver(machine.Steps(), machine.DriverOptions{
-			Calls: o.driverCalls(c, nil), Poll: 20 * time.Millisecond,
-		})
+		into.Steps, err = o.driverSteps(machine.DriverOptions{
+			Calls: o.driverCalls(c, nil), Poll: 20 * time.Millisecond, Backoff: provider.Backoff{provider.Invalid: {Max: 50 * time.Millisecond}},
+		}, mgr.GetCache())
 		require.NoError(t, err)
 	}
-	r, err := machine.New(api.ClusterAPI.Machine(), ports, into)
+	r, err := machine.New(o.Kinds.Group.Machine(), ports, into)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))
+	if o.Kinds.MachineSets {
+		sets, err := machineset.New(setKinds(o.Kinds.Group), machineset.PortsFromManager(mgr), machineset.Options{})
+		require.NoError(t, err)
+		require.NoError(t, sets.AddToManager(ctx, mgr))
+	}
+	if o.Kinds.MachineDeployments {
+		deployments, err := deployment.New(deploymentKinds(o.Kinds.Group), deployment.PortsFromManager(mgr), deployment.Options{})
+		require.NoError(t, err)
+		require.NoError(t, deployments.AddToManager(ctx, mgr))
+	}
 	settled := store.Start(ctx, fake.AllLoops())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

@@ -34,6 +34,8 @@ the Node. They are Cluster API's, whose CRDs and a provider must be installed an
   go run ./examples/manager --api-group=machinist.dev --install-crds --machinesets --machinedeployments --driver=kwok
                                                                  CRDs of its own, without Cluster API and its providers
   go run ./examples/manager --print-crds | kubectl apply -f -    those CRDs, for a manager that may not install them
+  go run ./examples/manager --api-group=cluster.k8s.io --machinesets --machinedeployments --driver=kwok
+                                                                 CRDs of Kubermatic; or machine.sapcloud.io, those of Gardener
   go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
   go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed

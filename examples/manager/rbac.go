@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -25,7 +26,7 @@ import (
 func (o settings) wiring() machine.Wiring {
 	w := machine.Wiring{
 		Kind: o.Kinds.Group.Machine(), Resource: machineResource,
-		References: o.Printing.ProviderResources, DrainRules: true, Drains: true, Events: true,
+		References: o.references(), DrainRules: true, Drains: true, Events: true,
 		Rollouts:                []schema.GroupResource{o.ours(setResource), o.ours(deploymentResource)},
 		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
@@ -33,6 +34,14 @@ func (o settings) wiring() machine.Wiring {
 		w.Clusters, w.ControlPlanes = true, o.Printing.ControlPlaneResources
 	}
 	return w
+}
+
+// references are the kinds of objects that Machines and templates may refer to; those of another system refer to none.
+func (o settings) references() []schema.GroupResource {
+	if o.Kinds.Group.IsForeign() {
+		return nil
+	}
+	return o.Printing.ProviderResources
 }
 
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
@@ -109,7 +118,7 @@ const shownRights = 8
 // checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a
 // clear error instead of retrying forever. It takes lookTimeout at most. If a right cannot be checked, or is for all
 // resources of a group, it is not required, because rights on some of them are enough. served tells which resources of
-// Cluster API and of machinist.dev exist.
+// Cluster API, of machinist.dev and of other systems exist.
 func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(schema.GroupResource) bool) error {
 	client, err := authorization.NewForConfig(cfg)
 	if err != nil {
@@ -140,7 +149,7 @@ func reviewsOf(rules []rbacv1.PolicyRule, namespace string, served func(schema.G
 		for _, place := range rule.Resources {
 			resource, sub, _ := strings.Cut(place, "/")
 			kind := schema.GroupResource{Group: rule.APIGroups[0], Resource: resource}
-			own := kind.Group == string(api.ClusterAPI) || kind.Group == string(api.Machinist)
+			own := slices.Contains(api.Groups(), api.Group(kind.Group))
 			if resource == rbacv1.ResourceAll || own && !served(kind) {
 				continue
 			}

@@ -84,7 +84,10 @@ func (o settings) isReconciled(group, resource string) bool {
 	if group == "" {
 		return resource == "secrets"
 	}
-	groups := []string{string(api.ClusterAPI), string(api.Machinist), kwokdriver.GVK().Group}
+	groups := []string{kwokdriver.GVK().Group}
+	for _, ours := range api.Groups() {
+		groups = append(groups, string(ours))
+	}
 	for _, others := range [][]schema.GroupResource{
 		o.Printing.ProviderResources, o.Printing.ControlPlaneResources, o.Printing.RemediationResources,
 	} {

@@ -72,7 +72,7 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
 		{GVK: fake.MachineGVK(), Status: true}, {GVK: api.ClusterAPI.MachineSet().GVK, Status: true},
 	}}, fake.Loops{}, nil)
-	mgr := storeManager(t, env.Store)
+	mgr := storeManager(t, env.Store, api.ClusterAPI)
 	gate, err := guard.NewGate(guard.GateOptions{
 		Management:  guard.Answers(mgr.GetAPIReader(), api.ClusterAPI.Machine(), "default"),
 		Workload:    func(context.Context, types.NamespacedName) error { return errors.New("connection refused") },

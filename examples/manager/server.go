@@ -82,8 +82,13 @@ func (o settings) notServed(flag, resources string) error {
 		flag += ": "
 	}
 	install := "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
-	if o.Kinds.Group == api.Machinist {
+	switch o.Kinds.Group {
+	case api.Machinist:
 		install = "give --install-crds, or apply what --print-crds prints"
+	case api.Kubermatic:
+		install = "install the CRDs of Kubermatic's machine-controller (v1.60), which are in its examples/machine-controller.yaml"
+	case api.Gardener:
+		install = "install the CRDs of Gardener's machine-controller-manager (v0.60), which are in its kubernetes/crds"
 	}
 	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.Kinds.Group.GroupVersion(), install)
 }

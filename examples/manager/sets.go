@@ -19,9 +19,9 @@ const setResource = "machinesets"
 // one cache.
 func setKinds(group api.Group) machineset.Kinds {
 	machines := group.Machine()
+	machine, set, _ := group.Layouts()
 	return machineset.Kinds{
-		Set: group.MachineSet(), Machine: machines,
-		Maker: contract.UnstructuredMaker(contract.MachineSetV1Beta2(), machines.GVK, contract.MachineV1Beta2()),
+		Set: group.MachineSet(), Machine: machines, Maker: contract.UnstructuredMaker(set, machines.GVK, machine),
 	}
 }
 
@@ -30,9 +30,9 @@ func setKinds(group api.Group) machineset.Kinds {
 func setWiring(o settings) machineset.Wiring {
 	w := machineset.Wiring{
 		Kinds: setKinds(o.Kinds.Group), Clusters: o.followsClusters(), Events: true,
-		References: o.Printing.ProviderResources, OwnerReferencesEnforced: o.Printing.OwnersEnforced,
+		References: o.references(), OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
-	for _, made := range o.Printing.ProviderResources {
+	for _, made := range w.References {
 		if made.Resource != "*" {
 			made.Resource = strings.TrimSuffix(made.Resource, "s") + "templates"
 		}

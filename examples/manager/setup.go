@@ -89,7 +89,7 @@ func (o settings) lookAround(ctx context.Context, cfg *rest.Config) (served, err
 	if err := o.needsDeployments(has.rollouts); err != nil {
 		return served{}, err
 	}
-	if err := errors.Join(o.needsPools(has), o.needsHealthChecks(has.checks), o.needsDriver(cfg)); err != nil {
+	if err := errors.Join(o.needsPools(has), o.needsHealthChecks(has.checks), o.needsDriver(cfg), o.needsClasses(has)); err != nil {
 		return served{}, err
 	}
 	return has, checkRights(ctx, cfg, o, has.lists)
@@ -187,9 +187,9 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 }
 
 // followsClusters reports whether the flags have Machines follow Cluster objects, if those are served. Machines of machinist.dev do so only
-// on demand: Clusters of the same name may be there for Cluster API's own Machines.
+// on demand: Clusters of the same name may be there for Cluster API's own Machines. Those of other systems name none.
 func (o settings) followsClusters() bool {
-	return o.Machines.Clusters == options.ClustersAlways || o.Machines.Clusters == options.ClustersAuto && o.Kinds.Group != api.Machinist
+	return o.Machines.Clusters == options.ClustersAlways || o.Machines.Clusters == options.ClustersAuto && o.Kinds.Group.IsClusterAPI()
 }
 
 // readsClusters reports whether Machines follow Cluster objects.

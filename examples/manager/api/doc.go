@@ -1,5 +1,7 @@
 // Package api has the kinds that the manager reconciles, in two groups with equal fields: Cluster API's cluster.x-k8s.io/v1beta2, whose
-// CustomResourceDefinitions are its own, and machinist.dev/v1beta2, whose are made of the Go types here (crds.yaml). Group selects one.
+// CustomResourceDefinitions are its own, and machinist.dev/v1beta2, whose are made of the Go types here (crds.yaml). Two further groups are
+// those of other systems: Kubermatic's cluster.k8s.io/v1alpha1 and Gardener's machine.sapcloud.io/v1alpha1, with their own fields and
+// CustomResourceDefinitions. Group selects one.
 //
 // A Machine has a Go type in the cache. It needs less than a third of the memory of unstructured content there, and it is decoded faster.
 // It shows what an embedder writes for a type: the type (machine.go), and how it is read and written (adapter.go); controller-gen makes its

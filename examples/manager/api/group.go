@@ -1,7 +1,10 @@
 package api
 
 import (
+	"cmp"
 	_ "embed"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,7 +22,51 @@ const (
 	ClusterAPI Group = "cluster.x-k8s.io"
 	// Machinist is the group of the CustomResourceDefinitions of this package.
 	Machinist Group = "machinist.dev"
+	// Kubermatic is the group of the CustomResourceDefinitions of Kubermatic's machine-controller, in v1alpha1.
+	Kubermatic Group = "cluster.k8s.io"
+	// Gardener is the group of the CustomResourceDefinitions of Gardener's machine-controller-manager, in v1alpha1.
+	Gardener Group = "machine.sapcloud.io"
 )
+
+// Groups returns all groups.
+func Groups() []Group { return []Group{ClusterAPI, Machinist, Kubermatic, Gardener} }
+
+// GroupNames returns the names of groups for a text, as in "a, b or c".
+func GroupNames(groups ...Group) string {
+	names := make([]string, 0, len(groups))
+	for _, g := range groups {
+		names = append(names, string(g))
+	}
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// IsKnown reports whether it is one of Groups, or the zero Group.
+func (g Group) IsKnown() bool { return slices.Contains(Groups(), g.orDefault()) }
+
+// IsClusterAPI reports whether it is ClusterAPI, which the zero Group is too.
+func (g Group) IsClusterAPI() bool { return g.orDefault() == ClusterAPI }
+
+// IsForeign reports whether the kinds are those of another system: only Machine, MachineSet and MachineDeployment, with other fields than
+// Cluster API's. Their Machines refer to no Clusters and to no infrastructure objects.
+func (g Group) IsForeign() bool { return g == Kubermatic || g == Gardener }
+
+func (g Group) orDefault() Group { return cmp.Or(g, ClusterAPI) }
+
+// Layouts returns where the kinds keep their state. The tables are shared and must not be changed.
+func (g Group) Layouts() (*contract.MachineLayout, *contract.MachineSetLayout, *contract.MachineDeploymentLayout) {
+	switch g {
+	case Kubermatic:
+		return contract.KubermaticMachine(), contract.KubermaticMachineSet(), contract.KubermaticMachineDeployment()
+	case Gardener:
+		return contract.GardenerMachine(), contract.GardenerMachineSet(), contract.GardenerMachineDeployment()
+	default:
+		return contract.MachineV1Beta2(), contract.MachineSetV1Beta2(), contract.MachineDeploymentV1Beta2()
+	}
+}
 
 // crds are the CustomResourceDefinitions of Machinist, which controller-gen makes of the Go types (make generate).
 //
@@ -29,17 +76,20 @@ var crds string
 // CRDs returns the CustomResourceDefinitions of Machinist, as YAML documents for kubectl apply.
 func CRDs() string { return crds }
 
-// GroupVersion returns the group and the version of the kinds, v1beta2.
+// GroupVersion returns the group and the version of the kinds: v1beta2, or v1alpha1 for those of another system.
 func (g Group) GroupVersion() schema.GroupVersion {
-	if g == "" {
-		g = ClusterAPI
+	if g.IsForeign() {
+		return schema.GroupVersion{Group: string(g), Version: "v1alpha1"}
 	}
-	return schema.GroupVersion{Group: string(g), Version: string(contract.V1Beta2)}
+	return schema.GroupVersion{Group: string(g.orDefault()), Version: string(contract.V1Beta2)}
 }
 
-// AddToScheme adds the Go types of the group to a scheme. A scheme can have them in one group only, because clients find the kind of an
-// object by its type. The error is always nil.
+// AddToScheme adds the Go types of the group to a scheme; for a group of another system there are none. A scheme can have them in one group
+// only, because clients find the kind of an object by its type. The error is always nil.
 func (g Group) AddToScheme(scheme *runtime.Scheme) error {
+	if g.IsForeign() {
+		return nil
+	}
 	scheme.AddKnownTypes(g.GroupVersion(),
 		&Machine{}, &MachineList{}, &MachineSet{}, &MachineSetList{}, &MachineDeployment{}, &MachineDeploymentList{},
 		&MachinePool{}, &MachinePoolList{}, &MachineHealthCheck{}, &MachineHealthCheckList{})
@@ -48,30 +98,38 @@ func (g Group) AddToScheme(scheme *runtime.Scheme) error {
 }
 
 // Machine returns the kind Machine, for machine.New: the Go type, read and written in the same fields as contract.MachineV1Beta2. The
-// manager's scheme needs AddToScheme.
+// manager's scheme needs AddToScheme. The Machines of another system have unstructured content, and Kubermatic's no status subresource.
 func (g Group) Machine() contract.Kind {
+	if g.IsForeign() {
+		machine, _, _ := g.Layouts()
+		kind := contract.Unstructured(g.GroupVersion().WithKind("Machine"), machine)
+		kind.StatusSubresource = g != Kubermatic
+		return kind
+	}
 	return contract.NewTyped(g.GroupVersion().WithKind("Machine"),
 		func() *Machine { return &Machine{} }, func() runtime.Object { return &MachineList{} }, read, write)
 }
 
 // MachineSet returns the kind MachineSet, with unstructured content.
 func (g Group) MachineSet() contract.MachineSetKind {
-	return contract.Unstructured(g.GroupVersion().WithKind("MachineSet"), contract.MachineSetV1Beta2())
+	_, set, _ := g.Layouts()
+	return contract.Unstructured(g.GroupVersion().WithKind("MachineSet"), set)
 }
 
 // MachineDeployment returns the kind MachineDeployment, with unstructured content.
 func (g Group) MachineDeployment() contract.MachineDeploymentKind {
-	return contract.Unstructured(g.GroupVersion().WithKind("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+	_, _, deployment := g.Layouts()
+	return contract.Unstructured(g.GroupVersion().WithKind("MachineDeployment"), deployment)
 }
 
-// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content.
+// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Other systems have none.
 func (g Group) MachineHealthCheck() contract.HealthCheckKind {
 	return contract.Unstructured(g.GroupVersion().WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())
 }
 
 // MachinePool returns the kind MachinePool, with unstructured content. That of Machinist has a selector for its scale subresource, for
 // which Cluster API's has no field. Providers for Cluster API look for pools in its group, so the pools of Machinist are for your own
-// providers, whose InfraMachinePools follow their controlling owner in any group.
+// providers, whose InfraMachinePools follow their controlling owner in any group. Other systems have none.
 func (g Group) MachinePool() contract.MachinePoolKind {
 	layout := *contract.MachinePoolV1Beta2()
 	if g == Machinist {

@@ -71,7 +71,15 @@ func (k *Kinds) Validate() error {
 	if !slices.Contains([]string{PolicySafe, PolicyClusterAPI}, k.HealthCheckPolicy) {
 		policy = fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", k.HealthCheckPolicy, PolicySafe, PolicyClusterAPI)
 	}
-	return errors.Join(policy, join, ValidGroup("api-group", k.Group), ValidGroup("machinepool-group", k.GroupOfPools()))
+	return errors.Join(policy, join, ValidGroup("api-group", k.Group), k.validPools())
+}
+
+// validPools validates the group of pools.
+func (k *Kinds) validPools() error {
+	if k.PoolGroup.IsKnown() && !k.PoolGroup.IsForeign() {
+		return nil
+	}
+	return fmt.Errorf("--machinepool-group %q: give %s", k.PoolGroup, api.GroupNames(api.ClusterAPI, api.Machinist))
 }
 
 // GroupOfPools returns the group of MachinePools.
@@ -80,13 +88,14 @@ func (k *Kinds) GroupOfPools() api.Group { return cmp.Or(k.PoolGroup, k.Group) }
 // GroupFlag adds --api-group, which commands for people have too.
 func GroupFlag(flags *flag.FlagSet, group *api.Group) {
 	flags.StringVar((*string)(group), "api-group", string(cmp.Or(*group, api.ClusterAPI)),
-		"API `group` of Machines and the other kinds: cluster.x-k8s.io, whose CRDs Cluster API has; or machinist.dev, for --install-crds")
+		"API `group` of Machines and the other kinds: cluster.x-k8s.io, whose CRDs Cluster API has; machinist.dev, for --install-crds; or, "+
+			"without pools and health checks, cluster.k8s.io and machine.sapcloud.io, whose CRDs Kubermatic and Gardener have")
 }
 
 // ValidGroup validates a flag with a group.
 func ValidGroup(flag string, group api.Group) error {
-	if group != "" && group != api.ClusterAPI && group != api.Machinist {
-		return fmt.Errorf("--%s %q: give %s or %s", flag, group, api.ClusterAPI, api.Machinist)
+	if !group.IsKnown() {
+		return fmt.Errorf("--%s %q: give %s", flag, group, api.GroupNames(api.Groups()...))
 	}
 	return nil
 }

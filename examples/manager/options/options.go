@@ -3,6 +3,9 @@ package options
 import (
 	"errors"
 	"flag"
+	"fmt"
+
+	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // Options are all flags of the manager, by group. A value belongs to one program; it must not be changed while others read it. Call
@@ -80,6 +83,34 @@ func (o *Options) Validate() error {
 	if o.LeaderElection.Enabled && o.LeaderElection.ID == "" && (len(o.Machines.Namespaces) > 0 || o.Machines.WatchFilter != "") {
 		errs = append(errs, errors.New("--leader-election-id: give a name of its own to each manager of a part of the fleet "+
 			"(--namespace, --watch-filter): managers with one Lease wait for each other"))
+	}
+	return errors.Join(append(errs, o.foreign())...)
+}
+
+// foreign refuses what the group of another system does not have.
+func (o *Options) foreign() error {
+	group := o.Kinds.Group
+	if !group.IsForeign() {
+		return nil
+	}
+	var errs []error
+	for _, refused := range []struct {
+		given       bool
+		flag, lacks string
+	}{
+		{o.Kinds.MachinePools, "machinepools", "has no MachinePools"},
+		{o.Kinds.MachineHealthChecks, "machinehealthchecks", "has no MachineHealthChecks"},
+		{o.Machines.Clusters == ClustersAlways, "clusters=always", "has Machines that name no Cluster"},
+		{o.Workload.Enabled, "workload-clusters", "has Machines that name no Cluster"},
+	} {
+		if refused.given {
+			errs = append(errs, fmt.Errorf("--%s: --api-group=%s %s: give %s", refused.flag, group, refused.lacks,
+				api.GroupNames(api.ClusterAPI, api.Machinist)))
+		}
+	}
+	if !o.Driver.IsStep() {
+		errs = append(errs, fmt.Errorf("--api-group=%s has Machines that refer to no infrastructure objects: give --driver=%s, with "+
+			"--driver-as=%s", group, DriverKwok, DriverStep))
 	}
 	return errors.Join(errs...)
 }
