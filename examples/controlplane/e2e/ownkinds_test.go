@@ -44,14 +44,14 @@ kind: MachineHealthCheck
 metadata: {name: own-check, namespace: default}
 spec: {selector: {matchLabels: {pool: own}}}
 `)
-	w.running(2)
+	w.runningAs(api.Machinist, []string{"status", "phase"}, 2)
 	scale := &unstructured.Unstructured{}
 	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	require.NoError(t, w.client.SubResource("scale").Get(t.Context(), workers[0], scale))
 	require.Contains(t, fmt.Sprint(scale.Object["status"]), "pool=own", "the HorizontalPodAutoscaler needs it")
 	require.NoError(t, unstructured.SetNestedField(scale.Object, int64(3), "spec", "replicas"))
 	require.NoError(t, w.client.SubResource("scale").Update(t.Context(), workers[0], client.WithSubResourceBody(scale)))
-	w.running(3)
+	w.runningAs(api.Machinist, []string{"status", "phase"}, 3)
 
 	first.stop()
 	first.start() // its CRDs are there
@@ -94,25 +94,6 @@ func (w *world) servesOwnKinds() {
 			if !slices.Contains(names, want) {
 				return want + " is missing among " + strings.Join(names, ", ")
 			}
-		}
-		return ""
-	})
-}
-
-// running waits until as many Machines of ours are Running, and no other is there.
-func (w *world) running(want int) {
-	w.t.Helper()
-	w.eventually(fmt.Sprint(want, " Machines"), func() string {
-		all := w.listed(api.Machinist.Machine().GVK)
-		var phases []string
-		for i := range all {
-			phase, _, _ := unstructured.NestedString(all[i].Object, "status", "phase")
-			if phase != "Running" {
-				phases = append(phases, describe(&all[i]))
-			}
-		}
-		if len(all) != want || len(phases) > 0 {
-			return fmt.Sprint(len(all), " are there: ", strings.Join(phases, ", "))
 		}
 		return ""
 	})
