@@ -14,6 +14,12 @@
 // deleted, and that the cache shows older than this process has written them. Then it runs the steps, and writes the object: metadata and
 // spec first, then the status on top of the answer. A conflict ends the pass and is retried; it is no error.
 //
+// # Traces
+//
+// While the process records an execution trace (runtime/trace, or /debug/pprof/trace), each pass is a task in it, such as "reconcile Machine"
+// with the key of the object, and each step a region with its name; "write" is the region of the writes at the end. For the spans of
+// another tracer, wrap the Run of each step.
+//
 // # Which member of an update is written where
 //
 // The struct tags "write" of contract.MachineUpdate and the other updates are the only list of members: see [Members].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/trace"
 	"slices"
 	"time"
 
@@ -129,16 +130,7 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	if wait := r.kind.Begin(ctx, p); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
-		return RunStep(ctx, step, p, s, r.kind.RunStep)
-	})
-	s.Requeue(result.RequeueAfter)
-	err = join(err, s.deferred)
-	unwritten := r.kind.Flush(ctx, p, err)
-	if !s.EndsWith(unwritten) {
-		r.observer.unwritten(unwritten)
-	}
-	err = join(err, unwritten)
+	err := r.pass(ctx, p, s)
 	if s.EndsWith(err) {
 		s.requeue, err = 0, nil
 	}
@@ -156,6 +148,24 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	return reconcile.Result{}, err
 }
 
+// pass runs the steps over an object and writes it. The errors of both are joined.
+func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) error {
+	ctx, end := beginTask(ctx, r.kind.Frame.Kind.GVK.Kind, s.Common().Key)
+	defer end()
+	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
+		return RunStep(ctx, step, p, s, r.kind.RunStep)
+	})
+	s.Requeue(result.RequeueAfter)
+	err = join(err, s.deferred)
+	writing := trace.StartRegion(ctx, regionWrite)
+	unwritten := r.kind.Flush(ctx, p, err)
+	writing.End()
+	if !s.EndsWith(unwritten) {
+		r.observer.unwritten(unwritten)
+	}
+	return join(err, unwritten)
+}
+
 // RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
 // not standard has everything written in this pass, see Scope.Demanded.
 func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
@@ -163,7 +173,9 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
 	}
 	began := s.observer.now()
+	region := trace.StartRegion(ctx, step.Name)
 	result, err := run(ctx, step, p)
+	region.End()
 	result.Checkpoint = result.Checkpoint && s.HasDecided()
 	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
 	s.observer.ran(step.Name, began, result, err)

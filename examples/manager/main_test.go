@@ -225,6 +225,7 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	require.False(t, answersOK(ctx, "http://"+o.Serving.MetricsAddress+"/debug/pprof/"), "not beside the metrics")
 	followsFlags(ctx, t, store)
 	servesMetrics(ctx, t, store, o.Serving.MetricsAddress)
+	recordsTraces(ctx, t, store, o.Serving.ProfilerAddress)
 	namesMetrics(t)
 	cancel()
 	require.NoError(t, <-done)

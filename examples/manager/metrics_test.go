@@ -1,8 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -10,10 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
 )
 
 // servesMetrics: what the manager knows of one Machine that it looks after, and of a MachineDeployment.
@@ -48,17 +52,45 @@ func missingFrom(ctx context.Context, url string, want []string) map[string]bool
 	for _, line := range want {
 		missing[line] = true
 	}
+	for line := range strings.Lines(page(ctx, url)) {
+		maps.DeleteFunc(missing, func(begin string, _ bool) bool { return strings.HasPrefix(line, begin) })
+	}
+	return missing
+}
+
+// recordsTraces: an execution trace names the passes over a Machine that is changed meanwhile, and their steps.
+func recordsTraces(ctx context.Context, t *testing.T, store *fake.Store, address string) {
+	t.Helper()
+	recorded := make(chan string, 1)
+	go func() { recorded <- page(ctx, "http://"+address+"/debug/pprof/trace?seconds=2") }()
+	for n := 0; ; n++ {
+		select {
+		case got := <-recorded:
+			for _, text := range []string{"reconcile Machine", "default/ours", machine.StepPaused} {
+				require.Contains(t, got, text)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+			body := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/changed":"%d"}}}`, n)
+			require.NoError(t, store.Client().Patch(ctx, fake.Machine("ours"), client.RawPatch(types.MergePatchType, body)))
+		}
+	}
+}
+
+// page returns what an address serves, "" if that fails.
+func page(ctx context.Context, url string) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return missing
+		return ""
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return missing
+		return ""
 	}
 	defer func() { _ = response.Body.Close() }()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		maps.DeleteFunc(missing, func(line string, _ bool) bool { return strings.HasPrefix(lines.Text(), line) })
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return ""
 	}
-	return missing
+	return string(body)
 }

@@ -31,7 +31,8 @@ func (s *Serving) AddFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.MetricsAddress, "metrics-bind-address", s.MetricsAddress,
 		"`address` of /metrics, which is neither encrypted nor protected; 0 serves none")
 	flags.StringVar(&s.ProfilerAddress, "pprof-bind-address", s.ProfilerAddress,
-		"`address` of /debug/pprof, which is neither encrypted nor protected; 0 serves none")
+		"`address` of /debug/pprof, which is neither encrypted nor protected; 0 serves none. An execution trace, as from "+
+			"/debug/pprof/trace?seconds=10, has a task for each pass over an object and a region for each step; go tool trace shows it")
 	alias(flags, "profiler-address", "pprof-bind-address", "address")
 }
 
