@@ -59,6 +59,24 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	require.Empty(t, s.machines.Holds)
 }
 
+func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
+	t.Parallel()
+	frame := &pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]{
+		Tracker: external.NewTracker(broken{}, nil, "test"),
+		Options: pass.Options{Shared: func(ref contract.Ref) bool { return ref.Kind == "MachineClass" }},
+	}
+	s := &Scope{env: &Reconciler{frame: frame}}
+	s.Attach(frame)
+	s.State.Template.Infrastructure = contract.Ref{Group: "g", Kind: "MachineClass", Name: "small"}
+	_, err := runStep(t, s, StepTemplates)
+	require.NoError(t, err, "it is not read")
+	require.Empty(t, s.machines.Holds)
+	require.Equal(t, external.NotReferenced, s.templates.infrastructure.Presence, "nothing is cloned")
+	s.State.Template.Infrastructure.Kind = "InfraTemplate"
+	_, err = runStep(t, s, StepTemplates)
+	require.ErrorIs(t, err, errBroken)
+}
+
 func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 	t.Parallel()
 	newer := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.35.0", CurrentVersion: "v1.35.0", Version: "v1.36.0"}

@@ -104,6 +104,10 @@ type Options struct {
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs. Default contract.Versions().
 	ContractVersions []contract.Version
+	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a MachineClass.
+	// ReadTemplate takes such a reference for none. It is called in every pass, from several goroutines, and must not block. Nil: every
+	// reference is one to a template.
+	Shared func(contract.Ref) bool
 	// Metrics count the passes; nil counts nothing.
 	Metrics *Metrics
 	// Controller is passed to controller-runtime.

@@ -115,6 +115,10 @@ type Options struct {
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
 	// contract.Versions().
 	ContractVersions []contract.Version
+	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
+	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
+	// reference is one to a template.
+	Shared func(contract.Ref) bool
 	// Metrics count the passes; nil counts nothing.
 	Metrics *pass.Metrics
 	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
@@ -125,6 +129,6 @@ type Options struct {
 func (o Options) frame(kind contract.MachineDeploymentKind) pass.Options {
 	return pass.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
+		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Shared: o.Shared, Metrics: o.Metrics, Controller: o.Controller,
 	}.WithDefaults(kind.GVK.Kind, Finalizer)
 }
