@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,11 +20,16 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// MachineClasses have the MachineClasses of Gardener and their Secrets be the input of a Driver: pass its methods as
+// MachineClasses have MachineClasses, of Gardener or of your own, and their Secrets be the input of a Driver: pass its methods as
 // DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has providerSpec, and names up to two
-// Secrets, whose data are joined; that of credentialsSecretRef goes first. It writes nothing: neither finalizers nor defaults. Safe for
-// concurrent use.
+// Secrets, whose data are joined; that of credentialsSecretRef goes first. A Machine names its class where its layout has a place for that
+// (MachineState.Provider.Class), or as its infrastructure object. It writes nothing: neither finalizers nor defaults. Safe for concurrent
+// use.
 type MachineClasses struct {
+	// Kind is the kind of the classes. Default: MachineClass of machine.sapcloud.io/v1alpha1, Gardener's.
+	Kind schema.GroupVersionKind
+	// At is where the fields of a class are, such as "spec". Empty: at the top, as Gardener's.
+	At []string
 	// Classes reads MachineClasses, and is called in each pass: pass a cache. Required.
 	Classes client.Reader
 	// Secrets reads the Secrets of a class, in each pass too: another credential ends the wait of a Machine that was refused. Required.
@@ -77,7 +83,7 @@ func (c MachineClasses) UserData(ctx context.Context, m *contract.MachineState) 
 	}
 	text := data[userDataKey]
 	if len(text) == 0 {
-		return nil, provider.Errorf(provider.Invalid, "no Secret of MachineClass %s has the key %s", m.Provider.Class.Name, userDataKey)
+		return nil, provider.Errorf(provider.Invalid, "no Secret of %s %s has the key %s", c.kind().Kind, c.Of(m).Name, userDataKey)
 	}
 	text = replaced(text, "<<MACHINE_NAME>>", m.Key.Name)
 	const placeholder = "<<BOOTSTRAP_TOKEN>>"
@@ -100,29 +106,54 @@ func replaced(text []byte, placeholder, value string) []byte {
 	return bytes.ReplaceAll(text, []byte(url.QueryEscape(placeholder)), []byte(url.QueryEscape(value)))
 }
 
+// Of returns the reference to the class of a Machine, and the zero Ref where it names none of the kind.
+func (c MachineClasses) Of(m *contract.MachineState) contract.Ref {
+	kind := c.kind()
+	if ref := m.Provider.Class; ref.Kind == kind.Kind && ref.Name != "" {
+		return ref
+	}
+	if m.Infrastructure.GroupKind() == kind.GroupKind() {
+		return m.Infrastructure
+	}
+	return contract.Ref{}
+}
+
+// kind is Kind with its default.
+func (c MachineClasses) kind() schema.GroupVersionKind {
+	if c.Kind.Empty() {
+		return schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"}
+	}
+	return c.Kind
+}
+
 // read reads the class of a Machine.
 func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (machineClass, error) {
-	ref := m.Provider.Class
-	if ref.Name == "" || ref.Kind != "MachineClass" {
-		return machineClass{}, provider.Errorf(provider.Invalid, "Machine %s names the class %q of kind %q: name a MachineClass", m.Key, ref.Name,
-			ref.Kind)
+	kind, ref := c.kind(), c.Of(m)
+	if ref.Name == "" {
+		named := m.Provider.Class
+		if named == (contract.Ref{}) {
+			named = m.Infrastructure
+		}
+		return machineClass{}, provider.Errorf(provider.Invalid, "Machine %s names the class %q of kind %q: name a %s", m.Key, named.Name,
+			named.GroupKind(), kind.GroupKind())
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"})
+	obj.SetGroupVersionKind(kind)
 	key := client.ObjectKey{Namespace: m.Key.Namespace, Name: ref.Name}
 	if err := c.Classes.Get(ctx, key, obj); err != nil {
-		return machineClass{}, fmt.Errorf("read MachineClass %s: %w", key, err)
+		return machineClass{}, fmt.Errorf("read %s %s: %w", kind.Kind, key, err)
 	}
-	spec, err := contract.ContentAt("providerSpec").Get(obj.Object)
+	at := func(fields ...string) []string { return slices.Concat(c.At, fields) }
+	spec, err := contract.ContentAt(at("providerSpec")...).Get(obj.Object)
 	if err != nil {
-		return machineClass{}, provider.Errorf(provider.Invalid, "MachineClass %s: %w", key, err)
+		return machineClass{}, provider.Errorf(provider.Invalid, "%s %s: %w", kind.Kind, key, err)
 	}
 	class := machineClass{spec: spec}
 	for _, field := range []string{"secretRef", "credentialsSecretRef"} {
-		name, _, err := unstructured.NestedString(obj.Object, field, "name")
-		namespace, _, err2 := unstructured.NestedString(obj.Object, field, "namespace")
+		name, _, err := unstructured.NestedString(obj.Object, at(field, "name")...)
+		namespace, _, err2 := unstructured.NestedString(obj.Object, at(field, "namespace")...)
 		if err := errors.Join(err, err2); err != nil {
-			return machineClass{}, provider.Errorf(provider.Invalid, "MachineClass %s: %w", key, err)
+			return machineClass{}, provider.Errorf(provider.Invalid, "%s %s: %w", kind.Kind, key, err)
 		}
 		if namespace == "" {
 			namespace = m.Key.Namespace

@@ -83,6 +83,36 @@ func TestAMachineClassAndItsSecretsAreTheInputOfADriver(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestAMachineNamesAClassOfYourOwnAsItsInfrastructureObject(t *testing.T) {
+	t.Parallel()
+	own := schema.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Flavor"}
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: own}}})
+	class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"providerSpec": map[string]any{"size": "large"}, "credentialsSecretRef": map[string]any{"name": "cloud"},
+	}}}
+	class.SetGroupVersionKind(own)
+	class.SetNamespace("default")
+	class.SetName("small")
+	require.NoError(t, store.Client().Create(t.Context(), class))
+	classes := machine.MachineClasses{Kind: own, At: []string{"spec"}, Classes: store.Client(), Secrets: store.Client()}
+	m := &contract.MachineState{}
+	m.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
+	m.Infrastructure = contract.Ref{Group: "example.dev", Kind: "Flavor", Name: "small"}
+	require.Equal(t, m.Infrastructure, classes.Of(m))
+	r, err := classes.RequestOf(t.Context(), m)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"size":"large"}`, string(r.Spec))
+	require.Equal(t, "default/cloud", r.Account)
+
+	m.Infrastructure.Group = "other.dev"
+	require.Zero(t, classes.Of(m))
+	_, err = classes.RequestOf(t.Context(), m)
+	require.ErrorContains(t, err, `Machine default/m1 names the class "small" of kind "Flavor.other.dev": name a Flavor.example.dev`)
+	require.Equal(t, provider.Invalid, provider.ClassOf(err))
+	_, err = classes.RequestOf(t.Context(), &contract.MachineState{Metadata: m.Metadata})
+	require.ErrorContains(t, err, `names the class "" of kind ""`)
+}
+
 func TestAMachineClassThatCannotBeUsedSaysWhy(t *testing.T) {
 	t.Parallel()
 	store := classStore(t)
