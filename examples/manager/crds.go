@@ -53,7 +53,9 @@ func ownCRDs(o settings) []*unstructured.Unstructured {
 		_ = yaml.Unmarshal([]byte(document), &crd.Object) // a test reads all of them
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-		needed := o.Kinds.Group == api.Machinist || plural == poolResource && o.Kinds.MachinePools && o.Kinds.GroupOfPools() == api.Machinist
+		needed := o.Kinds.Group == api.Machinist ||
+			plural == poolResource && o.Kinds.MachinePools && o.Kinds.GroupOfPools() == api.Machinist ||
+			plural == classResource && o.readsClasses() && o.classes().Group == string(api.Machinist)
 		if group != string(api.Machinist) || needed {
 			all = append(all, crd)
 		}

@@ -48,7 +48,7 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 	}
 	r, err := deployment.New(deploymentKinds(o.Kinds.Group), ports, deployment.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted,
+		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),
 	})
 	if err != nil {
 		return err

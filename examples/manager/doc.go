@@ -30,7 +30,24 @@
 //	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
 //	kubectl get mma
 //
-// Such Machines do not follow Cluster objects unless --clusters=always says so, and with a driver as a step they need no bootstrap data.
+// A MachineClass says what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it as
+// its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
+//
+//	apiVersion: machinist.dev/v1beta2
+//	kind: MachineClass
+//	metadata: {name: small}
+//	spec: {providerSpec: {cpu: "2", memory: 4Gi}}
+//	---
+//	apiVersion: machinist.dev/v1beta2
+//	kind: Machine
+//	metadata: {name: vm2}
+//	spec: {infrastructureRef: {apiGroup: machinist.dev, kind: MachineClass, name: small}}
+//
+// A Machine whose class is missing or refused says so in its condition InfrastructureReady; a class that was refused is read again every 15
+// seconds. The Secrets of a class are not read, because kwok needs none.
+//
+// Machines of machinist.dev do not follow Cluster objects unless --clusters=always says so, and with a driver as a step they need no
+// bootstrap data.
 //
 // With --api-group=cluster.k8s.io the kinds are those of Kubermatic's machine-controller, and with --api-group=machine.sapcloud.io those of
 // Gardener's machine-controller-manager, both in v1alpha1; their CRDs must be installed, and their own controller must not run. Both need

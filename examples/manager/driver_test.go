@@ -48,7 +48,7 @@ func TestTheCRDsOfTheDriverArePrintedAndAskedFor(t *testing.T) {
 	var out bytes.Buffer
 	require.Equal(t, exitDone, execute([]string{"--print-crds", "--driver=kwok", "--driver-as=inframachine"}, &out, io.Discard))
 	require.Contains(t, out.String(), "name: kwokmachines.infrastructure.cluster.x-k8s.io")
-	require.Len(t, strings.Split(out.String(), "\n---\n"), 7)
+	require.Len(t, strings.Split(out.String(), "\n---\n"), 8)
 
 	store := fake.NewStore(fake.Options{})
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(fake.MachineGVK())))
@@ -122,12 +122,13 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))
 	if o.Kinds.MachineSets {
-		sets, err := machineset.New(setKinds(o.Kinds.Group), machineset.PortsFromManager(mgr), machineset.Options{})
+		sets, err := machineset.New(setKinds(o.Kinds.Group), machineset.PortsFromManager(mgr), machineset.Options{Shared: o.shared()})
 		require.NoError(t, err)
 		require.NoError(t, sets.AddToManager(ctx, mgr))
 	}
 	if o.Kinds.MachineDeployments {
-		deployments, err := deployment.New(deploymentKinds(o.Kinds.Group), deployment.PortsFromManager(mgr), deployment.Options{})
+		deployments, err := deployment.New(deploymentKinds(o.Kinds.Group), deployment.PortsFromManager(mgr),
+			deployment.Options{Shared: o.shared()})
 		require.NoError(t, err)
 		require.NoError(t, deployments.AddToManager(ctx, mgr))
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -173,25 +170,13 @@ kind: Machine
 metadata: {name: vm1, namespace: default}
 spec: {class: {kind: MachineClass, name: small}}
 `)[0]
-	says := func(want string) {
-		eventually(t, want, func(ctx context.Context) string {
-			require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(m), m))
-			var state contract.MachineState
-			require.NoError(t, api.Gardener.Machine().Adapter.Read(m, &state))
-			c := cmp.Or(meta.FindStatusCondition(state.Conditions, contract.ConditionInfrastructureReady), &metav1.Condition{})
-			if strings.Contains(c.Reason+": "+c.Message, want) {
-				return ""
-			}
-			return fmt.Sprint(c)
-		})
-	}
-	says(`InvalidConfiguration: kwok: MachineClass default/small: cpu "many": give a quantity above zero, such as 4 or 16Gi`)
+	infrastructureSays(t, store, api.Gardener, m, `InvalidConfiguration: kwok: MachineClass default/small: cpu "many": give a quantity above zero, such as 4 or 16Gi`)
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(api.Gardener.GroupVersion().WithKind("MachineClass"))
 	require.NoError(t, store.Client().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "small"}, class))
 	require.NoError(t, unstructured.SetNestedField(class.Object, "2", "providerSpec", "cpu"))
 	require.NoError(t, store.Client().Update(t.Context(), class))
-	says(contract.ReasonReady + ": ")
+	infrastructureSays(t, store, api.Gardener, m, contract.ReasonReady+": ")
 }
 
 func TestAMachineOfKubermaticWaitsForItsInitializers(t *testing.T) {

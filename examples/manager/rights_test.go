@@ -222,7 +222,7 @@ func (all *rights) lines(masks []int) [][]string {
 func (all *rights) add(r right, masks []int) {
 	entry := rightsEntry{When: all.lines(masks)}
 	switch {
-	case r.group == "machinist.dev":
+	case r.group == "machinist.dev" && r.resource != classResource: // Machines of both groups name classes of this one
 		r.group = "$apiGroup"
 	case strings.HasSuffix(r.group, "Resources"):
 		entry.Each = r.group

@@ -27,7 +27,7 @@ type served struct {
 	rollouts bool // MachineSets and MachineDeployments
 	sets     bool
 	checks   bool // MachineHealthChecks
-	// lists reports whether the API server has a resource of the group of the kinds, of pools, or of Cluster API.
+	// lists reports whether the API server has a resource of the group of the kinds, of pools, of classes, or of Cluster API.
 	lists func(schema.GroupResource) bool
 }
 
@@ -35,7 +35,11 @@ type served struct {
 // kinds.
 func (o settings) lookAtServer(cfg *rest.Config) (served, error) {
 	groups := map[string]*metav1.APIResourceList{}
-	for _, group := range []api.Group{o.Kinds.Group, o.Kinds.GroupOfPools(), api.ClusterAPI} {
+	looked := []api.Group{o.Kinds.Group, o.Kinds.GroupOfPools(), api.ClusterAPI}
+	if o.readsClasses() {
+		looked = append(looked, api.Group(o.classes().Group))
+	}
+	for _, group := range looked {
 		version := group.GroupVersion()
 		if groups[version.Group] != nil {
 			continue

@@ -60,7 +60,7 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 	}
 	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted,
+		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),
 	})
 	if err != nil {
 		return err

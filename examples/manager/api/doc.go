@@ -10,13 +10,18 @@
 // The schemas of machinist.dev differ from Cluster API's in what testdata/differences.txt lists. A rule in CEL says in its message what to
 // give instead, and a test on a real control plane breaks each of them.
 //
+// # MachineClasses
+//
+// A Machine of a driver names a MachineClass of machinist.dev as its infrastructureRef. There is no field classRef: Cluster API's Machine has
+// no such field and would drop it, while a Machine with this reference can be read and stored under both groups. In the template of a set or
+// a deployment the reference stands for the class itself, which is not cloned; another class there is another template, and so a rollout.
+// What is wrong with a class is in the condition InfrastructureReady of its Machines.
+//
 // # Limits
 //
 // Fields that a type does not have, such as status.nodeInfo, are dropped when a Machine is decoded. Reconcilers of
 // this module write only patches, so these fields stay on the server. Do not write such a Machine with an Update, and
 // do not print it as a complete Machine.
-//
-// There is no MachineClass: no driver of the manager reads one. machine.MachineClasses reads those of Gardener.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:Optional

@@ -93,6 +93,9 @@ func (g Group) AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(g.GroupVersion(),
 		&Machine{}, &MachineList{}, &MachineSet{}, &MachineSetList{}, &MachineDeployment{}, &MachineDeploymentList{},
 		&MachinePool{}, &MachinePoolList{}, &MachineHealthCheck{}, &MachineHealthCheckList{})
+	if g == Machinist {
+		scheme.AddKnownTypes(g.GroupVersion(), &MachineClass{}, &MachineClassList{})
+	}
 	metav1.AddToGroupVersion(scheme, g.GroupVersion())
 	return nil
 }
@@ -120,6 +123,14 @@ func (g Group) MachineSet() contract.MachineSetKind {
 func (g Group) MachineDeployment() contract.MachineDeploymentKind {
 	_, _, deployment := g.Layouts()
 	return contract.Unstructured(g.GroupVersion().WithKind("MachineDeployment"), deployment)
+}
+
+// MachineClass returns the kind MachineClass, of Gardener or of Machinist, which Machines of ClusterAPI can name too.
+func (g Group) MachineClass() schema.GroupVersionKind {
+	if g != Gardener {
+		g = Machinist
+	}
+	return g.GroupVersion().WithKind("MachineClass")
 }
 
 // MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Other systems have none.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
@@ -27,6 +28,7 @@ type schema struct {
 	MinLength  int                `json:"minLength"`
 	MapKeys    []string           `json:"x-kubernetes-list-map-keys"`
 
+	PreserveUnknown      bool    `json:"x-kubernetes-preserve-unknown-fields"`
 	IntOrString          bool    `json:"x-kubernetes-int-or-string"`
 	AdditionalProperties *schema `json:"additionalProperties"`
 }
@@ -76,6 +78,8 @@ func requireServed(t *testing.T, of reflect.Type, s *schema, at string) {
 		require.Equal(t, "string date-time", s.Type+" "+s.Format, at)
 	case of == reflect.TypeFor[intstr.IntOrString]():
 		require.True(t, s.IntOrString, at)
+	case of == reflect.TypeFor[runtime.RawExtension]():
+		require.True(t, s.Type == "object" && s.PreserveUnknown, at)
 	case of.Kind() == reflect.Map:
 		require.Equal(t, "object string", s.Type+" "+s.AdditionalProperties.Type, at)
 	case of.Kind() == reflect.Struct:
