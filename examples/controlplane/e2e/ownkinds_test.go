@@ -89,7 +89,7 @@ func (w *world) servesOwnKinds() {
 		}
 		for _, want := range []string{
 			"machines", "ma", "machinesets", "ms", "machinesets/scale", "machinedeployments", "md", "machinedeployments/scale",
-			"machinepools", "mp", "machinepools/scale", "machinehealthchecks", "mhc", "machinehealthchecks/status",
+			"machinepools", "mp", "machinepools/scale", "machinehealthchecks", "mhc", "machinehealthchecks/status", "machineclasses", "mcc",
 		} {
 			if !slices.Contains(names, want) {
 				return want + " is missing among " + strings.Join(names, ", ")

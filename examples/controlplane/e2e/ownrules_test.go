@@ -40,6 +40,7 @@ func soundObjects() map[string]string {
 		"MachinePool": `{"spec":{"clusterName":"c","template":{"spec":{"clusterName":"c",
 			"infrastructureRef":{"apiGroup":"g.dev","kind":"Pool","name":"p"}}}}}`,
 		"MachineHealthCheck": `{"spec":{"clusterName":"c","selector":{"matchLabels":{"pool":"a"}}}}`,
+		"MachineClass":       `{"spec":{"providerSpec":{"cpu":"2"},"secretRef":{"name":"s"}}}`,
 	}
 }
 
@@ -105,7 +106,7 @@ type refusal struct {
 
 func refused() []refusal {
 	machine, check := []string{"Machine"}, []string{"MachineHealthCheck"}
-	deployment, pool := []string{"MachineDeployment"}, []string{"MachinePool"}
+	deployment, pool, class := []string{"MachineDeployment"}, []string{"MachinePool"}, []string{"MachineClass"}
 	sets := []string{"MachineSet", "MachineDeployment"}
 	selecting := []string{"MachineSet", "MachineDeployment", "MachineHealthCheck"}
 	templated := []string{"MachineSet", "MachineDeployment", "MachinePool"}
@@ -142,6 +143,10 @@ func refused() []refusal {
 		{deployment, `{"spec":{"rollout":{"strategy":{"rollingUpdate":{"maxUnavailable":-1}}}}}`, "give a number of at least 0"},
 		{deployment, `{"spec":{"remediation":{"maxInFlight":"many"}}}`, "give a number of at least 0, or a percentage up to 100%"},
 		{pool, `{"spec":{"template":{"spec":{"infrastructureRef":null}}}}`, "give template.spec.infrastructureRef: the provider's pool makes the instances"},
+		{class, `{"spec":{"providerSpec":null}}`, "spec.providerSpec: Required value"},
+		{class, `{"spec":{"providerSpec":["cpu"]}}`, "spec.providerSpec: Invalid value: \"array\""},
+		{class, `{"spec":{"secretRef":{"name":null}}}`, "spec.secretRef.name: Required value"},
+		{class, `{"spec":{"credentialsSecretRef":{"name":"Not_A_Name"}}}`, "spec.credentialsSecretRef.name"},
 		{check, `{"spec":{"checks":{"nodeStartupTimeoutSeconds":29}}}`, "give at least 30 seconds, or 0 for no limit"},
 		{check, `{"spec":{"checks":{"unhealthyMachineConditions":[{"type":"Ready","status":"True","timeoutSeconds":1}]}}}`, "depend on this check"},
 		{check, `{"spec":{"checks":{"unhealthyNodeConditions":[{` + gate + `}]}}}`, "timeoutSeconds: Required value"},
