@@ -106,22 +106,22 @@ func (d declared) unknown(t *testing.T, step string) []string {
 	for _, span := range spans(step) {
 		if target, isTarget := strings.CutPrefix(span, "make "); isTarget {
 			if !slices.Contains(makeTargets(t), strings.Fields(target)[0]) {
-				wrong = append(wrong, fmt.Sprintf("`%s` is no target", span))
+				wrong = append(wrong, fmt.Sprintf("%#q is no target", span))
 			}
 			continue
 		}
 		if pkg, name, qualified := strings.Cut(span, "."); qualified && identifier.MatchString(span) {
 			if !d.inPackage(t, pkg, name) {
-				wrong = append(wrong, fmt.Sprintf("`%s` is not declared", span))
+				wrong = append(wrong, fmt.Sprintf("%#q is not declared", span))
 			}
 			continue
 		}
 		switch _, err := os.Stat(filepath.Join(root, span)); {
 		case !identifier.MatchString(span), err == nil:
 		case len(paths) == 0:
-			wrong = append(wrong, fmt.Sprintf("`%s` has no file to be looked for in", span))
+			wrong = append(wrong, fmt.Sprintf("%#q has no file to be looked for in", span))
 		case !slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(d.in(t, p), span) }):
-			wrong = append(wrong, fmt.Sprintf("`%s` is declared in none of %s", span, strings.Join(paths, ", ")))
+			wrong = append(wrong, fmt.Sprintf("%#q is declared in none of %s", span, strings.Join(paths, ", ")))
 		}
 	}
 	return wrong
