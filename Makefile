@@ -68,6 +68,9 @@ LIMITS ?=
 STEADY ?= 0s
 SEED ?= 0
 SEEDS ?= 1000
+# Minor versions of Kubernetes and of controller-runtime for make skew-table.
+MINORS ?= 1.37,1.36,1.35,1.34
+RUNTIMES ?= 0.25,0.24,0.23
 export BREAK ?=
 RELEASE ?=
 SINCE ?=
@@ -190,6 +193,13 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
 	$(GO) test ./...
+	@$(MAKE) skew-table
+
+# The table of the README. The newest release of each minor version is taken; a build of a control plane takes ten minutes, once.
+.PHONY: skew-table
+skew-table: ## Measure with which Kubernetes and controller-runtime the library works (MINORS=1.36,1.35, RUNTIMES=0.24)
+	$(GO) run ./examples/controlplane/skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write examples/controlplane/skew/measured.md
+	@echo "skew-table: make generate puts the table into README.md"
 
 
 # vuln is no part of CI: a new entry of the database must not break a commit that was good, and CI does not reach it.
@@ -293,7 +303,6 @@ $(PROMTOOL):
 api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")
 	$(if $(strip $(BREAK)),,$(error BREAK="what callers do now" is missing; additions need only make generate))
 	$(GO) test -count=1 -run '^TestExportedAPIIsPromised$$' ./contract -update -broken "$$BREAK"
-
 
 .PHONY: release-notes
 release-notes: ## Write what a release exports into CHANGELOG.md (RELEASE=v0.1.0), or how that differs from the one before (SINCE=v0.1.0)
