@@ -35,7 +35,7 @@ func (o Options) auditPolicy() ([]byte, error) {
 	whole := []string{"RequestReceived", "ResponseStarted"}
 	for _, r := range o.AuditObjects {
 		rules = append(rules, map[string]any{
-			"level": "RequestResponse", "verbs": writingVerbs(), "omitStages": whole, "omitManagedFields": true,
+			"level": "RequestResponse", "verbs": writingVerbs(), "omitStages": whole, "omitManagedFields": !o.AuditManagedFields,
 			"resources": []map[string]any{{"group": r.Group, "resources": []string{r.Resource, r.Resource + "/*"}}},
 		})
 	}

@@ -54,6 +54,8 @@ type Options struct {
 	// AuditObjects lists resources, without a version. The audit log has the bodies of writes to them and to their subresources
 	// (AuditEvent.Sent and Answer), without managed fields. It then grows by some kilobytes a write.
 	AuditObjects []schema.GroupResource
+	// AuditManagedFields keeps the managed fields in those bodies, so that they are as large as they were on the wire.
+	AuditManagedFields bool
 	// PodTermination is how long a pod that is being deleted takes to go, whatever its grace period is; it stands for the
 	// time in which a real pod shuts down. It is cut to milliseconds.
 	PodTermination time.Duration

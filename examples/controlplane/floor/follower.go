@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +27,9 @@ type counted struct{ sent, failed int }
 
 // follower makes requests. Safe for concurrent use.
 type follower struct {
-	cache  cache.Cache
-	client client.Client
+	cache cache.Cache
+	// client sends what the answers server knows the answer to, and live what only the API server can answer.
+	client, live client.Client
 
 	mu      sync.Mutex
 	counted counted
@@ -43,7 +47,7 @@ func (f *follower) count(err error) {
 	}
 }
 
-// do makes one request.
+// do makes one request. An answer is wanted when it is the one that the other has got.
 func (f *follower) do(ctx context.Context, r cluster.AuditEvent) error {
 	if r.Resource == "" || r.Resource == "leases" || r.Group == "authorization.k8s.io" {
 		return errLeftOut
@@ -58,15 +62,32 @@ func (f *follower) do(ctx context.Context, r cluster.AuditEvent) error {
 		_, err = f.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		return errors.Join(errLeftOut, err)
 	case "get":
-		return f.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+		err = f.live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	case "create":
-		return f.create(ctx, r, obj)
+		err = f.create(ctx, r, obj)
 	case "patch":
-		return f.patch(ctx, r, obj)
+		err = f.patch(ctx, r, obj)
 	case "delete":
-		return f.client.Delete(ctx, obj, client.DryRunAll)
+		err = f.delete(ctx, r, obj)
+	default:
+		return errLeftOut // lists are those of the caches
 	}
-	return errLeftOut // lists are those of the caches
+	if code := codeOf(err); code == r.Code || (code < http.StatusMultipleChoices && r.Code < http.StatusMultipleChoices) {
+		return nil
+	}
+	return err
+}
+
+// codeOf is the HTTP status of an answer.
+func codeOf(err error) int {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &status):
+		return int(status.Status().Code)
+	}
+	return http.StatusInternalServerError
 }
 
 // empty is an object of the type that examples/manager has for a kind.
@@ -91,7 +112,7 @@ func (f *follower) create(ctx context.Context, r cluster.AuditEvent, obj client.
 		if err := json.Unmarshal(r.Sent, &eviction.Object); err != nil {
 			return errLeftOut
 		}
-		return f.client.SubResource(r.Subresource).Create(ctx, obj, eviction, client.DryRunAll)
+		return f.client.SubResource(r.Subresource).Create(ctx, obj, eviction)
 	}
 	if err := json.Unmarshal(r.Sent, obj); err != nil {
 		return errLeftOut
@@ -99,11 +120,7 @@ func (f *follower) create(ctx context.Context, r cluster.AuditEvent, obj client.
 	if obj.GetNamespace() == "" {
 		obj.SetNamespace(r.Namespace)
 	}
-	if obj.GetName() != "" { // the other has created it by now
-		obj.SetGenerateName(obj.GetName() + "-")
-		obj.SetName("")
-	}
-	return f.client.Create(ctx, obj, client.DryRunAll)
+	return f.client.Create(ctx, obj)
 }
 
 // patch sends the same patch.
@@ -117,7 +134,18 @@ func (f *follower) patch(ctx context.Context, r cluster.AuditEvent, obj client.O
 	}
 	patch := client.RawPatch(kind, r.Sent)
 	if r.Subresource == "" {
-		return f.client.Patch(ctx, obj, patch, client.DryRunAll)
+		return f.client.Patch(ctx, obj, patch)
 	}
-	return f.client.SubResource(r.Subresource).Patch(ctx, obj, patch, client.DryRunAll)
+	return f.client.SubResource(r.Subresource).Patch(ctx, obj, patch)
+}
+
+// delete sends the same preconditions.
+func (f *follower) delete(ctx context.Context, r cluster.AuditEvent, obj client.Object) error {
+	var sent metav1.DeleteOptions
+	if err := json.Unmarshal(r.Sent, &sent); err != nil {
+		return errLeftOut
+	}
+	return f.client.Delete(ctx, obj, &client.DeleteOptions{
+		Preconditions: sent.Preconditions, PropagationPolicy: sent.PropagationPolicy, GracePeriodSeconds: sent.GracePeriodSeconds,
+	})
 }

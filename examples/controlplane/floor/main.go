@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,11 +40,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, _, stderr io.Write
 func follow(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
 	flags := flag.NewFlagSet(ownName, flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file`")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file` of the API server")
+	answers := flags.String("answers", "", "kubeconfig `file` of the server that answers as the API server has answered the other")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
-	f, err := newFollower(*kubeconfig)
+	f, err := newFollower(*kubeconfig, *answers)
 	if err != nil {
 		return err
 	}
@@ -57,13 +59,16 @@ func follow(ctx context.Context, args []string, stdin io.Reader, stderr io.Write
 	return err
 }
 
-// newFollower has a client and caches without informers.
-func newFollower(kubeconfig string) (*follower, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+// newFollower has clients, and caches without informers.
+func newFollower(kubeconfig, answers string) (*follower, error) {
+	config, err := configOf(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.UserAgent = -1, ownName
+	toAnswers, err := configOf(answers)
+	if err != nil {
+		return nil, err
+	}
 	all := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(all), api.ClusterAPI.AddToScheme(all)); err != nil {
 		return nil, err
@@ -76,7 +81,20 @@ func newFollower(kubeconfig string) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{cache: c, client: live}, nil
+	sends, err := client.New(toAnswers, client.Options{Scheme: all, Mapper: live.RESTMapper()})
+	if err != nil {
+		return nil, err
+	}
+	return &follower{cache: c, client: sends, live: live}, nil
+}
+
+func configOf(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
+	}
+	config.QPS, config.UserAgent = -1, ownName
+	return config, nil
 }
 
 // all makes the requests of the input, several at a time.

@@ -33,7 +33,8 @@ func written() []schema.GroupResource {
 		{Resource: "nodes"}, {Resource: "pods"}, {Group: "events.k8s.io", Resource: "events"},
 		{Group: fake.MachineGVK().Group, Resource: "machines"}, {Group: fake.MachineGVK().Group, Resource: "machinesets"},
 		{Group: fake.MachineGVK().Group, Resource: "machinedeployments"},
-		{Group: infra.Group, Resource: "fakemachines"}, {Group: config.Group, Resource: "fakeconfigs"},
+		{Group: infra.Group, Resource: "fakemachines"}, {Group: infra.Group, Resource: "fakemachinetemplates"},
+		{Group: config.Group, Resource: "fakeconfigs"}, {Group: config.Group, Resource: "fakeconfigtemplates"},
 	}
 }
 
@@ -54,6 +55,7 @@ type floor struct {
 	ended   context.CancelFunc
 	fed     chan error
 	manager *arms.Manager
+	answers *answers
 }
 
 // startFloor starts the floor of a manager, which began after a mark. It is nil without --floor.
@@ -61,20 +63,30 @@ func (c *comparison) startFloor(ctx context.Context, m *arms.Manager, since clus
 	if !c.floor {
 		return nil, nil
 	}
-	f := &floor{manager: m, fed: make(chan error, 1)}
-	f.cmd = exec.Command(c.floorProgram, "--kubeconfig="+c.plane.Kubeconfig()) //nolint:noctx // ended by the end of its input
-	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
-	bench.Tie(f.cmd)
-	var err error
-	if f.input, err = f.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := f.cmd.Start(); err != nil {
+	f := &floor{manager: m, fed: make(chan error, 1), answers: startAnswers()}
+	if err := f.run(c.floorProgram, c.plane); err != nil {
+		f.answers.server.Close()
 		return nil, fmt.Errorf("start the floor: %w", err)
 	}
 	ctx, f.ended = context.WithCancel(ctx)
 	go func() { f.fed <- f.feed(ctx, c.plane.Audit(), since) }()
 	return f, nil
+}
+
+// run starts the process.
+func (f *floor) run(program string, plane *cluster.ControlPlane) error {
+	answers, err := f.answers.kubeconfig(plane.Dir())
+	if err != nil {
+		return err
+	}
+	//nolint:noctx // ended by the end of its input
+	f.cmd = exec.Command(program, "--kubeconfig="+plane.Kubeconfig(), "--answers="+answers)
+	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
+	bench.Tie(f.cmd)
+	if f.input, err = f.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	return f.cmd.Start()
 }
 
 // feed tells the floor what the manager has requested, until ctx ends.
@@ -91,7 +103,10 @@ func (f *floor) feed(ctx context.Context, audit *cluster.Audit, since cluster.Au
 			return err
 		}
 		for _, e := range events.From(f.manager.Agent) {
-			e.Answer, e.Sent = nil, withoutVersion(e.Sent)
+			if e.IsWrite() && !f.answers.keep(e) {
+				continue
+			}
+			e.Answer = nil
 			if err := lines.Encode(e); err != nil {
 				return fmt.Errorf("feed the floor: %w", err)
 			}
@@ -108,35 +123,13 @@ func (f *floor) stop(say bench.Say) (float64, error) {
 	}
 	f.ended()
 	err := errors.Join(<-f.fed, f.input.Close(), f.cmd.Wait())
+	f.answers.server.Close()
 	if err != nil {
 		return 0, fmt.Errorf("the floor: %w\n%s", err, f.said.String())
 	}
 	say("floor: %s", bytes.TrimSpace(f.said.Bytes()))
 	state := f.cmd.ProcessState
 	return (state.UserTime() + state.SystemTime()).Seconds(), nil
-}
-
-// withoutVersion is a patch that does not expect a version of its object, which has another one when the floor sends it.
-func withoutVersion(patch []byte) []byte {
-	var merge map[string]any
-	var operations []map[string]any
-	switch {
-	case json.Unmarshal(patch, &merge) == nil:
-		if metadata, ok := merge["metadata"].(map[string]any); ok {
-			delete(metadata, "resourceVersion")
-			delete(metadata, "uid")
-		}
-		patch, _ = json.Marshal(merge)
-	case json.Unmarshal(patch, &operations) == nil:
-		kept := []map[string]any{}
-		for _, o := range operations {
-			if o["op"] != "test" {
-				kept = append(kept, o)
-			}
-		}
-		patch, _ = json.Marshal(kept)
-	}
-	return patch
 }
 
 // makeFloor builds the floor, where it is asked for.

@@ -40,8 +40,9 @@ is the most that the process has ever occupied.
 With --fleet there are ten MachineDeployments without client limits, with 100 workers for both. All are scaled up, one is rolled out, and
 one is scaled to 0. The heap is what is live in the manager after the first step, without what was live before it.
 
-With --floor, a program beside each manager watches the same kinds and makes the same requests as dry runs, without deciding anything. The
-line has its CPU seconds in all, and the manager's beside it: no manager that makes these requests costs less.
+With --floor, a program beside each manager watches the same kinds and makes the same requests, without deciding anything. Its writes go to
+a server that sends what the API server has answered the manager, so they change nothing. The line has its CPU seconds in all, and the
+manager's beside it: no manager that makes these requests costs less.
 
   go run ./examples/controlplane/setbench                 300 Machines, both arms
   go run ./examples/controlplane/setbench --rollout       300 Machines of a MachineDeployment

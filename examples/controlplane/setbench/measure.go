@@ -64,7 +64,7 @@ func (c *comparison) measure(ctx context.Context) error {
 	}
 	o := cluster.Options{KeepDir: c.keep}
 	if c.floor {
-		o.AuditObjects = written()
+		o.AuditObjects, o.AuditManagedFields = written(), true
 	}
 	if c.health {
 		o.ManagedNodes = livingNodes
