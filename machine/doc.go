@@ -59,6 +59,26 @@
 // of Ready report it; the write is repeated after a second, then after twice as long each time, up to half a minute, and the pass does not
 // continue without it.
 //
+// # Cost
+//
+// On its way to Running, a Machine of a set costs six writes and an event: the ownership of the bootstrap object and of the infrastructure
+// object, the name of the data secret, the Node, the provider ID with the Node's UID, and one status. A finalizer that the set has not set
+// is one more.
+//
+// The deletion of a Machine whose Node has no pods to evict costs seven writes, an event and two reads, beside the request for it:
+//
+//   - the start of the drain, in the status, before the cordon: limits count from it in every process, and a process that later finds the
+//     infrastructure gone knows that the Node was being drained;
+//   - the cordon;
+//   - the deletions of the infrastructure object, the bootstrap object and the Node, each by UID and only when the one before is done;
+//   - a read of the infrastructure object and one of the bootstrap object, when the cache no longer has them. A cache also drops an object
+//     that no longer matches its selector, so only the API server can say that one is gone. A Machine that goes earlier is replaced while
+//     its instance still exists, and its provider may need it. The Node, whose deletion the API server has accepted, is not read again:
+//     nothing depends on it;
+//   - the removal of the finalizer, with the record of the drain for other finalizers in the same patch.
+//
+// Stages that last longer than [Options].StatusDelay, hooks, evictions and volumes cost more.
+//
 // # Limits
 //
 // A Machine that has or may have a Node in a workload cluster that is permanently gone waits in its deletion until its Cluster is

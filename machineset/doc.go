@@ -104,6 +104,14 @@
 // which is written with the resourceVersion of the set before a Machine says that it is deleted (MachineDeleting) and is: a process that
 // is stopped in between, or whose caches are behind, replaces no other Machine. A Machine that recovers meanwhile stays.
 //
+// # Cost
+//
+// A new Machine costs three requests, with a bootstrap object and an infrastructure object, and an old one costs one. Each time that a set
+// creates Machines, however many, it writes its ledger twice: before, and with the created ones taken out again at once, because a Machine
+// that is deleted while its slot is reserved would be created again. Each time that it deletes some, it reads itself and the metadata of
+// the Machines that it selects from the API server: caches may be older than a change of the replicas. Each time there is one event. The
+// status costs at most one write in Options.StatusDelay while something changes.
+//
 // # Deletion
 //
 // The Machines of a set in deletion are deleted too, in the foreground and in the background alike, and the set stays until they are

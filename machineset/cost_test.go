@@ -1,0 +1,68 @@
+package machineset_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/machinist-dev/machinist/machineset"
+)
+
+// requests counts the requests of the reconciler since the last call, without events, which are sent when it suits the recorder, and the
+// status, of which there is one in Options.StatusDelay.
+func (w *world) requests() map[string]int {
+	w.t.Helper()
+	w.Quiet(userAgent, 300*time.Millisecond)
+	counts := map[string]int{}
+	for _, r := range w.store.Requests() {
+		if r.UserAgent == userAgent && r.Verb != "watch" && r.GVK.Kind != "Event" && r.Subresource == "" {
+			counts[r.Verb+" "+r.GVK.Kind]++
+		}
+	}
+	for _, asked := range []string{"get MachineSet", "list Machine"} {
+		counts[asked] = min(counts[asked], 1) // a pass whose cache was behind asks again
+	}
+	maps.DeleteFunc(counts, func(_ string, n int) bool { return n == 0 })
+	w.store.ResetRequests()
+	return counts
+}
+
+func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	// However slow this test is, the status is written when the set begins, and not again.
+	w.run(machineset.Options{StatusDelay: time.Hour})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.exist(1)
+	w.requests()
+	for _, tc := range []struct {
+		to   int64
+		want map[string]int
+	}{
+		{to: 2, want: map[string]int{"create FakeConfig": 1, "create FakeMachine": 1, "create Machine": 1, "patch MachineSet": 2}},
+		{to: 8, want: map[string]int{"create FakeConfig": 6, "create FakeMachine": 6, "create Machine": 6, "patch MachineSet": 2}},
+		{to: 7, want: map[string]int{"delete Machine": 1, "get MachineSet": 1, "list Machine": 1}},
+		{to: 1, want: map[string]int{"delete Machine": 6, "get MachineSet": 1, "list Machine": 1}},
+	} {
+		w.scale(set, tc.to)
+		w.exist(int(tc.to))
+		if diff := cmp.Diff(tc.want, w.requests()); diff != "" {
+			t.Errorf("requests to get to %d Machines (-want +got):\n%s", tc.to, diff)
+		}
+	}
+}
+
+// exist waits until there are so many Machines.
+func (w *world) exist(n int) {
+	w.t.Helper()
+	w.eventually("have so many Machines", func() string {
+		if there := len(w.machines()); there != n {
+			return fmt.Sprintf("want %d, got %d", n, there)
+		}
+		return ""
+	})
+}
