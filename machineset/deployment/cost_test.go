@@ -1,0 +1,40 @@
+package deployment_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A rollout goes in rounds of as many Machines as there may be more than wanted; here that is one.
+func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	const rounds = 6
+	d := w.deployment(rounds)
+	w.rolled(d, "blue", rounds)
+	w.store.ResetRequests()
+	w.change(d, template("green"))
+	w.rolled(d, "green", rounds)
+	counts := map[string]int{}
+	for _, r := range w.store.Requests() {
+		// Of what the sets and the stand-in for the reconciler of Machines do, only what is about sets.
+		ours := r.UserAgent == "deployments" || (r.UserAgent == "others" && (r.GVK.Kind == w.kinds.Set.GVK.Kind || r.Verb == "list"))
+		if ours && r.Code < 300 && r.Verb != "watch" && r.Subresource == "" && r.GVK.Kind != "Event" {
+			counts[r.UserAgent+": "+r.Verb+" "+r.GVK.Kind]++
+		}
+	}
+	for _, asked := range []string{"others: get MachineSet", "others: list Machine"} {
+		counts[asked] = min(counts[asked], rounds) // a pass whose cache was behind asks again, and a new set asks before it creates
+	}
+	want := map[string]int{
+		"deployments: create MachineSet": 1, "deployments: patch MachineDeployment": 3, // the ledger, twice, and the revision
+		"deployments: patch MachineSet": 2 * rounds,   // the replicas of the new one and of the old one
+		"others: patch MachineSet":      2*rounds + 1, // the ledger, twice each time, and the finalizer
+		"others: get MachineSet":        rounds, "others: list Machine": rounds, // before the deletions
+	}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
