@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/examples/manager/describe"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
@@ -100,6 +103,7 @@ metadata: {name: workers, namespace: default}
 spec: {replicas: 2, selector: {matchLabels: {pool: workers}}, template: {metadata: {labels: {pool: workers}}, spec: %[2]s}}
 `, group.GroupVersion(), s.spec))
 			eventually(t, "all Running on Nodes of their own", func(ctx context.Context) string { return runsThree(ctx, t, store, group) })
+			isDescribed(t, store, group)
 			for _, obj := range made {
 				require.NoError(t, store.Client().Delete(t.Context(), obj))
 			}
@@ -114,6 +118,27 @@ spec: {replicas: 2, selector: {matchLabels: {pool: workers}}, template: {metadat
 			})
 		})
 	}
+}
+
+// isDescribed has the commands for people tell of vm1 and of the deployment.
+func isDescribed(t *testing.T, store *fake.Store, group api.Group) {
+	t.Helper()
+	o := describeOptions{commandFlags: commandFlags{namespace: "default", group: group}, name: "vm1", interval: time.Hour}
+	r := describe.Reader{Client: store.Client(), Kinds: deploymentKinds(group)}
+	var told bytes.Buffer
+	require.NoError(t, o.describe(t.Context(), r, &told))
+	require.Contains(t, told.String(), "Running")
+	require.Contains(t, told.String(), "vm1-", "its Node")
+	o.name = "workers"
+	eventually(t, "the counts", func(ctx context.Context) string {
+		told.Reset()
+		require.NoError(t, o.tree(ctx, r, &told))
+		if strings.Contains(told.String(), " 2/2, 2 available, 2 up to date ") {
+			return ""
+		}
+		return told.String()
+	})
+	require.Equal(t, 2, strings.Count(told.String(), "Machine/workers-"), told.String())
 }
 
 func listed(ctx context.Context, t *testing.T, store *fake.Store, group api.Group) []unstructured.Unstructured {
@@ -224,7 +249,7 @@ func TestWhatAnotherSystemDoesNotHaveIsRefused(t *testing.T) {
 	t.Parallel()
 	const other = ": give cluster.x-k8s.io or machinist.dev"
 	for flags, want := range map[string]string{
-		"":                                       "--api-group=cluster.k8s.io has Machines that refer to no infrastructure objects: give --driver=kwok, with --driver-as=step",
+		"":                                       "refer to no infrastructure objects: give --driver=kwok, with --driver-as=step",
 		"--driver=kwok --driver-as=inframachine": "give --driver=kwok, with --driver-as=step",
 		"--driver=kwok --machinepools":           "--machinepools: --api-group=cluster.k8s.io has no MachinePools" + other,
 		"--driver=kwok --machinehealthchecks":    "--machinehealthchecks: --api-group=cluster.k8s.io has no MachineHealthChecks" + other,
@@ -271,5 +296,5 @@ func TestMissingCRDsOfOtherSystemsAreExplained(t *testing.T) {
 	require.NoError(t, store.Client().Create(t.Context(), fake.CRD(api.Gardener.Machine().GVK)))
 	has, err := o.lookAtServer(store.RESTConfig())
 	require.NoError(t, err)
-	require.ErrorContains(t, o.needsClasses(has), "does not serve machineclasses of machine.sapcloud.io/v1alpha1: install the CRDs of Gardener's")
+	require.ErrorContains(t, o.needsClasses(has), "does not serve machineclasses of machine.sapcloud.io/v1alpha1: install the CRDs of")
 }

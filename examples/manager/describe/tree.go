@@ -44,13 +44,14 @@ type Facts struct {
 
 // TreeOf returns the tree of a deployment, sorted by names. It keeps and changes nothing of its input.
 func TreeOf(f Facts) Tree {
-	tree := replicated("MachineDeployment", &f.Deployment.Metadata, &f.Deployment.ReplicatedState)
+	d := &f.Deployment
+	tree := replicated("MachineDeployment", &d.Metadata, &d.ReplicatedState, contract.Some(d.UpToDateReplicas.Or(d.UpdatedReplicas.Or(0))))
 	for i := range f.Sets {
 		s := &f.Sets[i]
-		if !owns(f.Deployment.UID, s.OwnerReferences) {
+		if !owns(d.UID, s.OwnerReferences) {
 			continue
 		}
-		set := replicated("MachineSet", &s.Metadata, &s.ReplicatedState)
+		set := replicated("MachineSet", &s.Metadata, &s.ReplicatedState, s.UpToDateReplicas)
 		for j := range f.Machines {
 			if m := &f.Machines[j]; owns(s.UID, m.OwnerReferences) {
 				set.Children = append(set.Children, f.machine(m))
@@ -80,10 +81,14 @@ func (f *Facts) machine(m *contract.MachineState) Tree {
 	return t
 }
 
-// replicated is the row of a set or a deployment. What it waits for is in the conditions that say that it is at work.
-func replicated(kind string, m *contract.Metadata, s *contract.ReplicatedState) Tree {
-	t := Tree{Kind: kind, Name: m.Key.Name, Created: timeOf(m.Created), Status: fmt.Sprintf("%d/%s, %d available, %d up to date",
-		s.ObservedReplicas.Or(0), number(s.Replicas), s.AvailableReplicas.Or(0), s.UpToDateReplicas.Or(0))}
+// replicated is the row of a set or a deployment. Sets of other systems do not count what is up to date, so that number may be missing. What
+// it waits for is in the conditions that say that it is at work.
+func replicated(kind string, m *contract.Metadata, s *contract.ReplicatedState, upToDate contract.Opt[int32]) Tree {
+	t := Tree{Kind: kind, Name: m.Key.Name, Created: timeOf(m.Created), Status: fmt.Sprintf("%d/%s, %d available", s.ObservedReplicas.Or(0),
+		number(s.Replicas), s.AvailableReplicas.Or(s.NodeAvailableReplicas.Or(0)))}
+	if count, counted := upToDate.Get(); counted {
+		t.Status += fmt.Sprintf(", %d up to date", count)
+	}
 	for _, kind := range []string{contract.ConditionPaused, contract.ConditionDeleting, contract.ConditionRemediating,
 		contract.ConditionScalingUp, contract.ConditionScalingDown} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
