@@ -39,16 +39,16 @@ func TestTheOwnCRDsArePrinted(t *testing.T) {
 	var out bytes.Buffer
 	require.Equal(t, exitDone, execute([]string{"--print-crds"}, &out, io.Discard))
 	require.Equal(t, []string{
-		"machines.machinist.dev", "machineclasses.machinist.dev", "machinedeployments.machinist.dev", "machinehealthchecks.machinist.dev", "machinepools.machinist.dev",
-		"machinesets.machinist.dev",
+		"machines.machinist.dev", "machineclasses.machinist.dev", "machinedeployments.machinist.dev", "machinehealthchecks.machinist.dev",
+		"machinepools.machinist.dev", "machinesets.machinist.dev",
 	}, namesOf(t, out.String()))
 }
 
 func TestTheCRDsThatFlagsNeedAreInstalledWithTheRightForThemOnly(t *testing.T) {
 	t.Parallel()
 	for flags, want := range map[string]string{
-		"--api-group=machinist.dev": "machineclasses.machinist.dev,machinedeployments.machinist.dev,machinehealthchecks.machinist.dev,machinepools.machinist.dev," +
-			"machines.machinist.dev,machinesets.machinist.dev",
+		"--api-group=machinist.dev": "machineclasses.machinist.dev,machinedeployments.machinist.dev,machinehealthchecks.machinist.dev," +
+			"machinepools.machinist.dev,machines.machinist.dev,machinesets.machinist.dev",
 		"--machinepools --machinepool-group=machinist.dev": "machinepools.machinist.dev",
 		"--driver=kwok": "machineclasses.machinist.dev",
 		"--driver=kwok --driver-as=inframachine": "kwokmachines.infrastructure.cluster.x-k8s.io," +

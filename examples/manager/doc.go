@@ -30,8 +30,8 @@
 //	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
 //	kubectl get mma
 //
-// A MachineClass says what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it as
-// its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
+// A MachineClass says what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it
+// as its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
 //
 //	apiVersion: machinist.dev/v1beta2
 //	kind: MachineClass

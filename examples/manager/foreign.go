@@ -38,7 +38,8 @@ func initializersStep(_ context.Context, s *machine.Scope) (machine.Result, erro
 	return machine.Result{Stop: s.State.Annotations[machine.KubermaticInitializers] != ""}, nil
 }
 
-// kubermaticRequest asks a driver for what is at spec.providerSpec.value.cloudProviderSpec. What is beside that does not concern a driver of Nodes.
+// kubermaticRequest asks a driver for what is at spec.providerSpec.value.cloudProviderSpec. What is beside that does not concern a driver
+// of Nodes.
 func kubermaticRequest(_ context.Context, m *contract.MachineState) (provider.Request, error) {
 	var value struct {
 		CloudProviderSpec json.RawMessage `json:"cloudProviderSpec"`

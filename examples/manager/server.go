@@ -85,7 +85,7 @@ func (o settings) notServed(flag, resources string) error {
 	if flag != "" {
 		flag += ": "
 	}
-	install := "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
+	var install string
 	switch o.Kinds.Group {
 	case api.Machinist:
 		install = "give --install-crds, or apply what --print-crds prints"
@@ -93,6 +93,8 @@ func (o settings) notServed(flag, resources string) error {
 		install = "install the CRDs of Kubermatic's machine-controller (v1.60), which are in its examples/machine-controller.yaml"
 	case api.Gardener:
 		install = "install the CRDs of Gardener's machine-controller-manager (v0.60), which are in its kubernetes/crds"
+	default:
+		install = "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
 	}
 	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.Kinds.Group.GroupVersion(), install)
 }

@@ -12,9 +12,10 @@
 //
 // # MachineClasses
 //
-// A Machine of a driver names a MachineClass of machinist.dev as its infrastructureRef. There is no field classRef: Cluster API's Machine has
-// no such field and would drop it, while a Machine with this reference can be read and stored under both groups. In the template of a set or
-// a deployment the reference stands for the class itself, which is not cloned; another class there is another template, and so a rollout.
+// A Machine of a driver names a MachineClass of machinist.dev as its infrastructureRef. There is no field classRef: Cluster API's Machine
+// has no such field and would drop it, while a Machine with this reference can be read and stored under both groups. In the template of a
+// set or a deployment the reference stands for the class itself, which is not cloned; another class there is another template, and so a
+// rollout. A change of a class itself is none: it applies to instances that are made later.
 // What is wrong with a class is in the condition InfrastructureReady of its Machines.
 //
 // # Limits
