@@ -36,6 +36,8 @@ type ClusterRunner struct {
 type ClusterOptions struct {
 	// Volumes lists PersistentVolumes and VolumeAttachments, which StepVolumes requires.
 	Volumes bool
+	// Metrics are optional, as in Config.
+	Metrics *Metrics
 }
 
 // NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request.
@@ -51,7 +53,7 @@ func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, 
 	if err != nil {
 		return nil, err
 	}
-	cfg.Nodes = c.GetClient()
+	cfg.Nodes, cfg.Metrics = c.GetClient(), o.Metrics
 	later := func(l *listing) { l.onDemand, l.failures = true, failures }
 	if o.Volumes {
 		volumes, err := NewCachedVolumes(beside)

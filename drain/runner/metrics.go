@@ -16,11 +16,20 @@ const (
 	otherReason    = "Other"    // the own reasons of rules, whose number is not limited
 )
 
-// Metrics are the Prometheus metrics of Runners: machinist_drain_evictions_total{class}, machinist_drain_inflight,
-// machinist_drain_queue_depth, machinist_drain_duration_seconds{result} and machinist_drain_blocked_pods{reason}. No label names an object,
-// and every label has a limited set of values. Metrics implements prometheus.Collector; the caller registers it. Several Runners may share
-// one; their values are added. Gauges are computed when they are scraped, for Runners between Start and its end. A nil Metrics counts
-// nothing. It is safe for concurrent use.
+// Metrics are the Prometheus metrics of Runners. No label names an object, and every label has a limited set of values. Metrics implements
+// prometheus.Collector; the caller registers it. Several Runners may share one; their values are added. Gauges are computed when they are
+// scraped, for Runners between Start and its end. A nil Metrics counts nothing. It is safe for concurrent use.
+//
+//	machinist_drain_evictions_total{class}: counter
+//		Eviction requests that were answered, by what the answer means.
+//	machinist_drain_duration_seconds{result}: histogram
+//		Time from the first look at a Node until it was drained or released.
+//	machinist_drain_inflight: gauge
+//		Eviction requests under way.
+//	machinist_drain_queue_depth: gauge
+//		Planned evictions that wait to be sent.
+//	machinist_drain_blocked_pods{reason}: gauge
+//		Pods of draining Nodes that cannot go, by the reason that keeps them.
 type Metrics struct {
 	evictions *prometheus.CounterVec
 	durations *prometheus.HistogramVec

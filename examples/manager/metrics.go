@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
@@ -30,6 +31,15 @@ func newPassMetrics(kind string) (*pass.Metrics, error) {
 	ours := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
 	if err := metrics.Registry.Register(ours); err != nil {
 		return nil, fmt.Errorf("set up metrics of %ss: %w", kind, err)
+	}
+	return ours, nil
+}
+
+// newDrainMetrics returns metrics of the drains of Nodes, which are served too.
+func newDrainMetrics() (*runner.Metrics, error) {
+	ours := runner.NewMetrics()
+	if err := metrics.Registry.Register(ours); err != nil {
+		return nil, fmt.Errorf("set up metrics of drains: %w", err)
 	}
 	return ours, nil
 }

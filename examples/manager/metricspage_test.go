@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -30,7 +31,8 @@ const metricsPage = "METRICS.md"
 
 // collectors are what the manager can register.
 func collectors() []prometheus.Collector {
-	all := []prometheus.Collector{machine.NewMetrics(machine.MetricsOptions{}), provider.NewMetrics("kwok"), guard.NewMetrics()}
+	all := []prometheus.Collector{machine.NewMetrics(machine.MetricsOptions{}), provider.NewMetrics("kwok"), guard.NewMetrics(),
+		runner.NewMetrics()}
 	for _, kind := range []string{"MachineSet", "MachineDeployment", "MachinePool", "MachineHealthCheck", "KwokMachine"} {
 		all = append(all, pass.NewMetrics(pass.MetricsOptions{Kind: kind}))
 	}
@@ -41,7 +43,7 @@ func collectors() []prometheus.Collector {
 func TestDocumentationOfMetricsIsCurrent(t *testing.T) {
 	t.Parallel()
 	documented := map[string]string{} // rows by name
-	for _, file := range []string{"contract/pass", "machine", "machine/provider", "machineset/guard"} {
+	for _, file := range []string{"contract/pass", "machine", "machine/provider", "machineset/guard", "drain/runner"} {
 		maps.Copy(documented, rowsOf(t, filepath.Join("..", "..", file, "metrics.go")))
 	}
 	require.ElementsMatch(t, metricNames(collectors()), slices.Collect(maps.Keys(documented)))

@@ -166,15 +166,21 @@ func addKinds(
 
 // portsFor returns the Ports for Nodes: in this cluster, or in the clusters of the Machines.
 func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine.Options) (machine.Ports, error) {
+	drains, err := newDrainMetrics()
+	if err != nil {
+		return machine.Ports{}, err
+	}
+	setup := workload.Options{Matching: options.Matching, DrainMetrics: drains}
 	if !o.Workload.Enabled {
-		return machine.PortsFromManager(ctx, mgr, options.Matching)
+		own, err := setup.FromManager(ctx, mgr)
+		return machine.Ports{Ports: pass.PortsFromManager(mgr), Workload: own}, err
 	}
 	secrets, err := cluster.SecretsFromManager(mgr)
 	if err != nil {
 		return machine.Ports{}, err
 	}
 	workloads, err := cluster.New(cluster.Options[workload.Workload]{
-		Access: o.accessTo(secrets, mgr.GetLogger()), Setup: workload.Setup(options.Matching), UserAgent: userAgent, Cache: caches(),
+		Access: o.accessTo(secrets, mgr.GetLogger()), Setup: setup.Setup(), UserAgent: userAgent, Cache: caches(),
 		QPS: float32(o.Workload.QPS), Burst: max(1, int(1.5*o.Workload.QPS)), ProbePath: o.Workload.ProbePath,
 	})
 	if err != nil {

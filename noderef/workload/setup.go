@@ -17,11 +17,23 @@ import (
 	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
-// FromManager returns the Workload of the manager's own cluster. It indexes Nodes by rules, which are Options.Matching of the
-// reconcilers. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
-// Reconcilers in one manager should share the result.
+// Options say how Workloads are set up. The zero value is ready for use.
+type Options struct {
+	// Matching is Options.Matching of the reconcilers: Nodes are indexed by it.
+	Matching noderef.Rules
+	// DrainMetrics counts what all drain runners do. Nil counts nothing.
+	DrainMetrics *runner.Metrics
+}
+
+// FromManager is Options.FromManager with Nodes that are indexed by rules.
 func FromManager(ctx context.Context, mgr manager.Manager, rules noderef.Rules) (Workload, error) {
-	w, drainer, err := newWorkload(ctx, mgr, rules)
+	return Options{Matching: rules}.FromManager(ctx, mgr)
+}
+
+// FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager, which also watches volumes; that
+// costs nothing before the first drain. Reconcilers in one manager should share the result.
+func (o Options) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
+	w, drainer, err := o.workloadOf(ctx, mgr)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -31,11 +43,15 @@ func FromManager(ctx context.Context, mgr manager.Manager, rules noderef.Rules) 
 	return w, nil
 }
 
-// Setup returns what cluster.Options.Setup asks for: it puts a Node index for rules, which are Options.Matching of the reconcilers, and a
-// drain runner with volumes on a connection.
+// Setup is Options.Setup with Nodes that are indexed by rules.
 func Setup(rules noderef.Rules) func(context.Context, *cluster.Connection) (Workload, error) {
+	return Options{Matching: rules}.Setup()
+}
+
+// Setup returns what cluster.Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
+func (o Options) Setup() func(context.Context, *cluster.Connection) (Workload, error) {
 	return func(ctx context.Context, c *cluster.Connection) (Workload, error) {
-		w, drainer, err := newWorkload(ctx, c, rules)
+		w, drainer, err := o.workloadOf(ctx, c)
 		if err != nil {
 			return Workload{}, err
 		}
@@ -44,12 +60,12 @@ func Setup(rules noderef.Rules) func(context.Context, *cluster.Connection) (Work
 	}
 }
 
-func newWorkload(ctx context.Context, c ctrlcluster.Cluster, rules noderef.Rules) (Workload, *runner.ClusterRunner, error) {
-	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: rules})
+func (o Options) workloadOf(ctx context.Context, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
+	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: o.Matching})
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("node index: %w", err)
 	}
-	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true})
+	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true, Metrics: o.DrainMetrics})
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
 	}
