@@ -81,8 +81,8 @@ func (f *Facts) machine(m *contract.MachineState) Tree {
 	return t
 }
 
-// replicated is the row of a set or a deployment. Sets of other systems do not count what is up to date, so that number may be missing. What
-// it waits for is in the conditions that say that it is at work.
+// replicated is the row of a set or a deployment. Sets of other systems do not count what is up to date, so that number may be missing.
+// What it waits for is in the conditions that say that it is at work.
 func replicated(kind string, m *contract.Metadata, s *contract.ReplicatedState, upToDate contract.Opt[int32]) Tree {
 	t := Tree{Kind: kind, Name: m.Key.Name, Created: timeOf(m.Created), Status: fmt.Sprintf("%d/%s, %d available", s.ObservedReplicas.Or(0),
 		number(s.Replicas), s.AvailableReplicas.Or(s.NodeAvailableReplicas.Or(0)))}
