@@ -24,6 +24,7 @@ const rightsHeader = `# Code generated from what manager --print-rbac prints; "m
 #
 # The chart grants the rules of an entry if all switches of one line of its "when" are on, which templates/_rights.tpl derives from the
 # values. With "each", it grants them once for each resource of that value: $group, $resource, and $template for its templates.
+# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds.
 `
 
 // rights are the content of that file.
@@ -222,7 +223,9 @@ func (all *rights) lines(masks []int) [][]string {
 func (all *rights) add(r right, masks []int) {
 	entry := rightsEntry{When: all.lines(masks)}
 	switch {
-	case r.group == "machinist.dev" && r.resource != classResource: // Machines of both groups name classes of this one
+	case r.group == "machinist.dev" && r.resource == classResource: // Machines of Cluster API name those of machinist.dev too
+		r.group = "$classGroup"
+	case r.group == "machinist.dev":
 		r.group = "$apiGroup"
 	case strings.HasSuffix(r.group, "Resources"):
 		entry.Each = r.group

@@ -99,6 +99,7 @@ func TestManifestsOfTheChartPassItsLinter(t *testing.T) {
 func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 	t.Parallel()
 	manager, helm := managerBinary(t), tool(t, "HELM")
+	const foreign = ",driver=kwok,kinds.machinePools=false,kinds.machineHealthChecks=false"
 	const lean = "kinds.machineSets=false,kinds.machineDeployments=false,kinds.machinePools=false,kinds.machineHealthChecks=false"
 	for values, printed := range map[string][]string{
 		"":                                  nil,
@@ -110,15 +111,21 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 		"kinds.machinePools=false":          nil,
 		"workloadClusters=true":             nil,
 		"rbac.ownerReferencesEnforced=true": {"--owner-references-enforced"},
-		"apiGroup=cluster.x-k8s.io,rbac.ownerReferencesEnforced=true": {"--owner-references-enforced"},
-		"clusters=always":        nil,
-		"driver=kwok,replicas=1": nil,
-		"watchFilter=ours":       nil,
-		"extraArgs={--concurrency=50,--machine-safety-collect-orphans}":  nil,
-		"apiGroup=cluster.x-k8s.io,kinds.machineHealthChecks=false":      nil,
-		"apiGroup=cluster.x-k8s.io,clusters=never,workloadClusters=true": nil,
-		"apiGroup=cluster.x-k8s.io,clusters=never," + lean:               nil,
-		"rbac.providerResources=null,rbac.controlPlaneResources=null":    {"--provider-resources=", "--control-plane-resources="},
+		"apiGroup=cluster.x-k8s.io,rbac.ownerReferencesEnforced=true":              {"--owner-references-enforced"},
+		"apiGroup=cluster.k8s.io" + foreign:                                        nil,
+		"apiGroup=cluster.k8s.io,driver=kwok," + lean:                              nil,
+		"apiGroup=machine.sapcloud.io" + foreign:                                   nil,
+		"apiGroup=machine.sapcloud.io,clusters=never,freezeAll=true" + foreign:     nil,
+		"apiGroup=machine.sapcloud.io,rbac.ownerReferencesEnforced=true" + foreign: {"--owner-references-enforced"},
+		"apiGroup=cluster.x-k8s.io,driver=kwok":                                    nil,
+		"clusters=always":                                                          nil,
+		"driver=kwok,replicas=1":                                                   nil,
+		"watchFilter=ours":                                                         nil,
+		"extraArgs={--concurrency=50,--machine-safety-collect-orphans}":            nil,
+		"apiGroup=cluster.x-k8s.io,kinds.machineHealthChecks=false":                nil,
+		"apiGroup=cluster.x-k8s.io,clusters=never,workloadClusters=true":           nil,
+		"apiGroup=cluster.x-k8s.io,clusters=never," + lean:                         nil,
+		"rbac.providerResources=null,rbac.controlPlaneResources=null":              {"--provider-resources=", "--control-plane-resources="},
 		"apiGroup=cluster.x-k8s.io,rbac.remediationResources={a.b.example.com,*.c.example.com}": {
 			"--remediation-resources=a.b.example.com,*.c.example.com"},
 		"apiGroup=cluster.x-k8s.io,rbac.providerResources={awsmachines.a.x-k8s.io},rbac.controlPlaneResources={k.example.com}": {
@@ -156,6 +163,8 @@ func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {
 		"replica=3":                         "additional properties 'replica' not allowed",
 		"replicas=many":                     "at '/replicas': got string, want integer",
 		"apiGroup=example.com":              "at '/apiGroup': value must be one of 'machinist.dev', 'cluster.x-k8s.io'",
+		"apiGroup=cluster.k8s.io":           "at '/driver': value must be 'kwok'",
+		"apiGroup=machine.sapcloud.io":      "at '/kinds/machinePools': value must be false",
 		"kinds.machineSet=true":             "additional properties 'machineSet' not allowed",
 		"kinds.machineSets=false":           "kinds.machineDeployments needs kinds.machineSets",
 		"clusters=yes":                      "at '/clusters': value must be one of",

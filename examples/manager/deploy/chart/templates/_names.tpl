@@ -17,6 +17,11 @@ labels:
   {{- include "labels" . | nindent 2 }}
 {{- end }}
 
+{{/* Whether the kinds are those of another system: "true", or nothing. */}}
+{{- define "isForeign" -}}
+{{- if has .Values.apiGroup (list "cluster.k8s.io" "machine.sapcloud.io") }}true{{ end }}
+{{- end }}
+
 {{/* Whether the manager installs CRDs: "true", or nothing. Those of Cluster API are its own to install. */}}
 {{- define "installsCRDs" -}}
 {{- if and .Values.crds.install (eq .Values.apiGroup "machinist.dev") }}true{{ end }}

@@ -1,6 +1,10 @@
 {{/* The rules of the ClusterRole: what files/rights.yaml grants with the values. */}}
 {{- define "rights" -}}
 {{- $ownClusters := eq .Values.apiGroup "cluster.x-k8s.io" }}
+{{- $foreign := eq (include "isForeign" .) "true" }}
+{{- $gardener := eq .Values.apiGroup "machine.sapcloud.io" }}
+{{- $none := list }}{{/* what the kinds of Kubermatic do not have */}}
+{{- if eq .Values.apiGroup "cluster.k8s.io" }}{{ $none = list "machines/status" "machineclasses" }}{{ end }}
 {{- $on := merge (dict
       "driver" (ne .Values.driver "")
       "freezeAll" .Values.freezeAll
@@ -9,7 +13,7 @@
       "workloadClusters" .Values.workloadClusters
       "nodesHere" (not .Values.workloadClusters)
       "clusters" (or (eq .Values.clusters "always") (and (eq .Values.clusters "auto") $ownClusters))
-      "providerResources" (not (empty .Values.rbac.providerResources))
+      "providerResources" (not (or $foreign (empty .Values.rbac.providerResources)))
     ) .Values.kinds }}
 {{- range $entry := (.Files.Get "files/rights.yaml" | fromYaml).clusterRole }}
 {{-   $granted := false }}
@@ -18,7 +22,8 @@
 {{-     range $line }}{{ $all = and $all (get $on .) }}{{ end }}
 {{-     $granted = or $granted $all }}
 {{-   end }}
-{{-   if and $granted $entry.each }}
+{{-   if and $foreign $entry.each }}{{/* its Machines refer to nothing */}}
+{{-   else if and $granted $entry.each }}
 {{-     range $name := get $.Values.rbac $entry.each | default list }}
 {{-       $resource := regexReplaceAll "\\..*" $name "" }}
 {{-       range $rule := $entry.rules }}
@@ -29,7 +34,12 @@
 {{-       end }}
 {{-     end }}
 {{-   else if $granted }}
-{{      toYaml $entry.rules | replace "$apiGroup" $.Values.apiGroup }}
+{{-     range $rule := $entry.rules }}
+{{-       if not (has (first $rule.resources) $none) }}
+{{          list $rule | toYaml | replace "$apiGroup" $.Values.apiGroup
+              | replace "$classGroup" (ternary "machine.sapcloud.io" "machinist.dev" $gardener) }}
+{{-       end }}
+{{-     end }}
 {{-   end }}
 {{- end }}
 {{- with .Values.rbac.extraRules }}
