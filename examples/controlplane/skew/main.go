@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -90,7 +91,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.SetOutput(io.Discard) // run prints errors once
 	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
 	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
-	flags.StringVar(&o.file, "write", "", "`file` that gets the table too, if everything was measured")
+	flags.StringVar(&o.file, "write", "", "`file` that gets the table too; its rows of other versions of controller-runtime stay, if it is about the same servers")
 	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -138,10 +139,15 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
-	if o.file != "" {
-		if err := os.WriteFile(o.file, []byte(text), 0o600); err != nil {
-			return err
-		}
+	if o.file == "" {
+		return failures(rows)
+	}
+	old, err := os.ReadFile(o.file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(o.file, []byte(withRows(string(old), text)), 0o600); err != nil {
+		return err
 	}
 	return failures(rows)
 }

@@ -146,6 +146,16 @@ func TestTheTableHasARowForEachLibraryAndAColumnForEachServer(t *testing.T) {
 	require.ErrorContains(t, failures([]row{broken}), "does not compile: `a.go:1: no such method`")
 }
 
+func TestRowsOfOtherVersionsStayWhenTheServersAreTheSame(t *testing.T) {
+	const head = "| controller-runtime | on Kubernetes 1.36.3 |\n|---|---|\n"
+	const old = head + "| v0.24.1, required | 1 of 1 fail: TestA |\n| v0.9.0 | 1 pass |\n"
+	require.Empty(t, cmp.Diff(head+"| v0.25.2 | 1 pass |\n| v0.24.2, required | 1 pass |\n| v0.9.0 | 1 pass |\n",
+		withRows(old, head+"| v0.24.2, required | 1 pass |\n| v0.25.2 | 1 pass |\n")))
+	other := strings.ReplaceAll(head, "1.36.3", "1.36.4") + "| v0.25.2 | 1 pass |\n"
+	require.Equal(t, other, withRows(old, other))
+	require.Equal(t, other, withRows("", other))
+}
+
 func TestTheEndToEndTestsAreThere(t *testing.T) {
 	files, err := filepath.Glob("../e2e/*_test.go")
 	require.NoError(t, err)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -147,6 +150,35 @@ func table(servers []server, rows []row) string {
 		out.WriteString("\n")
 	}
 	return out.String()
+}
+
+// headLines are those of a table above its rows.
+const headLines = 2
+
+// withRows returns a new table with the rows of an old one that it does not have, if both are about the same servers: measuring takes so
+// long that one version of controller-runtime at a time is a way to do it. Rows are sorted, the newest version first.
+func withRows(old, text string) string {
+	before, after := slices.Collect(strings.Lines(old)), slices.Collect(strings.Lines(text))
+	if len(before) < headLines || !slices.Equal(before[:headLines], after[:headLines]) {
+		return text
+	}
+	rows := map[string]string{}
+	for _, line := range slices.Concat(before[headLines:], after[headLines:]) {
+		rows[minorOf(strings.TrimPrefix(line, "| "))] = line
+	}
+	number := func(minor string) int {
+		_, text, _ := strings.Cut(minor, ".")
+		n, _ := strconv.Atoi(text) // a row without a number goes to the end
+		return n
+	}
+	names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+		return cmp.Or(number(b)-number(a), strings.Compare(a, b))
+	})
+	out := after[:headLines]
+	for _, name := range names {
+		out = append(out, rows[name])
+	}
+	return strings.Join(out, "")
 }
 
 // failures is an error if a test failed anywhere. That a version does not compile with the library is for the table, unless it is required.
