@@ -23,6 +23,8 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // foreignSystem is another system: where its CRDs are, what its users create besides Machines, and the spec of a Machine.
@@ -104,6 +106,7 @@ spec: {replicas: 2, selector: {matchLabels: {pool: workers}}, template: {metadat
 `, group.GroupVersion(), s.spec))
 			eventually(t, "all Running on Nodes of their own", func(ctx context.Context) string { return runsThree(ctx, t, store, group) })
 			isDescribed(t, store, group)
+			findsOrphans(t, store, group)
 			for _, obj := range made {
 				require.NoError(t, store.Client().Delete(t.Context(), obj))
 			}
@@ -139,6 +142,26 @@ func isDescribed(t *testing.T, store *fake.Store, group api.Group) {
 		return told.String()
 	})
 	require.Equal(t, 2, strings.Count(told.String(), "Machine/workers-"), told.String())
+}
+
+// findsOrphans has the collector find an instance that no Machine of the group has, and only that one.
+func findsOrphans(t *testing.T, store *fake.Store, group api.Group) {
+	t.Helper()
+	o := given(t, "--api-group="+string(group), "--driver=kwok", "--driver-qps=1000")
+	o.Safety.Orphans = safety.OrphanLimits{StartDelay: time.Nanosecond}
+	calls := o.driverCalls(store.Client(), nil)
+	stray := provider.Request{Token: "stray", Name: "stray"}
+	_, err := calls.Create(t.Context(), stray)
+	require.NoError(t, err)
+	collector, err := guard.NewCollector(o.collector(store.Client(), calls))
+	require.NoError(t, err)
+	report, err := collector.Pass(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Blocked)
+	require.Len(t, report.Orphans, 1)
+	require.Equal(t, "stray", report.Orphans[0].Token)
+	_, err = calls.Delete(t.Context(), stray)
+	require.NoError(t, err)
 }
 
 func listed(ctx context.Context, t *testing.T, store *fake.Store, group api.Group) []unstructured.Unstructured {
