@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -196,7 +197,11 @@ func (w *world) joined(m *unstructured.Unstructured, first *corev1.Node) {
 	require.True(w.t, keys["example.com/new"] && keys[propagate.UninitializedTaintKey], "%v", first.Spec.Taints)
 	var node corev1.Node
 	require.NoError(w.t, w.client.Get(w.t.Context(), clientKey("", m.GetName()), &node))
-	require.Equal(w.t, "v1.36.3", node.Status.NodeInfo.KubeletVersion)
+	c, err := discovery.NewDiscoveryClientForConfig(w.plane.Config())
+	require.NoError(w.t, err)
+	server, err := c.ServerVersion()
+	require.NoError(w.t, err)
+	require.Equal(w.t, server.GitVersion, node.Status.NodeInfo.KubeletVersion, "both are of one release, that of the control plane")
 	id, _, err := unstructured.NestedString(m.Object, "spec", "providerID")
 	require.NoError(w.t, err)
 	require.Equal(w.t, id, node.Spec.ProviderID)
