@@ -30,8 +30,8 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 	}
 	want := map[string]int{
 		"deployments: create MachineSet": 1, "deployments: patch MachineDeployment": 3, // the ledger, twice, and the revision
-		"deployments: patch MachineSet": 2 * rounds,   // the replicas of the new one and of the old one
-		"others: patch MachineSet":      2*rounds + 1, // the ledger, twice each time, and the finalizer
+		"deployments: patch MachineSet": 2 * rounds,                             // the replicas of the new one and of the old one
+		"others: patch MachineSet":      2*rounds + 1,                           // the ledger, twice each time, and the finalizer
 		"others: get MachineSet":        rounds, "others: list Machine": rounds, // before the deletions
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {

@@ -37,11 +37,12 @@
 //
 // # Cost
 //
-// A rollout goes in rounds, and a round costs the same for one Machine as for many: two writes of replicas, of the new MachineSet and of the
-// old one; two of the ledger of the new one; and two reads of the old one, of itself and of its Machines, before it deletes. In addition
-// there are up to four events, and at most one status of the deployment and of each MachineSet in Options.StatusDelay. With a maxSurge of a
-// tenth there are ten rounds, and more where Machines do not become available at the same time. Each Machine costs what package machineset
-// and package machine say, and two writes before it goes: its condition UpToDate, and the taint of its Node for an outdated revision.
+// A rollout goes in rounds, and a round costs the same for one Machine as for many: two writes of replicas, of the new MachineSet and of
+// the old one; two of the ledger of the new one; and two reads of the old one, of itself and of its Machines, before it deletes. In
+// addition there are up to four events, and at most one status of the deployment and of each MachineSet in Options.StatusDelay. With a
+// maxSurge of a tenth there are ten rounds, and more where Machines do not become available at the same time. Each Machine costs what
+// package machineset and package machine say, and two writes before it goes: its condition UpToDate, and the taint of its Node for an
+// outdated revision.
 //
 // # Limits
 //
