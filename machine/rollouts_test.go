@@ -6,7 +6,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,4 +58,80 @@ func TestKindsOfRolloutsThatAreNotInstalledAreWaitedForWithoutALog(t *testing.T)
 		return ""
 	})
 	require.Zero(t, c.waited.Load(), "a source was started that logs")
+}
+
+// shelf is a cache of some unstructured objects, by kind and name.
+type shelf struct {
+	cache.Cache
+
+	objects map[string]*unstructured.Unstructured
+}
+
+func (s *shelf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	u, _ := obj.(*unstructured.Unstructured)
+	have, found := s.objects[u.GetKind()+" "+key.Name]
+	if !found {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: u.GetKind()}, key.Name)
+	}
+	u.Object = have.Object
+	return nil
+}
+
+func (s *shelf) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return listed{}, nil
+}
+
+type listed struct{ cache.Informer }
+
+func (listed) HasSynced() bool { return true }
+
+// counted is an adapter that counts what it reads.
+type counted[S, U any] struct {
+	contract.Adapter[S, U]
+
+	reads *int
+}
+
+func (c counted[S, U]) Read(obj contract.Object, into *S) error {
+	*c.reads++
+	return c.Adapter.Read(obj, into)
+}
+
+func TestARolloutIsReadOnceForAllMachinesUntilItChanges(t *testing.T) {
+	t.Parallel()
+	reads := 0
+	sets := contract.Unstructured(capi("v1beta2", "MachineSet"), contract.MachineSetV1Beta2())
+	sets.Adapter = counted[contract.MachineSetState, contract.MachineSetUpdate]{sets.Adapter, &reads}
+	deployments := contract.Unstructured(capi("v1beta2", "MachineDeployment"), contract.MachineDeploymentV1Beta2())
+	deployments.Adapter = counted[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{deployments.Adapter, &reads}
+	set, d := testenv.Object(sets.GVK, "s"), testenv.Object(deployments.GVK, "d")
+	set.SetUID("s-uid")
+	set.SetLabels(map[string]string{contract.DeploymentNameLabel: "d"})
+	c := &shelf{objects: map[string]*unstructured.Unstructured{"MachineSet s": set, "MachineDeployment d": d}}
+	rollouts, err := machine.RolloutFromCache(c, sets, deployments)
+	require.NoError(t, err)
+	m := &contract.MachineState{}
+	m.Key.Namespace = "default"
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s", UID: "s-uid"}}
+	for _, tc := range []struct {
+		version  string
+		replicas int64
+		reads    int
+	}{
+		{"1", 1, 2}, {"1", 1, 2}, {"2", 3, 3}, {"2", 3, 3},
+		{"", 4, 4}, {"", 4, 5}, // a version that is not known
+	} {
+		d.SetResourceVersion("7")
+		set.SetResourceVersion(tc.version)
+		set.Object["spec"] = map[string]any{"replicas": tc.replicas}
+		found, err := rollouts.Of(t.Context(), m)
+		require.NoError(t, err)
+		require.True(t, found.Found)
+		require.EqualValues(t, tc.replicas, found.Set.Replicas.Or(0))
+		require.Equal(t, tc.reads, reads, "the deployment once, and the set once for a version")
+	}
+	delete(c.objects, "MachineSet s")
+	found, err := rollouts.Of(t.Context(), m)
+	require.NoError(t, err)
+	require.False(t, found.Found)
 }
