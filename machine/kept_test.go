@@ -265,3 +265,21 @@ func TestTrimmingIsBoundedAndSafeForManyInformers(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// What filled the table may be of sets that are gone.
+func TestAFullTableOfTextsKeepsNoLaterOnesOut(t *testing.T) {
+	t.Parallel()
+	trim := machine.TrimObjects()
+	reason := func(text string) *byte {
+		u := &unstructured.Unstructured{Object: map[string]any{"reason": strings.Clone(text)}}
+		_, err := trim(u)
+		require.NoError(t, err)
+		kept, _ := u.Object["reason"].(string)
+		require.Equal(t, text, kept)
+		return unsafe.StringData(kept)
+	}
+	for i := range 5000 {
+		reason(fmt.Sprint("Reason", i))
+	}
+	require.Same(t, reason("Later"), reason("Later"))
+}

@@ -1,6 +1,10 @@
 package api
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Machine is a machine that becomes a Node. Absent fields are omitted when it is encoded; if absent differs from zero,
 // the field is a pointer.
@@ -262,19 +266,14 @@ type V1Beta1Status struct {
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
 
-// ShareTexts implements machine.TextSharer.
+// ShareTexts implements machine.TextSharer. It also frees the room that a decoder has left behind lists.
 func (m *Machine) ShareTexts(share func(string) string) {
 	texts := []*string{
 		&m.Kind, &m.APIVersion, &m.Namespace, &m.Spec.ClusterName, &m.Spec.Bootstrap.ConfigRef.APIGroup, &m.Spec.Bootstrap.ConfigRef.Kind,
 		&m.Spec.InfrastructureRef.APIGroup, &m.Spec.InfrastructureRef.Kind, &m.Spec.Version, &m.Spec.FailureDomain, &m.Status.FailureDomain,
 		&m.Status.Phase,
 	}
-	for i := range m.Finalizers {
-		texts = append(texts, &m.Finalizers[i])
-	}
-	for i := range m.OwnerReferences {
-		texts = append(texts, &m.OwnerReferences[i].APIVersion, &m.OwnerReferences[i].Kind)
-	}
+	m.Status.Addresses, m.Status.Conditions = slices.Clone(m.Status.Addresses), slices.Clone(m.Status.Conditions)
 	for i := range m.Status.Addresses {
 		texts = append(texts, &m.Status.Addresses[i].Type)
 	}
@@ -284,10 +283,5 @@ func (m *Machine) ShareTexts(share func(string) string) {
 	}
 	for _, text := range texts {
 		*text = share(*text)
-	}
-	for _, names := range []map[string]string{m.Labels, m.Annotations} {
-		for name, value := range names {
-			names[share(name)] = value
-		}
 	}
 }
