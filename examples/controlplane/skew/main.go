@@ -91,7 +91,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.SetOutput(io.Discard) // run prints errors once
 	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
 	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
-	flags.StringVar(&o.file, "write", "", "`file` that gets the table too; its rows of other versions of controller-runtime stay, if it is about the same servers")
+	flags.StringVar(&o.file, "write", "",
+		"`file` that gets the table too; its rows of other versions of controller-runtime stay, if it is about the same servers")
 	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

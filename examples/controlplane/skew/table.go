@@ -86,8 +86,10 @@ func readEvents(r io.Reader, log io.Writer) (outcome, error) {
 	}
 }
 
-// complaint is a line of the compiler: a place, of which the column is left out, and what is wrong there.
-func complaint() *regexp.Regexp { return regexp.MustCompile(`^(\S+\.go:[0-9]+)(?::[0-9]+)?(: .*)\n?$`) }
+// complaint is a line of the compiler: a place, of which the column is left out, and what is wrong there, without the members of a type.
+func complaint() *regexp.Regexp {
+	return regexp.MustCompile(`^(\S+\.go:[0-9]+)(?::[0-9]+)?(: .*?)(?: \(type .* has no [^()]*\))?\n?$`)
+}
 
 // take counts one event.
 func (o *outcome) take(e event, printed map[string]*strings.Builder, log io.Writer) {
