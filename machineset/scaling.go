@@ -105,8 +105,8 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 	return s.DeferError(err)
 }
 
-// unwell returns the versions in which the Machines of a set that stays were read to be unhealthy, not ready or not available. Such a Machine
-// may go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
+// unwell returns the versions in which the Machines of a set that stays were read to be unhealthy, not ready or not available. Such a
+// Machine may go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
 func (s *Scope) unwell() map[types.UID]string {
 	if s.Deleting() {
 		return nil

@@ -117,15 +117,24 @@ func floor(w *World, e Write) error {
 	if lowers(e) {
 		w.scene.noteAvailable(e.After.GetUID(), w.owned())
 	}
-	if e.After.GetKind() != "Machine" || !isAvailable(e.Before) || e.After.GetDeletionTimestamp() == nil || !ownedBySet(e.After) || w.ending() ||
-		isReplaced(w, e) ||
-		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
+	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
+	if byHand || w.ending() || !deletesAvailable(e) || isReplaced(w, e) {
 		return nil
 	}
 	planned := w.scene.availableAt[metav1.GetControllerOf(e.After).UID]
-	if planned != nil && !planned[e.After.GetUID()] {
+	if available, known := planned[e.After.GetUID()]; known && !available {
 		return nil
 	}
+	return w.keepsFloor(e.After, planned)
+}
+
+// deletesAvailable reports whether a write requests the deletion of an available Machine of a set.
+func deletesAvailable(e Write) bool {
+	return e.After.GetKind() == "Machine" && isAvailable(e.Before) && e.After.GetDeletionTimestamp() != nil && ownedBySet(e.After)
+}
+
+// keepsFloor returns an error if too few Machines stay that are available, or were when the deletion of one was planned.
+func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types.UID]bool) error {
 	left := 0
 	for _, m := range w.owned() {
 		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] {
@@ -133,7 +142,7 @@ func floor(w *World, e Write) error {
 		}
 	}
 	if least := w.scene.least - w.scene.unavailable; left < least {
-		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", e.After.GetName(), left, least)
+		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", deleted.GetName(), left, least)
 	}
 	return nil
 }

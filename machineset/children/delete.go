@@ -107,8 +107,7 @@ func (s *Scope[CS, CU]) confirm(
 	var confirmed []scale.Victim
 	for _, v := range victims {
 		m, found := live[v.Name]
-		same := found && m.UID == v.UID && (versions[v.UID] == "" || versions[v.UID] == m.ResourceVersion)
-		if same && m.DeletionTimestamp == nil && len(confirmed) < spare {
+		if found && isSame(&m, v, versions[v.UID]) && len(confirmed) < spare {
 			confirmed = append(confirmed, v)
 		}
 	}
@@ -116,6 +115,11 @@ func (s *Scope[CS, CU]) confirm(
 		s.owner.Requeue(pass.ConflictRetry)
 	}
 	return confirmed, live, nil
+}
+
+// isSame reports whether a child exists as the one to delete: it is not being deleted, and has the version, if there is one.
+func isSame(m *metav1.PartialObjectMetadata, v scale.Victim, version string) bool {
+	return m.UID == v.UID && m.DeletionTimestamp == nil && (version == "" || version == m.ResourceVersion)
 }
 
 // seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then

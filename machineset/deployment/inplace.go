@@ -47,8 +47,8 @@ func (m *set) lacks() bool {
 	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
 }
 
-// seesMoves confirms, before a set may create again, that it has as many Machines as its replicas say. The cache may have yet to show that one
-// has moved away: the set would create another one in its place, and later delete one that was updated.
+// seesMoves confirms, before a set may create again, that it has as many Machines as its replicas say. The cache may have yet to show that
+// one has moved away: the set would create another one in its place, and later delete one that was updated.
 func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.MachineSetState], keeps bool) error {
 	replicas := int(of.State.Replicas.Or(0))
 	if keeps || !s.inPlace() || of.Annotations[disableCreateAnnotation] != "true" || replicas == 0 {
