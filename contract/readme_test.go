@@ -28,11 +28,15 @@ var update = flag.Bool("update", false,
 const maxReadmeLines = 250
 
 // marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
-var marker = regexp.MustCompile(`(?s)<!-- (snippet|diagram|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
+var marker = regexp.MustCompile(
+	`(?s)<!-- (snippet|diagram|packages|versions|compatibility)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
 
 // documents are the pages with generated parts, and which of those each has.
 func documents() map[string][]string {
-	return map[string][]string{"README.md": {"snippet", "diagram", "packages", "versions"}, "examples/embed/TUTORIAL.md": {"snippet"}}
+	return map[string][]string{
+		"README.md":                  {"snippet", "diagram", "packages", "versions", "compatibility"},
+		"examples/embed/TUTORIAL.md": {"snippet"},
+	}
 }
 
 func TestREADMEIsCurrent(t *testing.T) {
@@ -112,6 +116,8 @@ func generate(t *testing.T, name, arg string) string {
 		var out strings.Builder
 		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out, phases.ClusterAPILife()))
 		return fenced("mermaid", out.String())
+	case "compatibility":
+		return compatibilityTable(t)
 	case "packages":
 		return packageTable(t)
 	default:
@@ -195,21 +201,35 @@ func synopsis(t *testing.T, p goPackage) string {
 	return strings.ReplaceAll(strings.ToUpper(sentence[:1])+sentence[1:], "|", "\\|")
 }
 
-func versionTable(t *testing.T) string {
+// compatibilityTable is what `make skew-table` has measured, with the versions that go.mod requires.
+func compatibilityTable(t *testing.T) string {
+	t.Helper()
+	measured, err := os.ReadFile(filepath.Join(root, "examples/controlplane/skew/measured.md"))
+	require.NoError(t, err)
+	want := fmt.Sprintf("\n| %s, required | %s |",
+		requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`))
+	require.Contains(t, string(measured), want, "the table was measured with other versions than go.mod requires: run `make skew-table`")
+	return string(measured)
+}
+
+// requirement returns what a pattern catches in a line of go.mod.
+func requirement(t *testing.T, pattern string) string {
 	t.Helper()
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
-	version := func(pattern string) string {
-		found := regexp.MustCompile(`(?m)^\t?` + pattern + `$`).FindSubmatch(mod)
-		require.NotNil(t, found, "go.mod has no line %s", pattern)
-		return string(found[1])
-	}
+	found := regexp.MustCompile(`(?m)^\t?` + pattern + `$`).FindSubmatch(mod)
+	require.NotNil(t, found, "go.mod has no line %s", pattern)
+	return string(found[1])
+}
+
+func versionTable(t *testing.T) string {
+	t.Helper()
 	contracts := make([]string, 0, len(contract.Versions()))
 	for _, v := range contract.Versions() {
 		contracts = append(contracts, string(v))
 	}
 	return fmt.Sprintf("| Machinist | Go | k8s.io/* | controller-runtime | provider contracts | Machines |\n|---|---|---|---|---|---|\n"+
 		"| main | %s | %s | %s | %s | any kind; layouts for `cluster.x-k8s.io` v1beta1 and v1beta2, Kubermatic and Gardener are included |\n",
-		version(`go (\S+)`), version(`k8s\.io/client-go (\S+)`), version(`sigs\.k8s\.io/controller-runtime (\S+)`),
+		requirement(t, `go (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`), requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`),
 		strings.Join(contracts, ", "))
 }
