@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/contract/conformance"
@@ -150,6 +151,27 @@ func TestScaleDownsOfEverySystemEndWithTheMachinesThatItsAutoscalerMarks(t *test
 }
 
 // The sets of both templates have marked Machines, and the deployment is scaled twice before either is gone.
+// marksOne marks a Machine of the set with an image, as cluster-autoscaler does. The rollout may delete the one that was chosen meanwhile.
+func (w *world) marksOne(image string) *unstructured.Unstructured {
+	w.t.Helper()
+	var marked *unstructured.Unstructured
+	w.eventually("one of "+image+" to be marked", func() string {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if w.hashOf(image) == "" || m.GetLabels()["machine-template-hash"] != w.hashOf(image) || m.GetDeletionTimestamp() != nil {
+				continue
+			}
+			changed := m.DeepCopy()
+			annotated(scale.DeleteAnnotation, "now")(changed)
+			if w.client.Patch(w.t.Context(), changed, client.MergeFrom(&m)) == nil && changed.GetDeletionTimestamp() == nil {
+				marked = changed
+				return ""
+			}
+		}
+		return fmt.Sprint(w.images())
+	})
+	return marked
+}
+
 func TestScaleDownsInTheMiddleOfARolloutEndWithTheMarkedMachinesOfBothSets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()
@@ -157,29 +179,14 @@ func TestScaleDownsInTheMiddleOfARolloutEndWithTheMarkedMachinesOfBothSets(t *te
 	d := w.group(5)
 	w.rolled(d, "blue", 5)
 	w.change(d, fake.WithField(int64(2), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"), template("green"))
-	var marked []unstructured.Unstructured
-	w.eventually("one of each", func() string {
-		marked = nil
-		for _, image := range []string{"green", "blue"} {
-			for _, m := range w.list(w.kinds.Machine.GVK) {
-				if w.hashOf(image) != "" && m.GetLabels()["machine-template-hash"] == w.hashOf(image) && m.GetDeletionTimestamp() == nil {
-					marked = append(marked, m)
-					break
-				}
-			}
-		}
-		if len(marked) != 2 {
-			return fmt.Sprint(w.images())
-		}
-		return ""
-	})
-	for i, replicas := range []int64{4, 3} {
-		w.change(&marked[i], annotated(scale.DeleteAnnotation, "now"))
-		w.change(d, fake.WithField(replicas, "spec", "replicas"))
+	var marked []*unstructured.Unstructured
+	for i, image := range []string{"green", "blue"} {
+		marked = append(marked, w.marksOne(image))
+		w.change(d, fake.WithField(int64(4-i), "spec", "replicas"))
 	}
 	w.rolled(d, "green", 3)
 	for i := range marked {
-		require.Nil(t, w.get(&marked[i]))
+		require.Nil(t, w.get(marked[i]))
 	}
 	for _, m := range w.list(w.kinds.Machine.GVK) {
 		require.NotContains(t, m.GetAnnotations(), scale.DeleteAnnotation)
