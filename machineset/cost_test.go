@@ -3,12 +3,15 @@ package machineset_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // requests counts the requests of the reconciler since the last call, without events, which are sent when it suits the recorder, and the
@@ -37,7 +40,7 @@ func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
 	w.run(machineset.Options{StatusDelay: time.Hour})
 	set := w.set("workers", 1)
 	w.create(set)
-	w.exist(1)
+	w.exist(set, 1)
 	w.requests()
 	for _, tc := range []struct {
 		to   int64
@@ -49,19 +52,20 @@ func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
 		{to: 1, want: map[string]int{"delete Machine": 6, "get MachineSet": 1, "list Machine": 1}},
 	} {
 		w.scale(set, tc.to)
-		w.exist(int(tc.to))
+		w.exist(set, int(tc.to))
 		if diff := cmp.Diff(tc.want, w.requests()); diff != "" {
 			t.Errorf("requests to get to %d Machines (-want +got):\n%s", tc.to, diff)
 		}
 	}
 }
 
-// exist waits until there are so many Machines.
-func (w *world) exist(n int) {
+// exist waits until a set has so many Machines, and its ledger says that it is about to create none.
+func (w *world) exist(set *unstructured.Unstructured, n int) {
 	w.t.Helper()
 	w.eventually("have so many Machines", func() string {
-		if there := len(w.machines()); there != n {
-			return fmt.Sprintf("want %d, got %d", n, there)
+		ledger := w.get(set).GetAnnotations()[scale.LedgerAnnotation]
+		if there := len(w.machines()); there != n || strings.Contains(ledger, "pending") {
+			return fmt.Sprintf("want %d, got %d, and the ledger %s", n, there, ledger)
 		}
 		return ""
 	})

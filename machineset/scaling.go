@@ -100,15 +100,15 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 		if s.Deleting() {
 			keep = 0
 		}
-		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell()))
+		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell(keep)))
 	}
 	return s.DeferError(err)
 }
 
-// unwell returns the versions in which the Machines of a set that stays were read to be unhealthy, not ready or not available. Such a
-// Machine may go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
-func (s *Scope) unwell() map[types.UID]string {
-	if s.Deleting() {
+// unwell returns the versions in which Machines were read to be unhealthy, not ready or not available. Where some stay, such a Machine may
+// go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
+func (s *Scope) unwell(keep int) map[types.UID]string {
+	if keep == 0 {
 		return nil
 	}
 	versions := map[types.UID]string{}
