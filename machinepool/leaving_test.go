@@ -340,3 +340,22 @@ func TestADrainThatItsPolicyGivesUpIsToldOf(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "drain policy: GracePeriod is 0")
 }
+
+// A person takes the mark off a drained Node, and the provider changes the form of its IDs before the pool has uncordoned the Node.
+func TestADrainedNodeThatStaysIsNotDeletedForAListOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	pool, infra := w.poolOf("p://1", "p://2")
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"cluster.x-k8s.io/paused": ""}) })
+	w.isQuiet()
+	for _, node := range w.nodes() {
+		drained := node.DeepCopy()
+		drained.Annotations[contract.DrainedAnnotation] = string(node.UID)
+		require.NoError(t, w.client.Patch(t.Context(), drained, client.MergeFrom(&node)))
+	}
+	w.listed(infra, "p:///zone/1", "p:///zone/2")
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
+	w.isQuiet()
+	require.Len(t, w.nodes(), 2)
+}

@@ -75,10 +75,10 @@ func TestManifestsWorkOnARealAPIServer(t *testing.T) {
 	built := filepath.Join(t.TempDir(), "overlay.yaml")
 	require.NoError(t, os.WriteFile(built, []byte(succeeds(t, tool(t, "KUSTOMIZE"), "build", "overlay")), 0o600))
 	dry := s.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", built)
-	require.Equal(t, 18, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	require.Equal(t, 19, strings.Count(dry, "serverside-applied (server dry run)"), dry)
 	t.Chdir(root)
 	dry = s.kubectl(append(documented(t, "kubectl apply --server-side -k "), "--dry-run=server", "--validate=strict")...)
-	require.Equal(t, 16, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	require.Equal(t, 17, strings.Count(dry, "serverside-applied (server dry run)"), dry)
 
 	notes := succeeds(t, helm, append(documented(t, "helm install "), "--kubeconfig", s.plane.Kubeconfig())...)
 	require.Contains(t, notes, "kubectl -n machinist-system rollout status deployment machinist-manager")
