@@ -87,7 +87,8 @@ func (w *world) spread(name string, nodes []string) string {
 	on, available := map[string]int{}, 0
 	for i := range pods.Items {
 		on[pods.Items[i].Spec.NodeName]++
-		if isAvailable(&pods.Items[i]) {
+		// A kubelet can report a pod Ready before Running, and the API server evicts a Pending one against any budget.
+		if isAvailable(&pods.Items[i]) && pods.Items[i].Status.Phase == corev1.PodRunning {
 			available++
 		}
 	}
