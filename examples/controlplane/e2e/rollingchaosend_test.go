@@ -87,7 +87,7 @@ func (w *chaosWorld) keepsSecrets() {
 	}
 }
 
-// leaves says what there is too many of, or too few.
+// leaves says what there is too many of, or too few. A deployment keeps one set of an earlier version, however many rollouts there were.
 func (w *chaosWorld) leaves() string {
 	w.t.Helper()
 	for _, kind := range []struct {
@@ -98,7 +98,7 @@ func (w *chaosWorld) leaves() string {
 		{kwokdriver.GVK(), chaotic + 1},
 		{corev1.SchemeGroupVersion.WithKind("Node"), chaotic + 1},
 		{corev1.SchemeGroupVersion.WithKind("Pod"), apps*chaosPods + 1},
-		{schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"}, w.version},
+		{schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"}, min(w.version, 2)},
 	} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.gvk.GroupVersion().WithKind(kind.gvk.Kind + "List"))
@@ -152,7 +152,7 @@ func (w *chaosWorld) chatter(since cluster.AuditMark) cluster.AuditEvents {
 	})
 }
 
-// fallSilent waits until there is little to hear, and listens for a while.
+// fallSilent waits until there is little to hear and nothing is written, and listens for a while.
 func (w *chaosWorld) fallSilent() {
 	w.t.Helper()
 	mark := func() cluster.AuditMark {
@@ -164,7 +164,7 @@ func (w *chaosWorld) fallSilent() {
 	w.within(comesToRest, "silence", func() string {
 		since = mark()
 		require.NoError(w.t, at(w.t.Context(), time.Now().Add(3*time.Second)))
-		if made := w.chatter(since); len(made) > fewRequests {
+		if made := w.chatter(since); len(made) > fewRequests || len(made.Writes()) > 0 {
 			return made.String()
 		}
 		return ""
