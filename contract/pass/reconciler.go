@@ -166,6 +166,20 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	return join(err, unwritten)
 }
 
+// regionWrite is the region in which a pass writes its object. The regions of steps have the names of the steps.
+const regionWrite = "write"
+
+// beginTask begins a task in the execution trace of this process, if one is being recorded: a pass over one object. The caller calls end.
+// It costs nothing otherwise.
+func beginTask(ctx context.Context, kind string, key types.NamespacedName) (task context.Context, end func()) {
+	if !trace.IsEnabled() {
+		return ctx, func() {}
+	}
+	ctx, pass := trace.NewTask(ctx, "reconcile "+kind)
+	trace.Log(ctx, "object", key.String())
+	return ctx, pass.End
+}
+
 // RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
 // not standard has everything written in this pass, see Scope.Demanded.
 func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
