@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -68,19 +69,21 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
 }
 
-// cloudControllers delete the Nodes of instances that are gone, if the process that ended their Machine could not know of the Node. Others
-// than the library collect such Nodes: the cloud controller manager, or a person who is told by machineset/guard.
+// cloudControllers delete the Nodes of instances that are gone, if the process that ended their Machine could not know of the Node, or was
+// refused until the Machine's limit for that. Others than the library collect such Nodes: the cloud controller manager, or a person who is
+// told by machineset/guard.
 type cloudControllers struct {
 	unseen map[string]bool
 }
 
-// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind.
-func (c *cloudControllers) missed(w *World, machine *unstructured.Unstructured) {
-	id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
+// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind, or a deletion of the Node failed.
+func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
+	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
+	_, failed := m.GetAnnotations()[machine.NodeDeletionStartedAnnotation]
 	for _, node := range w.Objects("Node") {
 		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
 		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
-		if sameID(has, id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown) {
+		if sameID(has, id) && (failed || !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)) {
 			c.unseen[node.GetName()] = true
 		}
 	}
