@@ -39,7 +39,8 @@ type watch struct {
 	writes  int
 	changed map[types.UID]int // the write in which a Node appeared, or its readiness changed last
 	places  []place
-	well    map[types.UID]bool // Machines that have had a Node which was ready
+	well    map[types.UID]bool           // Machines that have had a Node which was ready
+	gone    []*unstructured.Unstructured // of those, the Machines that are gone
 	outages map[string]*outage
 	lost    int // the write in which the check has lost what it remembers, last
 }
@@ -98,6 +99,9 @@ func (t *watch) ofMachine(w *World, e Write) {
 	if status, _, _ := conditionOf(e.After, contract.ConditionOwnerRemediated); status != "False" && !e.Removed {
 		t.places = slices.DeleteFunc(t.places, func(p place) bool { return p.machine == uid })
 	}
+	if e.Removed && t.well[uid] {
+		t.gone = append(t.gone, e.After)
+	}
 	if e.Removed || isExcused(e.After) {
 		for _, o := range t.outages {
 			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
@@ -142,7 +146,7 @@ func (t *watch) inFlight(w *World, check time.Time) int {
 	var left int
 	for _, p := range slices.Backward(t.places) { // the latest has the fewest that can take it
 		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack || p.at.Before(check)
-		for _, m := range w.Objects("Machine") {
+		for _, m := range slices.Concat(t.gone, w.Objects("Machine")) {
 			uid := m.GetUID()
 			if found || taken[uid] || !t.well[uid] || uid == p.machine || !m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
 				continue
