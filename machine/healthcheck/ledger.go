@@ -13,6 +13,9 @@ import (
 // LedgerAnnotation of a check holds its Ledger as JSON.
 const LedgerAnnotation = "machinist.dev/remediations"
 
+// maxAhead is how far clocks of processes may differ: a time in a Ledger that is later is that of a clock which was wrong.
+const maxAhead = 5 * time.Minute
+
 // maxEntries limits the size of a Ledger: as many Machines are in remediation at a time.
 const maxEntries = 500
 
@@ -61,6 +64,26 @@ func (l Ledger) String() string {
 		return fmt.Sprintf("{%q:%q}", "check", l.Check)
 	}
 	return string(text)
+}
+
+// notAfter returns the ledger with no time that is later than now: a clock that was wrong by hours would have a check wait for hours.
+func (l Ledger) notAfter(now time.Time) Ledger {
+	correct := func(at *int64) {
+		if *at > now.Add(maxAhead).Unix() {
+			*at = now.Unix()
+		}
+	}
+	l.InFlight, l.Lines, l.Outages = slices.Clone(l.InFlight), slices.Clone(l.Lines), slices.Clone(l.Outages)
+	for i := range l.InFlight {
+		correct(&l.InFlight[i].At)
+	}
+	for i := range l.Lines {
+		correct(&l.Lines[i].Last)
+	}
+	for i := range l.Outages {
+		correct(&l.Outages[i].Ended)
+	}
+	return l
 }
 
 func (l *Ledger) entry(uid types.UID) int {

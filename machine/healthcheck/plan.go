@@ -152,6 +152,7 @@ type plan struct {
 
 // count counts the Machines, and what the limit compares.
 func (p *plan) count() {
+	p.Ledger = p.Ledger.notAfter(p.Now)
 	p.out.Ledger = p.Ledger.settle(p.machines, p.Now, p.policy.Expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {

@@ -358,6 +358,24 @@ func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
 	require.Zero(t, d.InFlight)
 }
 
+// A clock that was five hours ahead had a check hold its Machines back for five hours, and not for the minute of the first back-off.
+func TestTimesOfAClockThatWasAheadAreThoseOfNow(t *testing.T) {
+	f := planned(t, "hhhu", "50%")
+	unstarted(&f.Machines[3], now.Add(-time.Hour))
+	ahead := f
+	ahead.Now = now.Add(5 * time.Hour)
+	f.Ledger = healthcheck.Plan(ahead).Ledger
+	require.Len(t, f.Ledger.Lines, 1)
+	f.Machines[3].UID = "replacement"
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ReasonBackoff, d.Outcomes[3].Reason)
+	f.Ledger, f.Now = d.Ledger, now.Add(healthcheck.DefaultBackoff)
+	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action)
+
+	f.Machines, f.Now = f.Machines[:3], now.Add(healthcheck.DefaultExpiry+time.Minute)
+	require.Zero(t, healthcheck.Plan(f).InFlight, "its place is waited for as long as always")
+}
+
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
 		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
