@@ -122,6 +122,12 @@ func (w *World) repairs(ctx context.Context, m *unstructured.Unstructured) {
 	}
 }
 
+// isLimited reports whether a check has a limit, whatever a backup has brought back.
+func isLimited(check *unstructured.Unstructured) bool {
+	limit, _, _ := unstructured.NestedMap(check.Object, "spec", "remediation", "triggerIf")
+	return len(limit) > 0
+}
+
 // obeys is the person who does what the condition of a Machine says, or that of the check to which it refers.
 func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	status, _, message := conditionOf(m, contract.ConditionHealthCheckSucceeded)
@@ -135,7 +141,7 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	switch {
 	case !w.lastsFor(m, helpAfter):
 	case strings.Contains(message, "Not remediated: "+healthcheck.ReasonTooManyUnhealthy) && why == healthcheck.ReasonTooManyUnhealthy &&
-		(w.health.most != nil || w.health.in != ""):
+		isLimited(check):
 		w.health.setLimit(nil)
 		w.limitCheck(ctx)
 	case !asked && (strings.Contains(message, "Not remediated: "+healthcheck.ReasonOutage) ||
