@@ -128,6 +128,8 @@ func Plan(f PlanFacts) Decision {
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})
+		case m.Verdict.Skipped:
+			p.leaving = append(p.leaving, m)
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
@@ -145,6 +147,7 @@ type plan struct {
 
 	policy   Policy
 	machines []Machine // sorted
+	leaving  []Machine // that are skipped, and whose owner replaces them all the same
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
 	missing  int // those of them that are gone: they count for the total, too
@@ -153,7 +156,7 @@ type plan struct {
 // count counts the Machines, and what the limit compares.
 func (p *plan) count() {
 	p.Ledger = p.Ledger.notAfter(p.Now)
-	p.out.Ledger = p.Ledger.settle(p.machines, p.Now, p.policy.Expiry)
+	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Now, p.policy.Expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {
 		m := &p.machines[i]

@@ -1,0 +1,100 @@
+package healthcheck_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+)
+
+func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
+	f := planned(t, "hhmu", "50%")
+	f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionHold, d.Outcomes[3].Action)
+	f.Ledger, f.Machines[2].Verdict = d.Ledger, healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
+	require.Equal(t, 1, healthcheck.Plan(f).InFlight, "its owner may be replacing it")
+	f.Machines[2].Marked = false
+	d = healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
+	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", At: now.Unix(), Decided: true}}, d.Ledger.InFlight)
+}
+
+// A Machine that was being deleted for its remediation and was skipped then counted as gone, and its replacement as one more to remediate.
+func TestAMachineThatIsSkippedKeepsItsPlaceWhileItIsDeleted(t *testing.T) {
+	f := planned(t, "hhmu", "50%")
+	f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
+	f.Machines[2].Deleting = true
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ReasonInFlight, d.Outcomes[3].Reason)
+	f.Ledger, f.Machines[2].Verdict = d.Ledger, healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
+	f.Machines[3].Created = now.Add(time.Second)
+	f.Now = now.Add(time.Minute)
+	d = healthcheck.Plan(f)
+	require.Equal(t, 1, d.InFlight)
+	require.Equal(t, f.Ledger.InFlight, d.Ledger.InFlight, "its replacement takes the place once it is gone")
+	f.Machines = slices.Delete(f.Machines, 2, 3)
+	require.Equal(t, f.Machines[2].UID, healthcheck.Plan(f).Ledger.InFlight[0].Machine)
+}
+
+func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
+	f := planned(t, "hhu", "50%")
+	unstarted(&f.Machines[2], now.Add(-time.Hour))
+	f.Machines[2].Line, f.Machines[2].Group = "single", "single"
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
+	f.Machines, f.Ledger = f.Machines[:2], d.Ledger
+	d = healthcheck.Plan(f)
+	require.Len(t, d.Ledger.Lines, 1)
+	require.Equal(t, 1, d.InFlight, "its replacement has yet to come")
+	f.Now = now.Add(healthcheck.DefaultExpiry + time.Second)
+	d = healthcheck.Plan(f)
+	require.Empty(t, d.Ledger.Lines)
+	require.Zero(t, d.InFlight)
+}
+
+// A clock that was five hours ahead had a check hold its Machines back for five hours, and not for the minute of the first back-off.
+func TestTimesOfAClockThatWasAheadAreThoseOfNow(t *testing.T) {
+	f := planned(t, "hhhu", "50%")
+	unstarted(&f.Machines[3], now.Add(-time.Hour))
+	ahead := f
+	ahead.Now = now.Add(5 * time.Hour)
+	f.Ledger = healthcheck.Plan(ahead).Ledger
+	require.Len(t, f.Ledger.Lines, 1)
+	f.Machines[3].UID = "replacement"
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ReasonBackoff, d.Outcomes[3].Reason)
+	f.Ledger, f.Now = d.Ledger, now.Add(healthcheck.DefaultBackoff)
+	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action)
+
+	f.Machines, f.Now = f.Machines[:3], now.Add(healthcheck.DefaultExpiry+time.Minute)
+	require.Zero(t, healthcheck.Plan(f).InFlight, "its place is waited for as long as always")
+}
+
+func TestALedgerIsReadBackOrUnknown(t *testing.T) {
+	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
+		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
+	got, known := healthcheck.ParseLedger(l.String(), "check")
+	require.True(t, known)
+	require.Empty(t, cmp.Diff(l, got))
+	for _, text := range []string{"", "{", "[]", l.String()} {
+		got, known = healthcheck.ParseLedger(text, "a copy")
+		require.False(t, known)
+		require.Empty(t, cmp.Diff(healthcheck.Ledger{Check: "a copy"}, got))
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	f := healthcheck.PlanFacts{Machines: fleet(strings.Repeat("h", 290) + strings.Repeat("u", 10)), Known: true, Now: now}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = healthcheck.Plan(f)
+	}
+}
