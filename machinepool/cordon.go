@@ -48,12 +48,17 @@ func cordonPatch(node *corev1.Node, now time.Time, begins bool) []operation {
 
 // sayPatch sets annotations of a Node to a time.
 func sayPatch(node *corev1.Node, at time.Time, keys ...string) []operation {
+	return annotate(node, at.UTC().Format(time.RFC3339), keys...)
+}
+
+// annotate sets annotations of a Node to a value.
+func annotate(node *corev1.Node, value string, keys ...string) []operation {
 	var ops []operation
 	if len(node.Annotations) == 0 {
 		ops = append(ops, operation{"test", "/metadata/annotations", nil}, operation{"add", "/metadata/annotations", struct{}{}})
 	}
 	for _, key := range keys {
-		ops = append(ops, operation{"add", annotationPath(key), at.UTC().Format(time.RFC3339)})
+		ops = append(ops, operation{"add", annotationPath(key), value})
 	}
 	return ops
 }
@@ -111,13 +116,22 @@ func (p *Scope) operate(ctx context.Context, node *corev1.Node, ops []operation)
 	return p.patchNode(ctx, node, types.JSONPatchType, body)
 }
 
+// drainedPatch records on a Node that it was drained, if it still has the marks with which it was read: they go when the Node is to stay, and
+// then pods are on it again.
+func drainedPatch(node *corev1.Node) []operation {
+	ops := []operation{{"test", "/metadata/uid", node.UID}}
+	if node.Spec.Unschedulable {
+		ops = append(ops, operation{"test", unschedulable, true})
+	}
+	for _, key := range marks()[:2] {
+		if value, found := node.Annotations[key]; found {
+			ops = append(ops, operation{"test", annotationPath(key), value})
+		}
+	}
+	return slices.Concat(ops, annotate(node, string(node.UID), contract.DrainedAnnotation))
+}
+
 // sayDrained records on a Node that it was drained, for the provider, which may then delete the instance.
 func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": node.UID, "annotations": map[string]string{contract.DrainedAnnotation: string(node.UID)},
-	}})
-	if err != nil {
-		return err
-	}
-	return p.patchNode(ctx, node, types.MergePatchType, body)
+	return p.operate(ctx, node, drainedPatch(node))
 }

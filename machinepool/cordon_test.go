@@ -67,6 +67,26 @@ func TestAllNodesThatLeaveAreCordonedByUIDAndTheDrainsOfTheFirstBegin(t *testing
 	}
 }
 
+// A cache showed a drain, from which the pool had taken the Node back since: the provider would have deleted an instance with pods.
+func TestANodeIsSaidToBeDrainedOnlyWithTheMarksOfThatDrain(t *testing.T) {
+	a := &api{}
+	p, _ := acting(t, a)
+	node := testNode("a", "", func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Annotations = map[string]string{CordonedAnnotation: "then", contract.DrainStartedAnnotation: "later"}
+	})
+	require.NoError(t, p.sayDrained(t.Context(), node))
+	require.NoError(t, p.sayDrained(t.Context(), testNode("b", "")))
+	at := func(key string) string { return `"path":"` + annotationPath(key) + `","value":` }
+	require.Equal(t, []string{
+		`[{"op":"test","path":"/metadata/uid","value":"a-uid"},{"op":"test","path":"/spec/unschedulable","value":true},{"op":"test",` +
+			at(CordonedAnnotation) + `"then"},{"op":"test",` + at(contract.DrainStartedAnnotation) + `"later"},{"op":"add",` +
+			at(contract.DrainedAnnotation) + `"a-uid"}]`,
+		`[{"op":"test","path":"/metadata/uid","value":"b-uid"},{"op":"test","path":"/metadata/annotations","value":null},{"op":"add",` +
+			`"path":"/metadata/annotations","value":{}},{"op":"add",` + at(contract.DrainedAnnotation) + `"b-uid"}]`,
+	}, a.patched)
+}
+
 func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 	p, drainer, _ := draining(t, &api{}, 0)
 	p.env.options.Policy.MaxDraining = 1
