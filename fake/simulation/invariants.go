@@ -40,7 +40,7 @@ func Invariants() []Invariant {
 		{Name: "a rollout keeps as many Machines available as it says", AfterWrite: floor},
 		{Name: "a Machine of another owner is never deleted", AfterWrite: foreignStays},
 		{Name: "a Machine goes only after its instance", AfterWrite: instanceFirst},
-		{Name: EvictsOwnPods, AfterWrite: evictsOwnPods},
+		{Name: EvictsOwnPods, AfterWrite: evictsOwnPods}, {Name: DrainsFirst, AfterWrite: drainEnds},
 		{Name: KeepsBudgets, AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},

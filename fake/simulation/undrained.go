@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
@@ -119,20 +120,45 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 	}
 	for _, i := range w.instances() {
 		if (r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID)) && i.State != cloud.Deleting {
-			return w.drained(p, i)
+			if m := w.machineOf(i); m == nil || !waitsForHooks(m) {
+				return w.drained(p, i)
+			}
 		}
 	}
 	return nil
 }
 
-// drained reports an error for a Pod that holds the Node of an instance.
-func (w *World) drained(p *process, i cloud.Instance) error {
-	var machine *unstructured.Unstructured
+// drainEnds is checked when a Machine begins to wait for pre-terminate hooks: its drain is over then, whatever happens to its Node later.
+func drainEnds(w *World, e Write) error {
+	if w.apps == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" || !waitsForHooks(e.After) || waitsForHooks(e.Before) {
+		return nil
+	}
+	for _, i := range w.instances() {
+		if isOwn(e.After, i) && i.State != cloud.Deleting {
+			return w.drained(w.acting, i)
+		}
+	}
+	return nil
+}
+
+// machineOf returns the Machine of an instance; nil without.
+func (w *World) machineOf(i cloud.Instance) (machine *unstructured.Unstructured) {
 	for _, m := range w.Objects("Machine") {
 		if isOwn(m, i) {
 			machine = m
 		}
 	}
+	return machine
+}
+
+func waitsForHooks(m *unstructured.Unstructured) bool {
+	_, waits := m.GetAnnotations()[contract.PreTerminateStartedAnnotation]
+	return waits
+}
+
+// drained reports an error for a Pod that holds the Node of an instance.
+func (w *World) drained(p *process, i cloud.Instance) error {
+	machine := w.machineOf(i)
 	var node *unstructured.Unstructured
 	for _, n := range w.Objects("Node") {
 		if sameID(w.providerIDOf(n.GetName()), i.ProviderID) {
