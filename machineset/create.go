@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,7 +87,8 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	return giving(&s.State, fields).Of(made, GivenAnnotation)
 }
 
-// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name.
+// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name, or one
+// that was cloned from another template, for a set that has lost its ledger since.
 func (s *Scope) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {
@@ -114,7 +116,14 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	return ref, gvk.Version, scale.JudgePart(have, s.State.UID, e.Slot) == scale.Own, nil
+	return ref, gvk.Version, scale.JudgePart(have, s.State.UID, e.Slot) == scale.Own && sameTemplate(have, part), nil
+}
+
+// sameTemplate reports whether two objects were cloned from one template.
+func sameTemplate(a, b *unstructured.Unstructured) bool {
+	return !slices.ContainsFunc([]string{contract.ClonedFromNameAnnotation, contract.ClonedFromGroupKindAnnotation}, func(key string) bool {
+		return a.GetAnnotations()[key] != b.GetAnnotations()[key]
+	})
 }
 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned

@@ -32,6 +32,10 @@ func TestASlotThatWasHalfMadeFromAnotherTemplateIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world, set *unstructured.Unstructured){
 		"the set names another template": (*world).newTemplate,
+		"the set names another template, and its ledger is lost": func(w *world, set *unstructured.Unstructured) {
+			w.newTemplate(set)
+			w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+		},
 		"the template is changed": func(w *world, _ *unstructured.Unstructured) {
 			w.change(w.template(infraGVK()), fake.WithField("small", "spec", "template", "spec", "size"))
 		},
