@@ -82,6 +82,17 @@ func TestAMachineWhoseFinalizerIsTakenAwayInItsDrainLetsGoOfItsNode(t *testing.T
 	require.Equal(t, []string{"n"}, released)
 }
 
+// The process lives on when a backup of the management cluster is restored, and its runner has evictions in its queue.
+func TestAMachineThatIsNotDeletedAnyMoreLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.begin(t.Context(), s)
+	require.Empty(t, released)
+	s.State.Deleting = time.Time{}
+	s.env.begin(t.Context(), s)
+	require.Equal(t, []string{"n"}, released)
+}
+
 func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)

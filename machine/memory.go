@@ -83,14 +83,18 @@ func (m *recollection) watch(node watchedNode) {
 	}
 }
 
+// stopWatching ends the drain of the Node that is watched, if there is one.
+func (m *recollection) stopWatching() {
+	before := m.watched
+	if m.watched = (watchedNode{}); before.release != nil {
+		before.release()
+	}
+}
+
 // newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain
 // of its Node ends.
 func (r *Reconciler) newMemory() *pass.Memory[recollection] {
-	return pass.NewMemory(func() *recollection { return &recollection{} }, func(m *recollection) {
-		if m.watched.release != nil {
-			m.watched.release()
-		}
-	})
+	return pass.NewMemory(func() *recollection { return &recollection{} }, (*recollection).stopWatching)
 }
 
 // excluded forgets which Node is watched for a Machine that the watch filter excludes now: another controller may continue the drain with

@@ -22,7 +22,8 @@ type backups struct {
 	last     *fake.Backup
 	at       time.Time
 	restored bool
-	restores bool // at this moment
+	done     time.Time // when one was restored last
+	restores bool      // at this moment
 }
 
 // restores takes a backup the first time, and restores it the next time. Then every cache lists again; a process may also start anew.
@@ -35,7 +36,7 @@ func (w *World) restores(ctx context.Context) {
 		return
 	}
 	w.note("user", fmt.Sprintf("restores the backup from %s ago", w.Now().Sub(b.at)), "")
-	b.restored, b.restores = true, true
+	b.restored, b.restores, b.done = true, true, w.Now()
 	w.store.Restore(*b.last)
 	b.restores, b.last = false, nil
 	for _, p := range w.processes {

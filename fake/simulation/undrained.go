@@ -8,7 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -34,15 +33,11 @@ func taken(w *World, e Write) (*corev1.Pod, bool) {
 
 func evictsOwnPods(w *World, e Write) error {
 	pod, is := taken(w, e)
-	if !is {
+	if !is || w.backups.restored && w.Now().Sub(w.backups.done) < time.Minute { // a pass may be under way that began before
 		return nil
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
-	shown := w.acting.view.kinds[kindOf("Machine").GroupKind()].objects
 	for _, m := range w.Objects("Machine") {
-		if read := shown[client.ObjectKeyFromObject(m)]; read != nil && read.GetDeletionTimestamp() != nil {
-			continue // it is not deleted any more since a backup was restored
-		}
 		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(has, id) && m.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
