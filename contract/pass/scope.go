@@ -13,7 +13,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
 )
 
 // Scope is one pass over one object of any kind: what was read and decided so far, and the functions to write it. The Scope of each kind
@@ -49,7 +48,6 @@ type Scope[S, U any] struct {
 	statusWritten bool
 	deferred      error // see DeferError
 	answer        contract.Object
-	base          patch.Base
 	same          sameness
 }
 

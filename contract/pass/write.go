@@ -130,7 +130,7 @@ func (s *Scope[S, U]) statusDue(status U, observes bool) (*dueStatus[U], error) 
 
 func (s *Scope[S, U]) statusOn(obj contract.Object, u U, observes bool) (*dueStatus[U], error) {
 	s.completeStatus(&u, observes)
-	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, obj, u)
+	contents, err := patch.Apply(s.frame.Kind, obj, u)
 	return &dueStatus[U]{u, contents}, err
 }
 
@@ -152,7 +152,7 @@ func (s *Scope[S, U]) observed(observes bool) contract.Change[int64] {
 // WouldChange reports whether writing an update would change the object as it was read. Where that cannot be known it returns true, and the
 // write reports why.
 func (s *Scope[S, U]) WouldChange(u U) bool {
-	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
 	return err != nil || !contents.Whole().Empty()
 }
 
@@ -175,7 +175,7 @@ func (s *Scope[S, U]) Demanded() bool { return s.demanded }
 
 // WouldChangeStatus reports whether writing an update would change the status of the object as it was read.
 func (s *Scope[S, U]) WouldChangeStatus(u U) (bool, error) {
-	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
 	return err == nil && !contents.Status().Empty(), err
 }
 
@@ -208,7 +208,7 @@ func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
 // decided on that version.
 func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded bool) (contract.Object, error) {
 	*ChangesOf(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
-	contents, err := patch.ApplyOn(s.frame.Kind, &s.base, s.Object, u)
+	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +316,7 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	if err := s.frame.Read(written, &state); err != nil {
 		return err
 	}
-	s.Object, s.State, s.base = written, state, patch.Base{}
+	s.Object, s.State = written, state
 	s.generation = s.frame.Generation(written)
 	return nil
 }

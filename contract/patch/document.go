@@ -3,9 +3,6 @@ package patch
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/machinist-dev/machinist/contract"
 )
 
@@ -24,20 +21,6 @@ type Contents struct{ before, after map[string]any }
 // Apply writes an update into a copy of obj and returns both contents. It does not change obj. The error is that of the
 // kind's adapter.
 func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) (Contents, error) {
-	var base Base
-	return ApplyOn(kind, &base, obj, update)
-}
-
-// Base caches the content of an object between several updates of it. The zero Base is empty. It is not safe for
-// concurrent use.
-type Base struct {
-	of      contract.Object
-	content map[string]any
-}
-
-// ApplyOn is Apply with a Base: the content of an object of a Go type is converted only once. The object must not
-// change meanwhile.
-func ApplyOn[S, U any](kind contract.KindOf[S, U], base *Base, obj contract.Object, update U) (Contents, error) {
 	changed, ok := obj.DeepCopyObject().(contract.Object)
 	if !ok {
 		return Contents{}, fmt.Errorf("copy of %T is not an object", obj)
@@ -45,15 +28,7 @@ func ApplyOn[S, U any](kind contract.KindOf[S, U], base *Base, obj contract.Obje
 	if err := kind.Adapter.Write(changed, update); err != nil {
 		return Contents{}, err
 	}
-	if base.of != obj {
-		before, err := content(obj)
-		if err != nil {
-			return Contents{}, err
-		}
-		*base = Base{of: obj, content: before}
-	}
-	after, err := content(changed)
-	return Contents{base.content, after}, err
+	return differing(obj, changed)
 }
 
 // Whole is the patch for everything, for kinds without a status subresource.
@@ -70,17 +45,6 @@ func (c Contents) Status() Document { return document(statusOf(c.before), status
 func document(before, after map[string]any) Document {
 	body, replacesList := contract.MergePatch(before, after)
 	return Document{body, replacesList}
-}
-
-func content(obj contract.Object) (map[string]any, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u.Object, nil
-	}
-	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("convert %T: %w", obj, err)
-	}
-	return converted, nil
 }
 
 func without(obj map[string]any, key string) map[string]any {
