@@ -137,7 +137,7 @@ func TestACopySharesNothing(t *testing.T) {
 	for seed := range uint64(300) {
 		d := dice{rand.New(rand.NewPCG(seed, 1))}
 		m := parseTwins(t, d.machine(served)).typed
-		list := &api.MachineList{Items: []api.Machine{*m}}
+		list := &api.MachineList{Items: []*api.Machine{m.DeepCopy()}}
 		before, listBefore := toContent(t, m), list.DeepCopy()
 		scribble(reflect.ValueOf(m.DeepCopy()))
 		scribble(reflect.ValueOf(list.DeepCopyObject()))

@@ -43,7 +43,8 @@ type MachineList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
 
-	Items []Machine `json:"items"`
+	// Items are pointers, so that a list from a cache copies no Machine.
+	Items []*Machine `json:"items"`
 }
 
 // MachineSpec is the wanted state.

@@ -719,9 +719,13 @@ func (in *MachineList) DeepCopyInto(out *MachineList) {
 	in.ListMeta.DeepCopyInto(&out.ListMeta)
 	if in.Items != nil {
 		in, out := &in.Items, &out.Items
-		*out = make([]Machine, len(*in))
+		*out = make([]*Machine, len(*in))
 		for i := range *in {
-			(*in)[i].DeepCopyInto(&(*out)[i])
+			if (*in)[i] != nil {
+				in, out := &(*in)[i], &(*out)[i]
+				*out = new(Machine)
+				(*in).DeepCopyInto(*out)
+			}
 		}
 	}
 }
