@@ -2,8 +2,10 @@ package contract_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -109,4 +111,17 @@ func TestMachine_ReadingAnotherMachineChangesNothingThatWasHandedOut(t *testing.
 	if diff := diffStates(want, handedOut); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+func TestConditions_OfAnUpdateAreOneAllocation(t *testing.T) {
+	var have, want []metav1.Condition
+	for _, kind := range []string{"Available", "Deleting", "InfrastructureReady", "NodeReady", "Paused", "Ready", "Updating"} {
+		have = append(have, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "A"})
+		want = append(want, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "B"})
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	allocations(t, "unchanged conditions", 0, func() { _ = contract.ChangedConditions(have, have, 0, time.Time{}) })
+	allocations(t, "changed conditions", 1, func() { _ = contract.ChangedConditions(have, want, 0, now) })
+	allocations(t, "updated conditions", 1, func() { _ = contract.UpdatedConditions(have, want, nil) })
+	allocations(t, "new conditions", 1, func() { _ = contract.UpdatedConditions(nil, want, nil) })
 }

@@ -17,7 +17,7 @@ import (
 // Neither list is changed or kept. Rule: metav1.Condition.
 func ChangedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	var changed []metav1.Condition
-	for _, c := range want {
+	for i, c := range want {
 		c.ObservedGeneration = generation
 		if c.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = metav1.NewTime(now)
@@ -34,7 +34,7 @@ func ChangedConditions(have, want []metav1.Condition, generation int64, now time
 				continue
 			}
 		}
-		changed = append(changed, c)
+		changed = append(slices.Grow(changed, len(want)-i), c)
 	}
 	return changed
 }

@@ -144,7 +144,7 @@ func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
 // ReasonNotReported, because the API server refuses it. The lists that are passed in do not change and are not kept; without
 // conditions it is nil.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
-	var updated []metav1.Condition
+	updated := make([]metav1.Condition, 0, len(have)+len(upsert))
 	for i := range have {
 		if !slices.Contains(remove, have[i].Type) {
 			updated = append(updated, have[i])
@@ -167,6 +167,9 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 			at = len(updated)
 		}
 		updated = slices.Insert(updated, at, c)
+	}
+	if len(updated) == 0 {
+		return nil
 	}
 	return updated
 }

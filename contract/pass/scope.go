@@ -101,6 +101,9 @@ func (s *Scope[S, U]) RequeueAfter() time.Duration { return s.requeue }
 // transition time too unless it has one; that one counts only when the status differs from the stored one. An unchanged condition is not
 // written.
 func (s *Scope[S, U]) Assert(conditions ...metav1.Condition) {
+	if s.Asserted == nil { // most passes set the conditions that are stored
+		s.Asserted = make([]metav1.Condition, 0, max(len(s.Stored), len(conditions)))
+	}
 	for _, c := range conditions {
 		c.Message = Bounded(c.Message, MaxMessageLength)
 		at := slices.IndexFunc(s.Asserted, func(have metav1.Condition) bool { return have.Type == c.Type })

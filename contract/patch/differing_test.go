@@ -98,7 +98,9 @@ func TestAPatchOfAGoTypeIsThatOfItsWholeContent(t *testing.T) {
 // whole is an object that encodes itself.
 type whole struct{ corev1.Node }
 
-func (w *whole) MarshalJSON() ([]byte, error)   { return json.Marshal(map[string]any{"id": w.Name + w.Kind}) }
+func (w *whole) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"id": w.Name + w.Kind})
+}
 func (w *whole) DeepCopyObject() runtime.Object { return &whole{*w.DeepCopy()} }
 
 func TestAnObjectThatEncodesItselfIsComparedAsItIsEncoded(t *testing.T) {
