@@ -45,8 +45,7 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 	if err != nil || !resolved {
 		return found, err
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(found.GVK)
+	obj := ofKind(found.GVK)
 	err = t.cache.Get(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -59,11 +58,18 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 	return found, nil
 }
 
+// ofKind is an empty object of a kind.
+func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
+}
+
 // resolve finds the version and the contract of the kind and ensures that CRDs are watched. If it returns false, found
 // tells why.
 func (t *Tracker) resolve(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
 	gk := found.Ref.GroupKind()
-	synced, err := t.Ensure(ctx, CRDMetadata(), requester)
+	synced, err := t.ensure(ctx, CRDGVK(), func() client.Object { return CRDMetadata() }, requester)
 	if err != nil {
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	}
@@ -118,9 +124,7 @@ func KindProblem(err error) (Problem, bool) {
 
 // watched ensures that the kind is watched. If it returns false, found tells why.
 func (t *Tracker) watched(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(found.GVK)
-	synced, err := t.Ensure(ctx, obj, requester)
+	synced, err := t.ensure(ctx, found.GVK, func() client.Object { return ofKind(found.GVK) }, requester)
 	switch {
 	case meta.IsNoMatchError(err):
 		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(

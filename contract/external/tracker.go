@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -38,8 +39,8 @@ type Tracker struct {
 	contracts []contract.Version
 
 	mu      sync.Mutex
-	kinds   map[string]*watched
-	refused map[string]refusal
+	kinds   map[schema.GroupVersionKind]*watched
+	refused map[schema.GroupVersionKind]refusal
 	ctx     context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
 	queue   queue
 }
@@ -62,7 +63,7 @@ type watched struct {
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
-		kinds: map[string]*watched{}, refused: map[string]refusal{},
+		kinds: map[schema.GroupVersionKind]*watched{}, refused: map[schema.GroupVersionKind]refusal{},
 	}
 }
 
@@ -85,16 +86,21 @@ func (t *Tracker) String() string { return t.name }
 // that is not served the error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers
 // together, or when a CustomResourceDefinition changes.
 func (t *Tracker) Ensure(ctx context.Context, obj client.Object, requester types.NamespacedName) (synced bool, err error) {
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	id := gvk.String()
+	return t.ensure(ctx, obj.GetObjectKind().GroupVersionKind(), func() client.Object { return obj }, requester)
+}
+
+// ensure is Ensure with an object that is made only for a kind that is not watched yet.
+func (t *Tracker) ensure(
+	ctx context.Context, gvk schema.GroupVersionKind, object func() client.Object, requester types.NamespacedName,
+) (synced bool, err error) {
 	t.mu.Lock()
-	known, refused := t.kinds[id], t.refused[id]
+	known, refused := t.kinds[gvk], t.refused[gvk]
 	t.mu.Unlock()
 	if known == nil {
 		if refused.err != nil && t.clock.Now().Before(refused.until) {
 			return false, refused.err
 		}
-		if known, err = t.add(ctx, id, obj); err != nil {
+		if known, err = t.add(ctx, gvk, object()); err != nil {
 			return false, err
 		}
 	}
@@ -107,25 +113,25 @@ func (t *Tracker) Ensure(ctx context.Context, obj client.Object, requester types
 	return false, nil
 }
 
-func (t *Tracker) add(ctx context.Context, id string, obj client.Object) (*watched, error) {
+func (t *Tracker) add(ctx context.Context, gvk schema.GroupVersionKind, obj client.Object) (*watched, error) {
 	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if meta.IsNoMatchError(err) {
-		t.refused[id] = refusal{err, t.clock.Now().Add(NotServedRetry)}
+		t.refused[gvk] = refusal{err, t.clock.Now().Add(NotServedRetry)}
 	}
 	if err != nil {
 		return nil, err
 	}
-	delete(t.refused, id)
-	if known := t.kinds[id]; known != nil {
+	delete(t.refused, gvk)
+	if known := t.kinds[gvk]; known != nil {
 		return known, nil
 	}
 	if _, err := informer.AddEventHandler(t.handler(obj)); err != nil {
 		return nil, err
 	}
 	known := &watched{informer: informer, waiting: map[types.NamespacedName]struct{}{}}
-	t.kinds[id] = known
+	t.kinds[gvk] = known
 	if t.queue != nil {
 		go t.wakeWhenSynced(t.ctx, known)
 	}

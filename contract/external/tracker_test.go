@@ -264,3 +264,11 @@ func TestOnlyAClusterThatIsNotBeingDeletedBecomesAnOwner(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got, "a Cluster that was not read cannot become an owner, and no request is made")
 }
+
+func TestAReadOfAKindThatIsWatchedMakesNoObjectForTheWatch(t *testing.T) {
+	l := newLookout(t, infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
+	l.known(refTo("m1"))
+	asks := types.NamespacedName{Namespace: "default", Name: "me"}
+	n := testing.AllocsPerRun(100, func() { _, _ = l.tracker.Get(t.Context(), asks, refTo("m1")) })
+	require.Less(t, n, 28.0, "the objects for two watches are ten more")
+}
