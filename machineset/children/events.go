@@ -56,6 +56,19 @@ func (f *Frame[CS, CU]) Events() handler.EventHandler { return f.EventsTo(f.owne
 
 // EventsTo is Events for objects that are not children themselves, such as children of children: requests returns whom an event concerns.
 func (f *Frame[CS, CU]) EventsTo(requests func(context.Context, client.Object) []reconcile.Request) handler.EventHandler {
+	gathered := Gathered(requests)
+	wake := gathered.UpdateFunc
+	gathered.UpdateFunc = func(ctx context.Context, e event.UpdateEvent, q queue) {
+		if f.isRelevant(e.ObjectOld, e.ObjectNew) {
+			wake(ctx, e, q)
+		}
+	}
+	return gathered
+}
+
+// Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
+// the object before it too.
+func Gathered(requests func(context.Context, client.Object) []reconcile.Request) handler.Funcs {
 	wake := func(ctx context.Context, q queue, objects ...client.Object) {
 		woken := map[reconcile.Request]bool{}
 		for _, obj := range objects {
@@ -70,11 +83,7 @@ func (f *Frame[CS, CU]) EventsTo(requests func(context.Context, client.Object) [
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if f.isRelevant(e.ObjectOld, e.ObjectNew) {
-				wake(ctx, q, e.ObjectOld, e.ObjectNew)
-			}
-		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
 	}
 }
 

@@ -131,7 +131,7 @@ func (f *Freezer) Index(ctx context.Context) error {
 }
 
 // AddToManager registers the Freezer as one controller for each kind. Sets are evaluated when their Machines are created, deleted or change
-// their owner, when they or their deployment change, and after FreezerOptions.Period.
+// their owner, when they or their deployment change, and after FreezerOptions.Period. Machines that change together cause one pass.
 func (f *Freezer) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := f.sets.Ports.CheckEvents(f.kinds.Set.GVK.Kind); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (f *Freezer) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := f.Index(ctx); err != nil {
 		return err
 	}
-	sets := f.sets.Controller(ctx, mgr).Watches(pass.NewObject(f.kinds.Machine), handler.EnqueueRequestsFromMapFunc(
+	sets := f.sets.Controller(ctx, mgr).Watches(pass.NewObject(f.kinds.Machine), children.Gathered(
 		func(_ context.Context, obj client.Object) []reconcile.Request { return f.sets.ControllerOf(obj) }), builder.WithPredicates(counts()))
 	if f.deployments != nil {
 		sets = sets.Watches(pass.NewObject(f.kinds.Deployment), handler.EnqueueRequestsFromMapFunc(
