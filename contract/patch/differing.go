@@ -73,10 +73,10 @@ func zeroEqual(a, b reflect.Value) {
 func equal(x, y reflect.Value) bool {
 	switch a := x.Addr().Interface().(type) {
 	case *map[string]string:
-		b, _ := y.Addr().Interface().(*map[string]string)
+		b, _ := reflect.TypeAssert[*map[string]string](y.Addr())
 		return (*a == nil) == (*b == nil) && maps.Equal(*a, *b)
 	case *metav1.Time:
-		b, _ := y.Addr().Interface().(*metav1.Time)
+		b, _ := reflect.TypeAssert[*metav1.Time](y.Addr())
 		return a.Equal(b)
 	}
 	if kind := x.Kind(); kind == reflect.String || kind == reflect.Bool || x.CanInt() {
