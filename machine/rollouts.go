@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +40,7 @@ type Rollouts struct {
 	sets        contract.MachineSetKind
 	deployments contract.MachineDeploymentKind
 
+	listed          atomic.Bool // both kinds are completely in the cache, and stay
 	readSets        states[contract.MachineSetState]
 	readDeployments states[contract.MachineDeploymentState]
 }
@@ -98,6 +100,9 @@ func (r *Rollouts) ownerOf(state *contract.MachineState) (metav1.OwnerReference,
 
 // synced reports whether both kinds are completely in the cache.
 func (r *Rollouts) synced(ctx context.Context) (bool, error) {
+	if r.listed.Load() {
+		return true, nil
+	}
 	for _, obj := range []client.Object{pass.NewObject(r.sets), pass.NewObject(r.deployments)} {
 		informer, err := r.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if meta.IsNoMatchError(err) {
@@ -110,6 +115,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
+	r.listed.Store(true)
 	return true, nil
 }
 

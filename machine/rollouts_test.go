@@ -65,6 +65,7 @@ type shelf struct {
 	cache.Cache
 
 	objects map[string]*unstructured.Unstructured
+	asked   int // for informers
 }
 
 func (s *shelf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -78,6 +79,7 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, obj client.Object, 
 }
 
 func (s *shelf) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	s.asked++
 	return listed{}, nil
 }
 
@@ -129,6 +131,7 @@ func TestARolloutIsReadOnceForAllMachinesUntilItChanges(t *testing.T) {
 		require.True(t, found.Found)
 		require.EqualValues(t, tc.replicas, found.Set.Replicas.Or(0))
 		require.Equal(t, tc.reads, reads, "the deployment once, and the set once for a version")
+		require.Equal(t, 2, c.asked, "a kind that is listed stays listed")
 	}
 	delete(c.objects, "MachineSet s")
 	found, err := rollouts.Of(t.Context(), m)
