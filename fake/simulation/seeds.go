@@ -8,11 +8,14 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // Seeds say which histories to run.
@@ -28,7 +31,8 @@ type Seeds struct {
 	Needs []string
 	// FailFast stops at the first broken invariant.
 	FailFast bool
-	// Progress receives a line now and then; nil prints nothing. Every is the time between two lines; default ten seconds.
+	// Progress receives a line for each broken invariant at once, and one about all histories now and then; nil prints nothing. Every is the
+	// time between two of the latter; default ten seconds. Two lines are never written at the same time.
 	Progress io.Writer
 	Every    time.Duration
 	// Clock measures the time for Progress. Default the real one.
@@ -119,6 +123,7 @@ func (r *running) one(ctx context.Context, seed uint64) {
 		if r.Failed = append(r.Failed, Failure{Seed: seed, Broken: failure.Error()}); r.First == nil || seed < r.first {
 			r.First, r.first = failure, seed
 		}
+		r.say(r.Failed[len(r.Failed)-1])
 	} else if err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("seed %d: %w", seed, err))
 		return
@@ -126,6 +131,17 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	r.Histories++
 	r.Events += uint64(len(w.history.Events))
 	r.Seen.add(w.seen)
+}
+
+// maxFailureLine bounds the line about a broken invariant, in bytes: with what stands for the rest there are at most 300.
+const maxFailureLine = 300 - len(" ...")
+
+// say prints a broken invariant: a run may last for hours.
+func (r *running) say(f Failure) {
+	if r.of.Progress != nil {
+		line := fmt.Sprintf("seed %d fails: %s", f.Seed, strings.Join(strings.Fields(f.Broken), " "))
+		_, _ = fmt.Fprintln(r.of.Progress, pass.Bounded(line, maxFailureLine))
+	}
 }
 
 // report prints progress until stop is called.
