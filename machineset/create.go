@@ -2,9 +2,9 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -87,8 +88,8 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	return giving(&s.State, fields).Of(made, GivenAnnotation)
 }
 
-// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name, or one
-// that was cloned from another template, for a set that has lost its ledger since.
+// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name,
+// or one that was cloned from another template for no Machine.
 func (s *Scope) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {
@@ -116,14 +117,26 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	return ref, gvk.Version, scale.JudgePart(have, s.State.UID, e.Slot) == scale.Own && sameTemplate(have, part), nil
+	if scale.JudgePart(have, s.State.UID, e.Slot) != scale.Own {
+		return ref, gvk.Version, false, nil
+	}
+	if have.GetAnnotations()[contract.ClonedFromNameAnnotation] == template.Object.GetName() {
+		return ref, gvk.Version, true, nil
+	}
+	own, err = s.hasMachine(ctx, e.Name) // its creation judges it
+	return ref, gvk.Version, own, err
 }
 
-// sameTemplate reports whether two objects were cloned from one template.
-func sameTemplate(a, b *unstructured.Unstructured) bool {
-	return !slices.ContainsFunc([]string{contract.ClonedFromNameAnnotation, contract.ClonedFromGroupKindAnnotation}, func(key string) bool {
-		return a.GetAnnotations()[key] != b.GetAnnotations()[key]
-	})
+// hasMachine asks the API server whether there is a Machine of a name. A part of another template is left of an attempt that the ledger does
+// not know any more, unless the Machine was made and the cache has yet to show it.
+func (s *Scope) hasMachine(ctx context.Context, name string) (bool, error) {
+	machine := &unstructured.Unstructured{}
+	machine.SetGroupVersionKind(s.env.kinds.Machine.GVK)
+	err := s.machines.Existing(ctx, machine, s.env.kinds.Machine.GVK.Kind, name)
+	if errors.Is(err, pass.ErrStale) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned

@@ -32,10 +32,6 @@ func TestASlotThatWasHalfMadeFromAnotherTemplateIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world, set *unstructured.Unstructured){
 		"the set names another template": (*world).newTemplate,
-		"the set names another template, and its ledger is lost": func(w *world, set *unstructured.Unstructured) {
-			w.newTemplate(set)
-			w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
-		},
 		"the template is changed": func(w *world, _ *unstructured.Unstructured) {
 			w.change(w.template(infraGVK()), fake.WithField("small", "spec", "template", "spec", "size"))
 		},
@@ -70,6 +66,31 @@ func TestASlotThatWasHalfMadeFromAnotherTemplateIsGivenUp(t *testing.T) {
 			require.Equal(t, part.GetName(), w.machines()[0].GetName())
 		})
 	}
+}
+
+// Nothing else remembers which template a slot was begun with.
+func TestAPartOfAnotherTemplateIsNotUsedByASetThatHasLostItsLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("admission webhook denied the request"))
+	mend := w.store.Inject(fake.Fault{Err: refused, Times: -1, Match: func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}})
+	stop := w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.eventually("make the parts of a Machine", func() string { return left(len(w.list(infraGVK())) - 1) })
+	stop()
+	w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.newTemplate(set)
+	mend()
+	w.run(machineset.Options{})
+	w.has(set, 1)
+	parts := w.list(infraGVK())
+	require.Len(t, parts, 1)
+	size, _, _ := unstructured.NestedString(parts[0].Object, "spec", "size")
+	require.Equal(t, "small", size)
+	require.Equal(t, parts[0].GetName(), w.machines()[0].GetName())
 }
 
 // The process that made the Machine has died before it could say so, and the caches of the next one have yet to show it.
