@@ -174,16 +174,18 @@ func (r *remediation) held() string {
 	return text.String()
 }
 
-// early says why a line is not replaced again yet, empty when it may be.
+// early says why a line is not replaced again yet, empty when it may be. A time that is further in the future than the wait is long was
+// written by a clock that was wrong.
 func (r *remediation) early(line *Line) string {
 	if line == nil {
 		return ""
 	}
-	until, why := line.Last.Add(r.backOff(line.Count)), "back-off"
+	wait, why := r.backOff(line.Count), "back-off"
 	if most := r.maxReplacements(); most > 0 && line.Count >= most {
-		until, why = line.Last.Add(r.window()), "limit"
+		wait, why = r.window(), "limit"
 	}
-	if !until.After(r.Now) {
+	until := line.Last.Add(wait)
+	if !until.After(r.Now) || line.Last.After(r.Now.Add(wait)) {
 		return ""
 	}
 	r.wake(until)

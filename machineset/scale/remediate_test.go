@@ -98,6 +98,9 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1), ailing("b", 2)}, Limits: one, Lines: []scale.Line{twice}},
 			want: "-a; b: RemediationDeferred Waiting until 2026-03-01T12:01:00Z: the Machines in its place were replaced 2 times without one " +
 				"that stayed healthy (back-off)"},
+		"the line was replaced by a clock that was hours ahead": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)},
+				Lines: []scale.Line{{Of: twice.Of, From: twice.From, Count: 2, Last: twice.Last.Add(5 * time.Hour)}}}, want: "-b"},
 		"the line was replaced too often": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Lines: []scale.Line{five}},
 			want: "b: RemediationDeferred Waiting until 2026-03-02T10:00:00Z: the Machines in its place were replaced 5 times without one " +
