@@ -20,10 +20,10 @@ import (
 // backups are those of the management cluster: of the Machines and their owners, not of the Nodes, and not of the cloud.
 type backups struct {
 	last     *fake.Backup
-	at       time.Time
+	at       time.Time // of the last one
+	ended    time.Time // when one was restored
 	restored bool
-	done     time.Time // when one was restored last
-	restores bool      // at this moment
+	restores bool // at this moment
 }
 
 // restores takes a backup the first time, and restores it the next time. Then every cache lists again; a process may also start anew.
@@ -35,10 +35,14 @@ func (w *World) restores(ctx context.Context) {
 		w.note("user", "backs up the management cluster", "")
 		return
 	}
-	w.note("user", fmt.Sprintf("restores the backup from %s ago", w.Now().Sub(b.at)), "")
-	b.restored, b.restores, b.done = true, true, w.Now()
-	w.store.Restore(*b.last)
-	b.restores, b.last = false, nil
+	backup, at := b.last, b.at
+	if b.last = nil; w.choices.pick(2) == 1 {
+		w.mistakes(ctx)
+	}
+	w.note("user", fmt.Sprintf("restores the backup from %s ago", w.Now().Sub(at)), "")
+	b.restored, b.restores, b.ended = true, true, w.Now()
+	w.store.Restore(*backup)
+	b.restores = false
 	for _, p := range w.processes {
 		switch {
 		case w.choices.pick(2) == 0:
@@ -52,6 +56,24 @@ func (w *World) restores(ctx context.Context) {
 		}
 	}
 }
+
+// mistakes is a person who scales down, and restores the backup as soon as Machines go.
+func (w *World) mistakes(ctx context.Context) {
+	if w.pool != nil || w.root() == nil || w.nested > 0 || !w.has(UserScales) {
+		return
+	}
+	w.seen[faultPrefix+string(UserScales)]++
+	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, w.choices.pick(2)))
+	for range mistakeSteps {
+		if w.broken != nil || slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return m.GetDeletionTimestamp() != nil }) {
+			return
+		}
+		w.step(ctx)
+	}
+}
+
+// mistakeSteps is how many things happen at most before a person sees a mistake.
+const mistakeSteps = 30
 
 // managementKinds are those of the operator.
 func (w *World) managementKinds() []schema.GroupKind {

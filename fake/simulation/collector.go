@@ -123,8 +123,9 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	if len(w.owned()) == 0 || c.cannotConfirm(w) {
-		for _, i := range w.surplus() {
+	unsure := len(w.owned()) == 0 || c.cannotConfirm(w)
+	for _, i := range w.surplus() {
+		if unsure || w.isBesideLost(i) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
@@ -160,6 +161,14 @@ func isLost(m *unstructured.Unstructured) bool {
 	return phase == "Failed" || slices.Contains([]string{
 		string(cloud.Terminal), instance.ReasonInvalid, instance.ReasonGone, instance.ReasonFailed,
 	}, reasonOf(m))
+}
+
+// isBesideLost reports whether an instance is the second one of a Machine without a set that has lost the first: the Machine stays, and a
+// Collector leaves the instance to it.
+func (w *World) isBesideLost(i cloud.Instance) bool {
+	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return !ownedBySet(m) && string(m.GetUID()) == tokenOf(i) && isLost(m)
+	})
 }
 
 // surplus are the instances that no Machine has, and those beside the recorded one of a Machine.

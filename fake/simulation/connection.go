@@ -123,8 +123,11 @@ func (p *process) calls() cloud.Decorator {
 		return p.world.request(p, Request{
 			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
 		}, func() error {
-			if op == cloud.OpDelete {
+			switch op { //nolint:exhaustive // the others change nothing
+			case cloud.OpDelete:
 				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+			case cloud.OpCreate:
+				p.world.fail(madeForKept, p.makesForKept(r))
 			}
 			return call(ctx)
 		})

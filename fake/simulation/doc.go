@@ -23,6 +23,10 @@
 //
 // In another third, sets clone an infrastructure object for each Machine from a template, which changes with a rollout.
 //
+// In half of the histories sets give their Machines no finalizer, so that the reconciler of Machines adds it. People like to delete what is
+// half made, and restore a backup just when Machines go. Half of the histories ask for something once more in the silence: a check has to
+// replace the Machine of a Node that fails, or people scale.
+//
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
 // rewritten, late or carried out without an answer; caches list again, or show nothing of one kind for minutes; a manager crashes before or

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -312,7 +313,13 @@ func freezesSurplus(w *World, e Write) error {
 		return nil
 	}
 	desired, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
-	if n := len(w.acting.view.kinds[kindOf("Machine").GroupKind()].objects); int64(n) <= desired {
+	n := 0
+	for _, m := range w.acting.view.kinds[kindOf("Machine").GroupKind()].objects {
+		if owner := metav1.GetControllerOf(m); owner != nil && owner.UID == e.After.GetUID() {
+			n++
+		}
+	}
+	if int64(n) <= desired {
 		return fmt.Errorf("%s is frozen with %d Machines of %d", e.After.GetName(), n, desired)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/instance"
@@ -64,4 +65,24 @@ func providerIDIn(m *unstructured.Unstructured) string {
 	}
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	return id
+}
+
+// madeForKept is the name of an invariant.
+const madeForKept = "no instance is made for a Machine that was gone or being deleted before the pass"
+
+// leaves remembers which objects of the operator go. A backup may bring one back.
+func (w *World) leaves(obj *unstructured.Unstructured, removed bool) {
+	if _, known := w.leaving[obj.GetUID()]; !removed && obj.GetDeletionTimestamp() == nil {
+		delete(w.leaving, obj.GetUID())
+	} else if !known {
+		w.leaving[obj.GetUID()] = len(w.history.Events)
+	}
+}
+
+// makesForKept is checked before a process has an instance made: a cache that is behind shows a Machine that nothing will end.
+func (p *process) makesForKept(r *cloud.Request) error {
+	if at, leaves := p.world.leaving[types.UID(r.Token)]; leaves && at < p.began {
+		return fmt.Errorf("%s has been going since event %d, and the pass began with event %d", r.Name, at+1, p.began+1)
+	}
+	return nil
 }

@@ -30,8 +30,8 @@ type Invariant struct {
 	AtEnd      func(*World) error
 }
 
-// Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, and DrainsFirst before
-// each call that deletes an instance.
+// Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, and before each call that
+// deletes or makes an instance DrainsFirst and madeForKept.
 func Invariants() []Invariant {
 	return append([]Invariant{
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
@@ -175,9 +175,10 @@ func foreignStays(w *World, e Write) error {
 	return nil
 }
 
-// instanceFirst: an instance of which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's.
+// instanceFirst: an instance of which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is
+// that of a Machine that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
-	if !e.Removed {
+	if !e.Removed || w.backups.restored && e.Before != nil && len(e.Before.GetFinalizers()) == 0 {
 		return nil
 	}
 	for _, i := range w.instances() {

@@ -79,8 +79,11 @@ func setUpSets(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: "MachineSet"})
-	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports},
-		machineset.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics})
+	options := machineset.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics}
+	if m.process.world.bare {
+		options.MachineFinalizers = []string{}
+	}
+	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports}, options)
 	if err != nil {
 		return Reconciler{}, err
 	}

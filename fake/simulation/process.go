@@ -34,6 +34,7 @@ type process struct {
 	crashed bool
 	busy    bool
 	life    int      // counts the starts
+	began   int      // how many events there were when its pass began
 	adding  int      // the reconciler whose sources are being started
 	stop    func()   // ends what the last start began
 	drainer *drainer // nil in a history without Pods
@@ -139,7 +140,7 @@ func (p *process) due() []queued {
 // run reconciles one object, and puts it back into the queue as controller-runtime does.
 func (p *process) run(ctx context.Context, q queued) {
 	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
-	p.busy = true
+	p.busy, p.began = true, len(p.world.history.Events)
 	result, err := p.all[q.reconciler].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
 	p.busy = false
 	if p.crashed {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,8 +20,8 @@ const (
 	// what they remember for an hour.
 	quietFor  = time.Hour
 	settleFor = quietFor + 5*time.Minute
-	// mostRounds ends a history that runs in circles without time passing.
-	mostRounds = 20000
+	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
+	mostRounds = 3000
 	// oneFaultIn is how many steps there are to one in which something goes wrong.
 	oneFaultIn = 8
 	// onePauseIn is how many steps there are to one in which time passes although there is work.
@@ -216,6 +217,7 @@ func (w *World) end(ctx context.Context) {
 	if n := w.requests - before; n > 0 && w.broken == nil {
 		w.fail(Silent, fmt.Errorf("%d requests in %s", n, quietFor))
 	}
+	w.onceMore(ctx)
 	if w.broken != nil {
 		return
 	}
@@ -231,6 +233,22 @@ func (w *World) end(ctx context.Context) {
 			w.fail(i.Name, i.AtEnd(w))
 		}
 	}
+}
+
+// onceMore asks for something else in the silence, or lets one Node fail that a check judges: what a process remembers of the time of the
+// faults must not hold it up.
+func (w *World) onceMore(ctx context.Context) {
+	if w.broken != nil || w.options.Operator.Missing != nil || w.pool != nil || w.choices.pick(2) == 0 {
+		return
+	}
+	node := w.chooseNode(func(node *corev1.Node) bool { return w.isChecked(node) && readyOf(node).Status == corev1.ConditionTrue })
+	if node != nil {
+		w.setReady(ctx, node, corev1.ConditionUnknown)
+	} else if w.root() != nil {
+		w.seen[faultPrefix+string(UserScales)]++
+		w.scales(ctx)
+	}
+	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 }
 
 // ending reports whether everything is being deleted.

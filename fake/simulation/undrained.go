@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -33,16 +34,22 @@ func taken(w *World, e Write) (*corev1.Pod, bool) {
 
 func evictsOwnPods(w *World, e Write) error {
 	pod, is := taken(w, e)
-	if !is || w.backups.restored && w.Now().Sub(w.backups.done) < time.Minute { // a pass may be under way that began before
+	if !is || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute { // a pass may be under way that began before
 		return nil
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
 	for _, m := range w.Objects("Machine") {
-		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(has, id) && m.GetDeletionTimestamp() == nil {
+		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(has, id) && m.GetDeletionTimestamp() == nil && !w.revived(m) {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
 	}
 	return nil
+}
+
+// revived reports whether a backup has ended the deletion of a Machine, and the process that acts has yet to see that, or to act on it.
+func (w *World) revived(m *unstructured.Unstructured) bool {
+	shown := w.acting.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
+	return w.backups.restored && (w.Now().Sub(w.backups.ended) < time.Minute || shown != nil && shown.GetDeletionTimestamp() != nil)
 }
 
 func (w *World) providerIDOf(node string) string {
@@ -165,7 +172,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) ||
+	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) || w.isLate(machine, node) ||
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
@@ -176,6 +183,14 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		}
 	}
 	return nil
+}
+
+// isLate reports whether a Node has registered, or registered again after its drain, since its Machine waits for pre-terminate hooks: it is
+// not drained, because the hooks may have shut down the API server.
+func (w *World) isLate(m, node *unstructured.Unstructured) bool {
+	since, err := time.Parse(time.RFC3339, m.GetAnnotations()[contract.PreTerminateStartedAnnotation])
+	drained := m.GetAnnotations()[contract.DrainedAnnotation]
+	return err == nil && drained != string(node.GetUID()) && (drained != "" || node.GetCreationTimestamp().Add(w.slack()).After(since))
 }
 
 // skewSlack is how much the clocks of two processes differ at most, unless they jump.

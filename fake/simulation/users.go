@@ -66,10 +66,26 @@ func (w *World) strips(ctx context.Context) {
 }
 
 func (w *World) deletes(ctx context.Context) {
-	if all := w.owned(); len(all) > 0 {
+	all := w.owned()
+	if young := slices.DeleteFunc(w.owned(), func(m *unstructured.Unstructured) bool { return !w.isYoung(m) }); len(young) > 0 &&
+		w.choices.pick(2) == 1 {
+		all = young
+	}
+	if len(all) > 0 {
 		m := all[w.choices.pick(len(all))]
 		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
 	}
+}
+
+// isYoung reports whether a Machine has not recorded its instance, or one of the leaders does not see its Node: the hardest to end.
+func (w *World) isYoung(m *unstructured.Unstructured) bool {
+	node := w.nodeOf(m)
+	for i, p := range w.processes {
+		if node != nil && w.leads[i] && (nodes{p.view}).ByName(node.Name) == nil {
+			return true
+		}
+	}
+	return providerIDIn(m) == ""
 }
 
 // pauses is the user who pauses an object, or lets it go on.

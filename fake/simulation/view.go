@@ -344,6 +344,9 @@ func stalls() []time.Duration { return []time.Duration{time.Minute, 20 * time.Se
 // watchStalls lets one kind of a process be behind by minutes. A cache that lists again, and a process that starts, have a new watch.
 func (w *World) watchStalls(context.Context) {
 	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
+	if w.choices.pick(2) == 1 {
+		gvk = w.served[len(w.served)-1] // Nodes decide about drains and remediations
+	}
 	d := stalls()[w.choices.pick(len(stalls()))]
 	p.view.kinds[gvk.GroupKind()].stalled = w.Now().Add(d)
 	w.note(p.name, "sees no "+gvk.Kind+" for "+d.String(), "")

@@ -61,6 +61,9 @@ type World struct {
 	originals []original
 	pool      *pool // nil unless the root is a MachinePool
 	parts     bool  // sets clone from templates
+	bare      bool  // sets give their Machines no finalizer: the reconciler of Machines does
+	// leaving are the objects of the operator that are gone or being deleted, and how many events there were before.
+	leaving map[types.UID]int
 
 	history History
 	seen    Coverage
@@ -142,6 +145,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked, parts: parts,
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
+		leaving: map[types.UID]int{},
 	}
 	for _, gvk := range slices.Concat(w.served, ofPods()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
@@ -150,6 +154,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
 		Zones: checked.zones()})
 	w.keeps = w.choices.pick(10) == 9
+	w.bare = w.choices.pick(2) == 1
 	w.drawFaults()
 	w.pool = w.drawPool()
 	w.addActors()
@@ -196,6 +201,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
 	}
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
+	w.leaves(obj, removed)
 	w.reasons(obj)
 	w.history.moved(w.Now().Sub(w.begun), obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed})
