@@ -216,15 +216,17 @@ func (s *Scope) reach() safety.Reach {
 }
 
 // stands asks the API server whether the Node of a Machine that is to be marked is still unhealthy: the cache may be behind, and what is
-// marked is destroyed. It makes no request for what is not about conditions of the Node, or was judged by another step.
+// marked is destroyed. A Node that was confirmed to be gone in an earlier pass may have registered again. It makes no request for what is
+// not about the Node, or was judged by another step.
 func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
 	v := healthcheck.Evaluate(m.facts)
-	if v.Class != healthcheck.Unhealthy || v.Reason != healthcheck.ReasonUnhealthyNode || m.plan.Verdict.Reason != v.Reason {
+	ofNode := v.Reason == healthcheck.ReasonUnhealthyNode || v.Reason == healthcheck.ReasonNodeDeleted
+	if v.Class != healthcheck.Unhealthy || !ofNode || m.plan.Verdict.Reason != v.Reason {
 		return true, nil
 	}
 	facts := m.facts
 	gone, err := s.Workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
-		facts.Node = live
+		facts.Node, facts.NodeState = live, healthcheck.NodePresent
 		return healthcheck.IsNode(live, m.state, s.env.options.Matching)
 	})
 	switch {

@@ -1,13 +1,17 @@
 package remediation_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -91,4 +95,48 @@ func TestAMachineIsMarkedOnlyWhenTheServerSaysThatItsNodeIsUnhealthy(t *testing.
 	w.ports = nil
 	w.run(remediation.Options{})
 	w.says(marked, "b")
+}
+
+// backReader has a Node from the second time on that it is asked for it.
+type backReader struct {
+	client.Reader
+
+	asked *atomic.Int32
+}
+
+func (r backReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+	node, is := obj.(*corev1.Node)
+	if !is || key.Name != "b" || r.asked.Add(1) == 1 {
+		return r.Reader.Get(ctx, key, obj, o...)
+	}
+	fake.Node("b", "fake://b").DeepCopyInto(node)
+	fake.SetNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, time.Now())
+	return nil
+}
+
+// A kubelet registers again between two passes, of which the first could not write the ledger.
+func TestAMachineWhoseDeletedNodeIsBackBeforeItIsMarkedIsSpared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+	}
+	asked := &atomic.Int32{}
+	w.ports = func(p *remediation.Ports) { p.Workload.APIReader = backReader{p.Workload.APIReader, asked} }
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b", "c", "d")
+	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	w.Eventually("ask for the Node again", func() string {
+		if n := asked.Load(); n < 2 {
+			return fmt.Sprintf("asked %d times: %s", n, w.said("b"))
+		}
+		return ""
+	})
+	w.Never("mark a Machine whose Node the server has", time.Second, func() string {
+		if got := w.said("b"); got != healthy {
+			return got
+		}
+		return ""
+	})
 }
