@@ -127,8 +127,8 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	return ref, gvk.Version, own, err
 }
 
-// hasMachine asks the API server whether there is a Machine of a name. A part of another template is left of an attempt that the ledger does
-// not know any more, unless the Machine was made and the cache has yet to show it.
+// hasMachine asks the API server whether there is a Machine of a name. A part of another template is left of an attempt that the ledger
+// does not know any more, unless the Machine was made and the cache has yet to show it.
 func (s *Scope) hasMachine(ctx context.Context, name string) (bool, error) {
 	machine := &unstructured.Unstructured{}
 	machine.SetGroupVersionKind(s.env.kinds.Machine.GVK)

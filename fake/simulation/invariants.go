@@ -30,8 +30,8 @@ type Invariant struct {
 	AtEnd      func(*World) error
 }
 
-// Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, and before each call that
-// deletes or makes an instance DrainsFirst and madeForKept.
+// Invariants returns those that every history of this package is checked for. Run itself checks Reached and Silent, DrainsFirst before
+// each call that deletes an instance, and before each that makes one that its Machine was kept.
 func Invariants() []Invariant {
 	return append([]Invariant{
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},

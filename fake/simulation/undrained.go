@@ -39,7 +39,7 @@ func evictsOwnPods(w *World, e Write) error {
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
 	for _, m := range w.Objects("Machine") {
-		if has, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(has, id) && m.GetDeletionTimestamp() == nil && !w.revived(m) {
+		if sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(m) {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
 	}

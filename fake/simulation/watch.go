@@ -148,6 +148,9 @@ func (t *watch) inFlight(w *World, check time.Time) int {
 		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack || p.at.Before(check)
 		for _, m := range slices.Concat(t.gone, w.Objects("Machine")) {
 			uid := m.GetUID()
+			if _, skipped := m.GetAnnotations()[skip]; skipped && uid == p.machine {
+				found = true // its mark is taken away, in the pass that marks another one too
+			}
 			if found || taken[uid] || !t.well[uid] || uid == p.machine || !m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
 				continue
 			}
