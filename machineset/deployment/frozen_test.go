@@ -60,3 +60,16 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 		})
 	}
 }
+
+// The deployment has fewer Machines than it wants: what may be unavailable of it is used up.
+func TestASetThatAFrozenDeploymentDoesNotRaiseReplacesNoAvailableMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
+	w.rolled(d, "blue", 2)
+	w.limitsAre("blue", "max-unavailable=1")
+	w.change(d, fake.WithField("True", "metadata", "labels", safety.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
+	w.limitsAre("blue", "max-unavailable=0")
+	require.Equal(t, 2, w.images()["blue"])
+}

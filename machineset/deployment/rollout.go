@@ -93,11 +93,13 @@ func (s *Scope) frozen() bool {
 }
 
 // limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
-// available one: the rollout counts on all of them. While a rollout is paused that has yet to begin, the set that there is goes on.
+// available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. While
+// a rollout is paused that has yet to begin, the set that there is goes on.
 func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 	current, settled := s.plan.Current.UID, len(s.plan.Replicas) == 0 && !s.plan.Create.Found()
 	for _, one := range s.observed {
-		settled = settled && (one.UID == current || len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
+		whole := one.UID == current && one.State.Replicas.Or(0) >= s.State.Replicas.Or(0)
+		settled = settled && (whole || one.UID != current && len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
 	}
 	l.Outdated = of != current && (current != "" || !s.State.RolloutPaused)
 	if settled {
