@@ -176,6 +176,9 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 	if current, err := s.confirmed(ctx); err != nil || !current {
 		return Result{RequeueAfter: pass.ConflictRetry}, err
 	}
+	if shown, err := s.showsMachines(ctx); err != nil || !shown {
+		return Result{}, err
+	}
 	errs := []error{s.unmark(ctx)}
 	for _, one := range s.plan.Replicas {
 		errs = append(errs, s.scaleSet(ctx, one))

@@ -43,6 +43,8 @@ type Scope struct {
 	marksSeen bool
 	// currentSeen: the API server has confirmed in this pass that the current set exists.
 	currentSeen bool
+	// seen is up to which resource version the cache of Machines had seen everything; empty when it cannot say.
+	seen string
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
@@ -51,6 +53,7 @@ type recollection struct {
 	machines *children.Memory[contract.MachineState]
 	// confirmed: the API server has confirmed once that the cache shows the sets as they are.
 	confirmed bool
+	notShown  notShown
 }
 
 func newRecollection() *recollection {
@@ -100,12 +103,13 @@ func setsStep(ctx context.Context, s *Scope) (Result, error) {
 		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
 			"spec.selector %s does not match the labels of spec.template: new MachineSets would not be the deployment's own", s.selector))
 	}
-	seen, err := s.env.machines.LastSeen(ctx) // before the lists, which then hold at least that
+	var err error
+	s.seen, err = s.env.machines.LastSeen(ctx) // before the lists, which then hold at least that
 	if err == nil {
 		err = s.children.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0)
 	}
 	if err == nil && !s.children.Waiting {
-		err = s.readSets(ctx, seen)
+		err = s.readSets(ctx)
 	}
 	if err != nil || s.children.Waiting {
 		s.children.Known = false
@@ -115,7 +119,7 @@ func setsStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 // readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
-func (s *Scope) readSets(ctx context.Context, seen string) error {
+func (s *Scope) readSets(ctx context.Context) error {
 	there := map[types.UID]bool{}
 	for _, child := range s.children.Own {
 		one := &set{Child: child}
@@ -129,7 +133,7 @@ func (s *Scope) readSets(ctx context.Context, seen string) error {
 		if err != nil {
 			return err
 		}
-		if !one.count(seen) && !s.Deleting() {
+		if !one.count(s.seen) && !s.Deleting() {
 			s.Requeue(pass.BehindRetry)
 			return fmt.Errorf("%w: Machines that MachineSet %s has created are not seen yet", pass.ErrStale, child.Key)
 		}
