@@ -24,24 +24,35 @@ type notShown struct {
 	since time.Time // when the first one was missing; zero while the cache shows all
 }
 
-// lacking are the sets that the plan makes smaller although the cache shows fewer Machines of them than they have replicas, by UID, with the
-// Machines that it shows. Such a set may have lost Machines, or the cache leaves some out: they would be deleted as if they were none.
+// lacking are the sets of which the cache shows fewer Machines than they have replicas, and whose missing Machines the plan counts on, by
+// UID, with the Machines that it shows: those that become smaller, and those in deletion while others grow. Such a set may have lost
+// Machines, or the cache leaves some out: then they are no free places.
 func (s *Scope) lacking() map[types.UID]map[string]types.UID {
 	all := map[types.UID]map[string]types.UID{}
-	for _, change := range s.plan.Replicas {
-		of := s.setBy(change.UID)
-		if change.To >= change.From || len(of.machines) >= change.From {
-			continue
+	lacks := func(of *set, replicas int) {
+		if len(of.machines) >= replicas {
+			return
 		}
 		all[of.UID] = map[string]types.UID{}
 		for _, m := range of.machines {
 			all[of.UID][m.State.Key.Name] = m.State.UID
 		}
 	}
+	grows := s.plan.Create.Found()
+	for _, change := range s.plan.Replicas {
+		if grows = grows || change.To > change.From; change.To < change.From {
+			lacks(s.setBy(change.UID), change.From)
+		}
+	}
+	for _, of := range s.observed {
+		if grows && !of.Deleting.IsZero() {
+			lacks(of, int(of.State.Replicas.Or(0)))
+		}
+	}
 	return all
 }
 
-// showsMachines asks the API server before such sets are made smaller. It reports false where the cache has yet to show a Machine, after
+// showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a Machine, after
 // which the pass is repeated soon, and where it leaves one out, which holds the deployment.
 func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 	lacking, mem := s.lacking(), &s.mem.notShown
@@ -58,7 +69,7 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 		maps.Copy(facts.Shown, shown)
 	}
 	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && lacking[owner.UID] != nil && m.DeletionTimestamp == nil {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && lacking[owner.UID] != nil {
 			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -14,6 +15,17 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
+
+// runNarrowed starts the reconciler under test with a cache that leaves all Machines out.
+func (w *world) runNarrowed() (stop func()) {
+	w.t.Helper()
+	mgr := w.Manager("narrowed", ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+		object(w.kinds.Machine.GVK, ""): {Label: labels.SelectorFromSet(labels.Set{"team": "ours"})},
+	}}})
+	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
+	require.NoError(w.t, err)
+	return w.start(mgr)
+}
 
 // Whoever narrows the cache of Machines would otherwise lose all of them at once: places without a Machine are the first to go.
 func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testing.T) {
@@ -26,12 +38,7 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 			d := w.deployment(2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
 			w.rolled(d, "blue", 2)
 			stop()
-			mgr := w.Manager("narrowed", ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-				object(w.kinds.Machine.GVK, ""): {Label: labels.SelectorFromSet(labels.Set{"team": "ours"})},
-			}}})
-			_, err := deployment.SetupWithManager(t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
-			require.NoError(t, err)
-			stop = w.start(mgr)
+			stop = w.runNarrowed()
 			w.change(d, template("green"))
 			machines := w.list(w.kinds.Machine.GVK)
 			w.Says(d, deployment.ConditionRollingOut, "", min(machines[0].GetName(), machines[1].GetName())+" exists, and the cache does not show it")
@@ -46,4 +53,28 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 			w.rolled(d, "green", 2)
 		})
 	}
+}
+
+func TestMachinesOfASetInDeletionThatTheCacheLeavesOutAreNoFreePlaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	stop()
+	hold := func(with ...string) {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			w.Change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(with) })
+		}
+	}
+	hold("example.com/hold")
+	set := w.setsNow()[0]
+	require.NoError(t, w.client.Delete(t.Context(), &set))
+	stop = w.runNarrowed()
+	w.Says(d, deployment.ConditionRollingOut, "", "exists, and the cache does not show it")
+	require.Len(t, w.list(w.kinds.Machine.GVK), 2)
+	stop()
+	hold()
+	w.run()
+	w.rolled(d, "blue", 2)
 }
