@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -66,6 +67,9 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	node := fake.Node(i.Name, i.ProviderID)
 	w.reports(node, corev1.ConditionTrue)
 	w.placed(node, i)
+	if w.registersElsewhere() {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, elsewhereLabel, "")
+	}
 	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
 }
 

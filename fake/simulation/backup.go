@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
@@ -94,7 +95,10 @@ func (w *World) relists(context.Context) {
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
 	before := k.objects
-	k.objects, k.pending, k.version, k.stalled = maps.Clone(w.objects[gvk.Kind]), nil, w.version, time.Time{}
+	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
+	for _, obj := range w.shown(p, gvk.Kind) {
+		k.objects[client.ObjectKeyFromObject(obj)] = obj
+	}
 	k.tellAll(before, k.objects)
 	p.wakeUnsourced(nil)
 }

@@ -29,8 +29,9 @@
 //
 // Each history has about half of AllFaults. Between any two requests of a pass something else may happen: an event arrives, the other
 // manager acts, a person scales, deletes, pauses, rolls out, strips annotations or restores a backup. Requests are lost, refused,
-// rewritten, late or carried out without an answer; caches list again, or show nothing of one kind for minutes; a manager crashes before or
-// after any request and comes back with an empty memory; two lead at once; clocks are wrong, and jump by hours.
+// rewritten, late or carried out without an answer; caches list again, show nothing of one kind for minutes, or leave out the Machines,
+// Nodes or MachineSets with a label, until a person widens them; a manager crashes before or after any request and comes back with an empty
+// memory; two lead at once; clocks are wrong, and jump by hours.
 //
 // In a third of the histories the cloud has bad habits: it makes two instances for one token, does not show an instance for a while or
 // loses it, leaves out half of what it knows, changes the form of its provider IDs, is slow, keeps what it should delete, says that
@@ -49,10 +50,9 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap objects or workload clusters in the World yet, and no caches that are narrowed. Infrastructure objects do
-// nothing. Pools have no Machines for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a
-// missing event source is not found; nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of
-// instances.
+// There are no volumes, bootstrap objects or workload clusters in the World yet. Infrastructure objects do nothing. Pools have no Machines for
+// their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
+// nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.
 //

@@ -68,7 +68,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls})
+		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
 func requestFaults() []Fault {

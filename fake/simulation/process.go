@@ -26,6 +26,7 @@ var errCrashed = errors.New("the process has crashed")
 type process struct {
 	world   *World
 	name    string
+	number  int // of the processes
 	skew    time.Duration
 	view    *view
 	all     []Reconciler
@@ -58,7 +59,7 @@ func (p *process) start(ctx context.Context) error {
 	p.metrics = prometheus.NewRegistry()
 	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
-		for _, obj := range p.world.Objects(gvk.Kind) {
+		for _, obj := range p.world.shown(p, gvk.Kind) {
 			k.pending = append(k.pending, change{object: obj})
 			k.deliver()
 		}
@@ -171,6 +172,7 @@ const (
 // deliver gives the process the next event of a kind, which wakes what its sources say.
 func (p *process) deliver(kind *viewed) {
 	e := kind.deliver()
-	p.world.note(p.name, "sees "+describe(e), "")
-	p.wakeUnsourced(e.object)
+	if p.world.note(p.name, "sees "+describe(e), ""); !e.bookmark {
+		p.wakeUnsourced(e.object)
+	}
 }

@@ -83,6 +83,7 @@ func (w *World) stop() {
 
 // begin lets half of the histories reach what is desired before anything goes wrong.
 func (w *World) begin(ctx context.Context) {
+	defer w.beginNarrowing(ctx)
 	if w.choices.pick(2) == 0 {
 		return
 	}
@@ -172,6 +173,7 @@ func disturbances() []disturbance {
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
+		{CacheNarrowed, (*World).narrows},
 	}, append(ofClouds(), poolDisturbances()...)...)
 }
 
@@ -207,6 +209,7 @@ func (w *World) end(ctx context.Context) {
 	w.note("world", "the faults stop, "+strconv.Itoa(w.desired())+" Machines are desired", "")
 	w.setClocks()
 	w.watchesGoOn()
+	w.widen()
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool(ctx)

@@ -28,6 +28,8 @@ import (
 type change struct {
 	object  *unstructured.Unstructured
 	removed bool
+	// bookmark: the watch has come as far as the object, and says nothing about it.
+	bookmark bool
 }
 
 // view is the cache of one process: a cache.Cache that has what was delivered to it, kind by kind, and is otherwise behind. Nothing in it
@@ -71,9 +73,12 @@ func (k *viewed) deliver() change {
 	k.pending = k.pending[1:]
 	key := client.ObjectKeyFromObject(e.object)
 	before := k.objects[key]
-	if k.version = e.object.GetResourceVersion(); e.removed {
+	switch k.version = e.object.GetResourceVersion(); {
+	case e.bookmark:
+		return e
+	case e.removed:
 		delete(k.objects, key)
-	} else {
+	default:
 		k.objects[key] = e.object
 	}
 	k.tell(before, k.objects[key])

@@ -64,6 +64,7 @@ type World struct {
 	bare      bool  // sets give their Machines no finalizer: the reconciler of Machines does
 	// leaving are the objects of the operator that are gone or being deleted, and how many events there were before.
 	leaving map[types.UID]int
+	narrow  *narrowing // nil in a history whose caches show everything
 
 	history History
 	seen    Coverage
@@ -157,12 +158,13 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w.bare = w.choices.pick(2) == 1
 	w.drawFaults()
 	w.pool = w.drawPool()
+	w.narrow = w.drawNarrowing()
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
 		return nil, err
 	}
 	for i := range w.leads {
-		p := &process{world: w, name: fmt.Sprintf("manager-%d", i), stop: func() {}}
+		p := &process{world: w, name: fmt.Sprintf("manager-%d", i), number: i, stop: func() {}}
 		w.processes = append(w.processes, p)
 		if err := p.start(ctx); err != nil {
 			return nil, err
@@ -188,7 +190,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	}
 	for _, p := range w.processes {
 		if k := p.view.kinds[obj.GroupVersionKind().GroupKind()]; k != nil {
-			k.pending = append(k.pending, change{obj, removed})
+			k.pending = append(k.pending, w.sent(p, change{object: obj, removed: removed}, before)...)
 		}
 	}
 	if w.apps != nil {
@@ -246,6 +248,9 @@ func describe(e change) string {
 	text := fmt.Sprintf("%s %s at %s", e.object.GetKind(), e.object.GetName(), e.object.GetResourceVersion())
 	if e.removed {
 		text += ", removed"
+	}
+	if e.bookmark {
+		return fmt.Sprintf("a bookmark of %ss at %s", e.object.GetKind(), e.object.GetResourceVersion())
 	}
 	return text
 }

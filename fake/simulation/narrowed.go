@@ -1,0 +1,147 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// CacheNarrowed: the cache that a process has of one kind leaves out the objects with a label, as one with cache.ByObject and a selector
+// does. People put the label on objects and on the template, and take it off again; some Nodes register with it. An object that gets the
+// label is removed from the cache, and one that loses it is added.
+const CacheNarrowed Fault = "cache narrowed"
+
+// elsewhereLabel is on the objects that narrowed caches leave out.
+const elsewhereLabel = "example.com/elsewhere"
+
+// narrowing is which caches are narrowed in a history.
+type narrowing struct {
+	kind string
+	// begun: nothing is left out before the history has begun. of says by process whether its cache is narrowed.
+	begun bool
+	of    [2]bool
+	// template: the template of the root has the label.
+	template bool
+}
+
+// drawNarrowing decides whether caches of a history are narrowed, and of which kind; a history without has none of that fault.
+func (w *World) drawNarrowing() *narrowing {
+	if !w.has(CacheNarrowed) || w.options.Operator.Missing != nil || w.choices.pick(2) == 0 {
+		w.drawnTo[CacheNarrowed] = false
+		return nil
+	}
+	n := &narrowing{kind: "Node"}
+	if w.pool == nil {
+		n.kind = []string{"Machine", "Node", "MachineSet"}[w.choices.pick(3)]
+	}
+	n.of = narrowedOf()[w.choices.pick(3)]
+	return n
+}
+
+// narrowedOf are the processes whose caches may be narrowed.
+func narrowedOf() [][2]bool { return [][2]bool{{true, true}, {true, false}, {false, true}} }
+
+// beginNarrowing narrows the caches of the processes, which start anew. In half of the histories the template has the label already.
+func (w *World) beginNarrowing(ctx context.Context) {
+	if w.narrow == nil {
+		return
+	}
+	w.narrow.begun = true
+	w.note("user", fmt.Sprintf("narrows the cache of %ss: %v", w.narrow.kind, w.narrow.of), "")
+	w.narrowAnew()
+	if w.choices.pick(2) == 1 {
+		w.labelsTemplate(ctx)
+	}
+}
+
+// widen is the person who has every process cache all objects, once the faults have stopped.
+func (w *World) widen() {
+	if w.narrow != nil {
+		w.note("user", "widens the caches of "+w.narrow.kind+"s", "")
+		w.narrow.of = [2]bool{}
+		w.narrowAnew()
+	}
+}
+
+func (w *World) narrowAnew() {
+	for _, p := range w.processes {
+		w.startAnew(p)
+	}
+}
+
+// narrows changes what the caches leave out: of one object, of the template, or of a process.
+func (w *World) narrows(ctx context.Context) {
+	switch all := w.Objects(w.narrow.kind); w.choices.pick(6) {
+	case 0:
+		w.narrow.of = append(narrowedOf(), [2]bool{})[w.choices.pick(4)]
+		w.note("user", fmt.Sprintf("narrows the cache of %ss: %v", w.narrow.kind, w.narrow.of), "")
+		w.narrowAnew()
+	case 1:
+		w.labelsTemplate(ctx)
+	default:
+		if len(all) > 0 {
+			obj := all[w.choices.pick(len(all))]
+			_, has := obj.GetLabels()[elsewhereLabel]
+			w.patch(ctx, obj, jsonOf(map[string]any{"metadata": map[string]any{"labels": map[string]any{elsewhereLabel: labelled(!has)}}}))
+		}
+	}
+}
+
+// labelled is the value of the label in a merge patch.
+func labelled(on bool) any {
+	if on {
+		return ""
+	}
+	return nil
+}
+
+// labelsTemplate puts the label into the template of the root, or takes it out of it: a deployment and a set change it in place.
+func (w *World) labelsTemplate(ctx context.Context) {
+	if w.root() == nil || w.pool != nil || w.narrow.kind == "Node" {
+		return
+	}
+	w.narrow.template = !w.narrow.template
+	w.patch(ctx, named(w.scene.kind), jsonOf(map[string]any{"spec": map[string]any{"template": map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{elsewhereLabel: labelled(w.narrow.template)}},
+	}}}))
+}
+
+// registersElsewhere reports whether a new Node has the label; with a narrowing that is nil it has not.
+func (w *World) registersElsewhere() bool {
+	return w.narrow != nil && w.narrow.kind == "Node" && !w.calm && w.choices.pick(3) == 2
+}
+
+// leavesOut reports whether the cache of a process leaves an object out; of a narrowing that is nil too.
+func (n *narrowing) leavesOut(p *process, obj *unstructured.Unstructured) bool {
+	if n == nil || !n.begun || obj.GetKind() != n.kind || !n.of[p.number] {
+		return false
+	}
+	_, has := obj.GetLabels()[elsewhereLabel]
+	return has
+}
+
+// sent returns what the watch of a process sends for an event of the API server: an object that the selector does not let through any more
+// is removed, and of one that it did not let through before either there is only a bookmark, now and then.
+func (w *World) sent(p *process, e change, before *unstructured.Unstructured) []change {
+	switch hidden := w.narrow.leavesOut(p, e.object); {
+	case !hidden:
+		return []change{e}
+	case before != nil && !w.narrow.leavesOut(p, before):
+		return []change{{object: e.object, removed: true}}
+	case w.choices.pick(3) == 0:
+		return []change{{object: e.object, bookmark: true}}
+	}
+	return nil
+}
+
+// shown are the objects of a kind that the cache of a process has once it is not behind.
+func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, obj := range w.Objects(kind) {
+		if !w.narrow.leavesOut(p, obj) {
+			all = append(all, obj)
+		}
+	}
+	return all
+}
