@@ -220,7 +220,7 @@ func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contr
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
 func (s *Scope) isGoing(found external.Object) bool {
-	return found.Deleting() || (found.Object != nil && s.memory.wasAsked(found.Object.GetUID()))
+	return found.Deleting() || (found.Object != nil && s.memory.wasAskedAs(found.Object))
 }
 
 // deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
@@ -233,7 +233,7 @@ func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error
 	if err := s.DeleteReferenced(ctx, found, s.State.ProviderID == ""); err != nil {
 		return err
 	}
-	s.memory.setAsked(found.Object.GetUID(), s.Now)
+	s.memory.setAskedAs(found.Object)
 	return nil
 }
 

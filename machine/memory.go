@@ -3,8 +3,10 @@ package machine
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract/pass"
 )
@@ -30,6 +32,8 @@ type recollection struct {
 	// request that it accepted, at this time, is not repeated: caches show both later. The objects in asked have these UIDs.
 	gone  map[goneObject]struct{}
 	asked map[types.UID]time.Time
+	// askedAs are the referenced objects whose deletion the API server accepted, with the resource version that each had.
+	askedAs map[types.UID]string
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
 	drained, detached types.UID
 	// attempt is the last failed deletion of the Node, nil before.
@@ -72,6 +76,21 @@ func (m *recollection) setAsked(object types.UID, at time.Time) {
 		m.asked = map[types.UID]time.Time{}
 	}
 	m.asked[object] = at
+}
+
+// wasAskedAs reports whether the API server accepted the deletion of a referenced object. One that lives on in a later version was restored
+// from a backup, or changed at the last moment: it is asked for again.
+func (m *recollection) wasAskedAs(object metav1.Object) bool {
+	version, found := m.askedAs[object.GetUID()]
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), version)
+	return found && (err != nil || order <= 0)
+}
+
+func (m *recollection) setAskedAs(object metav1.Object) {
+	if m.askedAs == nil {
+		m.askedAs = map[types.UID]string{}
+	}
+	m.askedAs[object.GetUID()] = object.GetResourceVersion()
 }
 
 // watch remembers the Node that is watched from now on, in place of another one.
