@@ -63,6 +63,27 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 	require.EqualValues(t, 2, ledger.Next)
 }
 
+// Another process may lead as well, and the cache may leave out what that makes.
+func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasReservedSlots(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	grows := func() (lists int) {
+		asked := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "MachineSet" }
+		s, _ := w.pass()
+		before := w.store.CountRequests(asked)
+		require.NoError(t, w.grow(s, 1))
+		return w.store.CountRequests(asked) - before
+	}
+	require.Equal(t, 1, grows())
+	require.Equal(t, 0, grows())
+	one := w.memory
+	w.memory = newMemory()
+	require.Equal(t, 1, grows())
+	w.memory = one
+	require.Equal(t, 1, grows())
+	require.Equal(t, 0, grows())
+}
+
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

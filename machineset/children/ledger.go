@@ -53,6 +53,7 @@ func (s *Scope[CS, CU]) readLedger(ctx context.Context, had bool) (scale.Ledger,
 	case ledger.Behind([]scale.Machine{{Slot: highest}}):
 		return s.recoverLedger(ctx, scale.RecoveryFacts{Own: len(s.candidates)}, highest)
 	}
+	s.memory.trusted = s.memory.trusted && ledger.Next == s.memory.next
 	s.covers(ledger)
 	return ledger, nil
 }
@@ -147,7 +148,11 @@ func (s *Scope[CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) erro
 
 func (s *Scope[CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
 	s.owner.ChangeAnnotation(scale.LedgerAnnotation, contract.SetTo(ledger.String()))
-	return s.owner.Commit(ctx)
+	err := s.owner.Commit(ctx)
+	if err == nil {
+		s.memory.next = ledger.Next
+	}
+	return err
 }
 
 // Settle returns the ledger without the slots whose children were observed. WriteLedger has to write it before one of them is deleted.

@@ -51,7 +51,7 @@ func (s *Scope[CS, CU]) cacheShowsAll(ctx context.Context, through string) (bool
 	}
 	switch verdict {
 	case scale.ShowsAll:
-		mem.shows(through)
+		mem.shows(through, s.Ledger.Next)
 		return true, nil
 	case scale.LeavesOut:
 		mem.leftOut, mem.askedAt = missing[0], now

@@ -61,7 +61,7 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 		r := NewMemory[contract.MachineState]()
 		r.keep([]member{alive("a"), alive("b")})
 		require.False(t, r.trusted, name)
-		r.shows("7")
+		r.shows("7", 3)
 		if tc.then != nil {
 			tc.then(r)
 		}
