@@ -15,9 +15,9 @@
 //   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
 //     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
 //     plan no longer needs are removed. Marks of others, such as cluster-autoscaler, are those of scale.Marks.
-//   - Before a MachineSet shrinks of which the cache shows fewer Machines than it has replicas, and before one grows beside such a MachineSet
-//     in deletion, the API server is asked for its Machines: a cache that is narrowed by labels, fields or namespaces leaves some out. The condition RollingOut then names one
-//     of them, and the deployment scales no MachineSet. It asks again after a minute.
+//   - Before a MachineSet shrinks of which the cache shows fewer Machines than it has replicas, and before one grows beside such a
+//     MachineSet in deletion, the API server is asked for its Machines: a cache that is narrowed by labels, fields or namespaces leaves
+//     some out. The condition RollingOut then names one of them, and the deployment scales no MachineSet. It asks again after a minute.
 //   - A MachineSet says with MadeFromAnnotation what it was made from. When two of them do not keep that, as with a webhook that changes
 //     MachineSets, no more are made.
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and

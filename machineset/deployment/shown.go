@@ -52,8 +52,8 @@ func (s *Scope) lacking() map[types.UID]map[string]types.UID {
 	return all
 }
 
-// showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a Machine, after
-// which the pass is repeated soon, and where it leaves one out, which holds the deployment.
+// showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a
+// Machine, after which the pass is repeated soon, and where it leaves one out, which holds the deployment.
 func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 	lacking, mem := s.lacking(), &s.mem.notShown
 	if len(lacking) == 0 {
@@ -97,8 +97,8 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 }
 
 func (s *Scope) holdNotShown(name string) {
-	hold := scale.Hold{Reason: children.NotShown("Machine"), Message: fmt.Sprintf("no MachineSet is scaled: %s %s exists, and the cache does not "+
-		"show it: have the cache of %[1]s objects select it (labels, fields, namespaces), or look for a webhook that takes its labels away",
+	hold := scale.Hold{Reason: children.NotShown("Machine"), Message: fmt.Sprintf("no MachineSet is scaled: %s %s exists, and the cache does "+
+		"not show it: have the cache of %[1]s objects select it (labels, fields, namespaces), or look for a webhook that takes its labels away",
 		s.env.kinds.Machine.GVK.Kind, name)}
 	s.plan.Blocked = append(s.plan.Blocked, hold)
 	s.Requeue(askAgain)

@@ -41,7 +41,8 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 			stop = w.runNarrowed()
 			w.change(d, template("green"))
 			machines := w.list(w.kinds.Machine.GVK)
-			w.Says(d, deployment.ConditionRollingOut, "", min(machines[0].GetName(), machines[1].GetName())+" exists, and the cache does not show it")
+			first := min(machines[0].GetName(), machines[1].GetName())
+			w.Says(d, deployment.ConditionRollingOut, "", first+" exists, and the cache does not show it")
 			w.Never("a Machine of the old template goes", 300*time.Millisecond, func() string {
 				if n := w.images()["blue"]; n != 2 {
 					return fmt.Sprint(n, " are left")
