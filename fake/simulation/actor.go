@@ -38,6 +38,9 @@ func (w *World) addActors() {
 		looking := collectors{of: map[*process]*collecting{}}
 		w.actors = append(w.actors, looking, custodians{looking})
 	}
+	if w.provided != nil {
+		w.actors = append(w.actors, provider{})
+	}
 	if w.pool != nil {
 		w.pool.asks = w.pool.asks && w.apps != nil // without Pods the managers have no drainer
 		w.actors = append(w.actors, poolProvider{})
@@ -93,12 +96,22 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	}
 }
 
+// refused remembers a Node whose deletion was refused: a Machine gives that up after a time, and nothing repeats it.
+func (c *cloudControllers) refused(r Request) {
+	if r.Verb == "delete" && r.Kind == "Node" {
+		c.unseen[r.Name] = true
+	}
+}
+
 func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	if !w.calm {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.unseen)) {
+		if node := w.object("Node", "", name); node != nil && w.hasInstance(node, w.instances()) {
+			continue
+		}
 		all = append(all, func() {
 			delete(c.unseen, name)
 			w.collects(ctx, name)

@@ -62,7 +62,10 @@ func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.
 // Delete implements client.Writer.
 func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
 	later := copied(obj)
-	return c.write("delete", obj, obj.GetName(), func() error { return c.WithWatch.Delete(ctx, obj, o...) }, Request{
+	return c.write("delete", obj, obj.GetName(), func() error {
+		c.process.world.deletesBuilt(c.process, obj)
+		return c.WithWatch.Delete(ctx, obj, o...)
+	}, Request{
 		later: func() error { return c.WithWatch.Delete(ctx, later, o...) },
 	})
 }

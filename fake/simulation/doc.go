@@ -21,7 +21,11 @@
 // remediations, skip Machines and freeze sets. Once the faults stop, unhealthy Machines are replaced, or a person does what a condition
 // says.
 //
-// In another third, sets clone an infrastructure object for each Machine from a template, which changes with a rollout.
+// In another third, sets clone an infrastructure object for each Machine from a template, which changes with a rollout. In half of those,
+// a bootstrap object too, and the managers run the steps of package machine as they are: an actor is the providers of both. It makes the
+// instance and the Secret, reports them, holds objects with its finalizer, is slow, says that something is there before it says what,
+// fails, and writes a status again that was lost; people pause and delete its objects. Once the faults stop, a person deletes the Machines
+// that have failed.
 //
 // In half of the histories sets give their Machines no finalizer, so that the reconciler of Machines adds it. People like to delete what is
 // half made, and restore a backup just when Machines go. Half of the histories ask for something once more in the silence: a check has to
@@ -50,8 +54,8 @@
 //
 // # Limits
 //
-// There are no volumes, bootstrap objects or workload clusters in the World yet. Infrastructure objects do nothing. Pools have no Machines for
-// their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
+// There are no volumes or workload clusters in the World yet. Infrastructure objects without a provider do nothing. Pools have no Machines
+// for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
 // nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.

@@ -68,7 +68,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
+		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
 func requestFaults() []Fault {
@@ -94,7 +94,7 @@ func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
 	for _, f := range AllFaults() {
-		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f))
+		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
 	}
 	w.oneIn = []int{3 * oneRequestIn, oneRequestIn, oneRequestIn / 2}[w.choices.pick(3)]
 	w.habits = w.drawHabits()
@@ -132,6 +132,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	}
 	if w.acting = nil; err != nil {
 		w.changesRefused(r)
+		w.left.refused(r)
 	}
 	return err
 }

@@ -46,16 +46,21 @@ type guards struct {
 // limits are those that a person gives a check.
 func limits() []any { return []any{nil, int64(1), "80%", int64(2), "[0-5]", "40%", "[1-2]"} }
 
-// drawKinds decides whether a history has a health check, or templates from which sets clone, or neither. The operator serves them.
-func drawKinds(choices *Choices, o *Operator) (h *health, parts bool) {
+// drawKinds decides whether a history has a health check, or templates from which sets clone, with or without providers of what they clone,
+// or neither. The operator serves them.
+func drawKinds(choices *Choices, o *Operator) (h *health, parts bool, of *provided) {
 	switch choices.pick(3) {
 	case 0:
-		return nil, false
+		return nil, false, nil
 	case 1:
 		o.Kinds = append(partKinds(), o.Kinds...)
-		return nil, true
+		if choices.pick(2) == 1 {
+			o.Kinds = append(configKinds(), o.Kinds...)
+			of = newProvided()
+		}
+		return nil, true, of
 	}
-	return drawHealth(choices, o), false
+	return drawHealth(choices, o), false, nil
 }
 
 // drawHealth gives a history a health check, which the operator serves.

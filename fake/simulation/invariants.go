@@ -205,7 +205,7 @@ func cacheUnchanged(w *World) error {
 }
 
 func nothingLeft(w *World) error {
-	for _, obj := range slices.Concat(w.ours(), w.Objects("Node"), w.Objects("Pod")) {
+	for _, obj := range slices.Concat(w.ours(), w.Objects("Node"), w.Objects("Pod"), w.Objects("Secret")) {
 		return fmt.Errorf("%s %s", obj.GetKind(), obj.GetName())
 	}
 	for _, i := range w.instances() {

@@ -46,8 +46,7 @@ func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
 }
 
 func setUpMachines(m Manager) (Reconciler, error) {
-	steps, err := MachineSteps(m)
-	steps, err = withParts(m, steps, err)
+	steps, err := stepsOf(m)
 	if err != nil {
 		return Reconciler{}, err
 	}
@@ -64,6 +63,15 @@ func setUpMachines(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, m.register(metrics)
+}
+
+// stepsOf returns the steps of Machines: those of the cloud, or the library's own where providers make the instances.
+func stepsOf(m Manager) ([]machine.Step, error) {
+	if m.process.world.provided != nil {
+		return machine.Steps(), nil
+	}
+	steps, err := MachineSteps(m)
+	return withParts(m, steps, err)
 }
 
 // matching takes the forms of a provider ID for one that differ in the case of letters.

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// CacheNarrowed: the cache that a process has of one kind leaves out the objects with a label, as one with cache.ByObject and a selector
-// does. People put the label on objects and on the template, and take it off again; some Nodes register with it. An object that gets the
-// label is removed from the cache, and one that loses it is added.
+// CacheNarrowed means that the cache that a process has of one kind leaves out the objects with a label, as one with cache.ByObject and a
+// selector does. People put the label on objects and on the template, and take it off again; some Nodes register with it. An object that
+// gets the label is removed from the cache, and one that loses it is added.
 const CacheNarrowed Fault = "cache narrowed"
 
 // elsewhereLabel is on the objects that narrowed caches leave out.

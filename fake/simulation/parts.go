@@ -32,22 +32,38 @@ func partKinds() []fake.ServedKind {
 	return []fake.ServedKind{{GVK: partTemplateGVK(), Status: true}, {GVK: partGVK(), Status: true}}
 }
 
-// partsRef refers to the template of a revision.
-func partsRef(revision int) map[string]any {
-	return map[string]any{"apiGroup": partTemplateGVK().Group, "kind": partTemplateGVK().Kind, "name": partTemplateName(revision)}
+// configKinds are those of bootstrap objects.
+func configKinds() []fake.ServedKind {
+	return []fake.ServedKind{{GVK: configTemplateGVK(), Status: true}, {GVK: configGVK(), Status: true}}
+}
+
+// partsRef and configsRef refer to the templates of a revision.
+func partsRef(revision int) map[string]any { return refTo(partTemplateGVK(), revision) }
+
+func configsRef(revision int) map[string]any { return refTo(configTemplateGVK(), revision) }
+
+func refTo(gvk schema.GroupVersionKind, revision int) map[string]any {
+	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": partTemplateName(revision)}
 }
 
 func partTemplateName(revision int) string { return fmt.Sprintf("%s-%d", RootName, revision) }
 
-// addPartTemplate creates the template of a revision, which never changes; one that exists stays. It does nothing in a history without.
+// addPartTemplate creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
 func (w *World) addPartTemplate(ctx context.Context, revision int) error {
 	if !w.parts {
 		return nil
 	}
+	if w.provided != nil {
+		return errors.Join(w.addTemplate(ctx, partTemplateGVK(), revision), w.addTemplate(ctx, configTemplateGVK(), revision))
+	}
+	return w.addTemplate(ctx, partTemplateGVK(), revision)
+}
+
+func (w *World) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, revision int) error {
 	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
 		"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
 	}}}}
-	template.SetGroupVersionKind(partTemplateGVK())
+	template.SetGroupVersionKind(gvk)
 	template.SetNamespace(namespace)
 	template.SetName(partTemplateName(revision))
 	err := w.store.Client().Create(ctx, template)
@@ -85,16 +101,37 @@ func madeOfOneTemplate(w *World, e Write) error {
 	if !w.parts || w.acting == nil || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
-	name, _, _ := unstructured.NestedString(e.After.Object, "spec", "infrastructureRef", "name")
-	part := w.object(partGVK().Kind, namespace, name)
-	if part == nil {
-		return errors.New(e.After.GetName() + " has no infrastructure object")
-	}
-	version, _, _ := unstructured.NestedString(e.After.Object, "spec", "version")
-	if made, _, _ := unstructured.NestedString(part.Object, "spec", "version"); made != version {
-		return fmt.Errorf("%s has the version %s, and its infrastructure object %s", e.After.GetName(), version, made)
+	version := versionOf(e.After)
+	for _, ref := range w.refsOf(e.After) {
+		switch part := w.object(ref.kind, namespace, ref.name); {
+		case part == nil && !w.partsVanish():
+			return fmt.Errorf("%s has no %s", e.After.GetName(), ref.kind)
+		case part == nil, w.provided != nil && w.seen[faultPrefix+string(UserStrips)] > 0:
+			// A ledger that is lost without any Machine begins anew, and finds what was made before under its first names.
+		case versionOf(part) != version:
+			return fmt.Errorf("%s has the version %s, and its %s %s", e.After.GetName(), version, ref.kind, versionOf(part))
+		}
 	}
 	return nil
+}
+
+// partsVanish reports whether a person may have deleted what was made for a Machine before it was, or has restored what was there before.
+func (w *World) partsVanish() bool {
+	return w.backups.restored || w.seen[faultPrefix+string(UserDeletesPart)] > 0
+}
+
+// partRef is the name of an object that a Machine refers to, and its kind.
+type partRef struct{ kind, name string }
+
+// refsOf are the objects that a Machine of a history with templates refers to.
+func (w *World) refsOf(m *unstructured.Unstructured) []partRef {
+	name, _, _ := unstructured.NestedString(m.Object, "spec", "infrastructureRef", "name")
+	all := []partRef{{partGVK().Kind, name}}
+	if w.provided != nil {
+		name, _, _ = unstructured.NestedString(m.Object, "spec", "bootstrap", "configRef", "name")
+		all = append(all, partRef{configGVK().Kind, name})
+	}
+	return all
 }
 
 // changesRefused is a person who changes the template, in a history with templates, when a Machine was refused: what was made for it stays.

@@ -68,7 +68,7 @@ func (p *process) start(ctx context.Context) error {
 	if p.world.pool != nil {
 		p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2))
 	} else if p.world.parts {
-		p.addCRDs(partGVK(), partTemplateGVK())
+		p.addCRDs(partGVK(), partTemplateGVK(), configGVK(), configTemplateGVK())
 	}
 	if err := p.setUp(ctx); err != nil {
 		return err

@@ -174,7 +174,7 @@ func disturbances() []disturbance {
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
 		{CacheNarrowed, (*World).narrows},
-	}, append(ofClouds(), poolDisturbances()...)...)
+	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances())...)
 }
 
 // disturb lets something go wrong, or a person act.
@@ -270,6 +270,9 @@ func (w *World) delete(ctx context.Context) {
 		w.collects(ctx, otherNode)
 	}
 	for _, obj := range w.ours() {
+		if w.provided != nil && isPart(obj) && len(obj.GetOwnerReferences()) > 0 {
+			continue // it goes with its owner; one that was orphaned with a set has none
+		}
 		if (obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet") && w.isOrphan(obj) {
 			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))
 		}

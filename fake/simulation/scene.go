@@ -65,6 +65,9 @@ func (w *World) populate(ctx context.Context) error {
 	if w.parts {
 		template["infrastructureRef"] = partsRef(0)
 	}
+	if w.provided != nil {
+		template["bootstrap"] = map[string]any{"configRef": configsRef(0)}
+	}
 	root := map[string]any{
 		"clusterName": "c1", "replicas": int64(3),
 		"selector": map[string]any{"matchLabels": map[string]any{"pool": RootName}},

@@ -199,10 +199,11 @@ const (
 	NeedsPool        = "pool"
 	NeedsDeployment  = "deployment"
 	NeedsCloudHabits = "cloud habits"
+	NeedsProviders   = "providers"
 )
 
 func parts() []string {
-	return []string{NeedsPods, NeedsHealthCheck, NeedsTemplates, NeedsPool, NeedsDeployment, NeedsCloudHabits}
+	return []string{NeedsPods, NeedsHealthCheck, NeedsTemplates, NeedsPool, NeedsDeployment, NeedsCloudHabits, NeedsProviders}
 }
 
 // hasAll reports whether a World has all of some parts and faults at its beginning.
@@ -210,6 +211,7 @@ func (w *World) hasAll(needs []string) bool {
 	has := map[string]bool{
 		NeedsPods: w.apps != nil, NeedsHealthCheck: w.health != nil, NeedsTemplates: w.parts && w.pool == nil, NeedsPool: w.pool != nil,
 		NeedsDeployment: w.scene.kind == "MachineDeployment", NeedsCloudHabits: w.habits != nil,
+		NeedsProviders: w.provided != nil,
 	}
 	return !slices.ContainsFunc(needs, func(name string) bool { return !has[name] && !w.has(Fault(name)) })
 }

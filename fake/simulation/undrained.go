@@ -127,7 +127,7 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 	}
 	for _, i := range w.instances() {
 		if (r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID)) && i.State != cloud.Deleting {
-			if m := w.machineOf(i); m == nil || !waitsForHooks(m) {
+			if m := w.holderOf(i); m == nil || !waitsForHooks(m) {
 				return w.drained(p, i)
 			}
 		}
@@ -148,8 +148,8 @@ func drainEnds(w *World, e Write) error {
 	return nil
 }
 
-// machineOf returns the Machine of an instance; nil without.
-func (w *World) machineOf(i cloud.Instance) (machine *unstructured.Unstructured) {
+// holderOf returns the Machine of an instance; nil without.
+func (w *World) holderOf(i cloud.Instance) (machine *unstructured.Unstructured) {
 	for _, m := range w.Objects("Machine") {
 		if isOwn(m, i) {
 			machine = m
@@ -165,7 +165,7 @@ func waitsForHooks(m *unstructured.Unstructured) bool {
 
 // drained reports an error for a Pod that holds the Node of an instance.
 func (w *World) drained(p *process, i cloud.Instance) error {
-	machine := w.machineOf(i)
+	machine := w.holderOf(i)
 	var node *unstructured.Unstructured
 	for _, n := range w.Objects("Node") {
 		if sameID(w.providerIDOf(n.GetName()), i.ProviderID) {

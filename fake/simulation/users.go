@@ -54,6 +54,9 @@ func (w *World) rollsOut(ctx context.Context) {
 		w.fail("a template can be written", w.addPartTemplate(ctx, next))
 		from = fmt.Sprintf(`,"infrastructureRef":{"name":%q}`, partTemplateName(next))
 	}
+	if w.provided != nil {
+		from += fmt.Sprintf(`,"bootstrap":{"configRef":{"name":%q}}`, partTemplateName(next))
+	}
 	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(
 		`{"spec":{"template":{"metadata":{"labels":{%q:"%d"}},"spec":{"version":"v1.36.%d"%s}}}}`, revisionLabel, next, next, from))
 }

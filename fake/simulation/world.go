@@ -63,8 +63,9 @@ type World struct {
 	parts     bool  // sets clone from templates
 	bare      bool  // sets give their Machines no finalizer: the reconciler of Machines does
 	// leaving are the objects of the operator that are gone or being deleted, and how many events there were before.
-	leaving map[types.UID]int
-	narrow  *narrowing // nil in a history whose caches show everything
+	leaving  map[types.UID]int
+	narrow   *narrowing // nil in a history whose caches show everything
+	provided *provided  // nil unless Machines refer to objects of providers
 
 	history History
 	seen    Coverage
@@ -97,11 +98,11 @@ func servedKinds(o *Operator) []schema.GroupVersionKind {
 	return append(all, corev1.SchemeGroupVersion.WithKind("Node"))
 }
 
-// ofPods are the other kinds that Objects knows.
-func ofPods() []schema.GroupVersionKind {
+// others are the other kinds that Objects knows.
+func others() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Pod"), policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
-		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), corev1.SchemeGroupVersion.WithKind("Secret"),
 	}
 }
 
@@ -133,10 +134,11 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	var checked *health
 	var parts bool
+	var of *provided
 	switch {
 	case o.Operator == nil:
 		o.Operator = library()
-		checked, parts = drawKinds(choices, o.Operator)
+		checked, parts, of = drawKinds(choices, o.Operator)
 	case o.Operator.Missing == nil:
 		given := *o.Operator
 		given.Missing = func(*World) string { return "" }
@@ -144,11 +146,11 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w := &World{
 		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
-		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked, parts: parts,
+		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked, parts: parts, provided: of,
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		leaving: map[types.UID]int{},
 	}
-	for _, gvk := range slices.Concat(w.served, ofPods()) {
+	for _, gvk := range slices.Concat(w.served, others()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})

@@ -1,0 +1,283 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// providerFinalizer is that of the providers of infrastructure and bootstrap data.
+const providerFinalizer = "example.com/provider"
+
+// provided is the state of the providers of a history in which Machines refer to infrastructure and bootstrap objects.
+type provided struct {
+	// slow is until when nothing is done for an object.
+	slow map[types.UID]time.Time
+	// fresh are instances that were made, by token, until a time: the cloud lists a new one late.
+	fresh map[string]cloud.Instance
+	until map[string]time.Time
+}
+
+// listedAfter is when the cloud lists a new instance at the latest.
+const listedAfter = 10 * time.Second
+
+func newProvided() *provided {
+	return &provided{slow: map[types.UID]time.Time{}, fresh: map[string]cloud.Instance{}, until: map[string]time.Time{}}
+}
+
+// provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
+// server as it is: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
+type provider struct{}
+
+// configGVK is the kind of bootstrap objects.
+func configGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
+
+func configTemplateGVK() schema.GroupVersionKind {
+	return configGVK().GroupVersion().WithKind(configGVK().Kind + contract.TemplateSuffix)
+}
+
+// isPart reports whether an object is what a Machine refers to.
+func isPart(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == partGVK().Kind || obj.GetKind() == configGVK().Kind
+}
+
+// referred are the objects of the providers.
+func (w *World) referred() []*unstructured.Unstructured {
+	return append(w.Objects(partGVK().Kind), w.Objects(configGVK().Kind)...)
+}
+
+func (provider) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, obj := range w.referred() {
+		if w.works(obj) && w.nextOf(obj) != nil {
+			key := obj
+			all = append(all, func() { w.providesFor(ctx, key) })
+		}
+	}
+	if w.calm {
+		all = append(all, w.givesUp(ctx)...)
+	}
+	return all
+}
+
+func (provider) next(*World) time.Time { return time.Time{} }
+
+// works reports whether a provider does anything for an object now.
+func (w *World) works(obj *unstructured.Unstructured) bool {
+	return !isPaused(obj) && (w.calm || !w.Now().Before(w.provided.slow[obj.GetUID()]))
+}
+
+// providesFor does the next thing for an object, unless it was done or has become impossible meanwhile.
+func (w *World) providesFor(ctx context.Context, obj *unstructured.Unstructured) {
+	now := w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
+	if now == nil || now.GetUID() != obj.GetUID() || !w.works(now) {
+		return
+	}
+	if do := w.nextOf(now); do != nil {
+		do(ctx)
+	}
+}
+
+// act is one thing that a provider does.
+type act = func(context.Context)
+
+// nextOf returns what a provider does next for an object; nil for nothing.
+func (w *World) nextOf(obj *unstructured.Unstructured) act {
+	switch machine := w.machineOf(obj); {
+	case obj.GetDeletionTimestamp() != nil:
+		return w.removes(obj)
+	case machine == nil:
+		return nil
+	case !slices.Contains(obj.GetFinalizers(), providerFinalizer):
+		return w.writes(obj, "", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, providerFinalizer))
+	case obj.GetKind() == configGVK().Kind:
+		return w.bootstraps(obj)
+	default:
+		return w.builds(obj, machine)
+	}
+}
+
+// machineOf returns the Machine that controls an object; nil while there is none.
+func (w *World) machineOf(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return nil
+	}
+	m := w.object("Machine", obj.GetNamespace(), owner.Name)
+	if m == nil || m.GetUID() != owner.UID {
+		return nil
+	}
+	return m
+}
+
+// removes ends what an object stands for, and lets it go.
+func (w *World) removes(obj *unstructured.Unstructured) act {
+	if !slices.Contains(obj.GetFinalizers(), providerFinalizer) {
+		return nil
+	}
+	i, found := w.built(obj)
+	switch {
+	case found && i.State != cloud.Deleting:
+		return func(ctx context.Context) {
+			_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+			delete(w.provided.fresh, i.Token)
+			w.note("provider", "delete the instance "+i.Name, said(err))
+		}
+	case found:
+		return nil
+	}
+	return w.writes(obj, "", `{"metadata":{"finalizers":null}}`)
+}
+
+// built is the instance of an infrastructure object.
+func (w *World) built(obj *unstructured.Unstructured) (cloud.Instance, bool) {
+	if obj.GetKind() != partGVK().Kind {
+		return cloud.Instance{}, false
+	}
+	owner, id := metav1.GetControllerOf(obj), providerIDIn(obj)
+	for _, i := range w.instances() {
+		if id != "" && i.ProviderID == id || id == "" && owner != nil && i.Token == string(owner.UID) {
+			return i, true
+		}
+	}
+	if owner == nil {
+		return cloud.Instance{}, false
+	}
+	i, fresh := w.provided.fresh[string(owner.UID)]
+	return i, fresh && w.Now().Before(w.provided.until[i.Token])
+}
+
+// bootstraps makes the data of a bootstrap object, and reports it: the name of its Secret, and that it is there.
+func (w *World) bootstraps(obj *unstructured.Unstructured) act {
+	name, _, _ := unstructured.NestedString(obj.Object, "status", "dataSecretName")
+	created, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "dataSecretCreated")
+	naming := w.writes(obj, "status", fmt.Sprintf(`{"status":{"dataSecretName":%q}}`, obj.GetName()))
+	switch {
+	case w.object("Secret", obj.GetNamespace(), obj.GetName()) == nil:
+		return func(ctx context.Context) { w.createsSecret(ctx, obj) }
+	case name == "" && created:
+		return naming
+	case name == "":
+		return w.halves(naming, w.writes(obj, "status", `{"status":{"initialization":{"dataSecretCreated":true}}}`))
+	case !created:
+		return w.writes(obj, "status", `{"status":{"initialization":{"dataSecretCreated":true},`+readyNow(w, true)+`}}`)
+	}
+	return nil
+}
+
+// createsSecret creates the Secret of a bootstrap object, which the garbage collector deletes with it.
+func (w *World) createsSecret(ctx context.Context, obj *unstructured.Unstructured) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())},
+	}}
+	w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(ctx, secret)))
+}
+
+// builds makes the instance of an infrastructure object once its Machine has bootstrap data, and reports it: its provider ID, and that it
+// is there.
+func (w *World) builds(obj, machine *unstructured.Unstructured) act {
+	id := providerIDIn(obj)
+	provisioned, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "provisioned")
+	failed, _, _ := unstructured.NestedString(obj.Object, "status", "failureReason")
+	data, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
+	i, found := w.built(obj)
+	report := `{"status":{"initialization":{"provisioned":true},"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],` +
+		readyNow(w, true) + `}}`
+	naming := w.writes(obj, "", fmt.Sprintf(`{"spec":{"providerID":%q}}`, i.ProviderID))
+	switch {
+	case failed != "" || data == "" && !found && id == "":
+		return nil
+	case !found && id == "":
+		return func(ctx context.Context) { w.createsInstance(ctx, obj, machine) }
+	case !found: // the instance of an object that was restored is gone
+		return w.writes(obj, "status", failedNow(w, "InstanceLost"))
+	case id == "" && provisioned:
+		return naming
+	case id == "":
+		return w.halves(naming, w.writes(obj, "status", report))
+	case !provisioned:
+		return w.writes(obj, "status", report)
+	}
+	return nil
+}
+
+// halves is what is right, or what comes too early in a history with that fault.
+func (w *World) halves(right, early act) act {
+	return func(ctx context.Context) {
+		if w.drawn([]Fault{ProviderReportsHalf}, 2) == "" {
+			right(ctx)
+			return
+		}
+		w.seen[faultPrefix+string(ProviderReportsHalf)]++
+		early(ctx)
+	}
+}
+
+func (w *World) createsInstance(ctx context.Context, obj, machine *unstructured.Unstructured) {
+	i, err := w.cloud.Create(ctx, cloud.Request{
+		Token: string(machine.GetUID()), Name: obj.GetName(), Cluster: "c1", Spec: []byte(`{"size":"small"}`),
+	})
+	w.provided.fresh[i.Token], w.provided.until[i.Token] = i, w.Now().Add(listedAfter)
+	w.note("provider", "create the instance "+i.Name, said(err))
+}
+
+// writes returns a patch of an object, or of a subresource of it.
+func (w *World) writes(obj *unstructured.Unstructured, subresource, body string) act {
+	return func(ctx context.Context) {
+		into, patch := &unstructured.Unstructured{}, client.RawPatch(types.MergePatchType, []byte(body))
+		into.SetGroupVersionKind(obj.GroupVersionKind())
+		into.SetNamespace(obj.GetNamespace())
+		into.SetName(obj.GetName())
+		var err error
+		if subresource != "" {
+			err = w.store.Client().SubResource(subresource).Patch(ctx, into, patch)
+		} else {
+			err = w.store.Client().Patch(ctx, into, patch)
+		}
+		w.note("provider", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
+	}
+}
+
+// readyNow is the condition Ready of a provider.
+func readyNow(w *World, ready bool) string {
+	status, reason := metav1.ConditionTrue, "Ready"
+	if !ready {
+		status, reason = metav1.ConditionFalse, "ProviderFailed"
+	}
+	return `"conditions":` + jsonOf([]map[string]any{{
+		"type": contract.ConditionReady, "status": status, "reason": reason, "message": "",
+		"lastTransitionTime": w.Now().UTC().Format(time.RFC3339),
+	}})
+}
+
+// failedNow is the status of an object whose provider has failed for good.
+func failedNow(w *World, reason string) string {
+	return fmt.Sprintf(`{"status":{"failureReason":%q,"failureMessage":"simulated",%s}}`, reason, readyNow(w, false))
+}
+
+// deletesBuilt is called before a process has an infrastructure object deleted, with which its instance goes.
+func (w *World) deletesBuilt(p *process, obj client.Object) {
+	if gvk, err := gvkOf(obj); w.provided == nil || err != nil || gvk.Kind != partGVK().Kind {
+		return
+	}
+	part := w.object(partGVK().Kind, obj.GetNamespace(), obj.GetName())
+	if part == nil || part.GetDeletionTimestamp() != nil {
+		return
+	}
+	if i, found := w.built(part); found {
+		w.fail(DrainsFirst, w.drainsFirst(p, &cloud.Request{Token: i.Token, ProviderID: i.ProviderID}))
+	}
+}

@@ -1,0 +1,44 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+func TestMachinesOfProvidersReachRunningAndLeaveNothing(t *testing.T) {
+	t.Parallel()
+	report, err := RunSeeds(t.Context(), Seeds{Count: 60, Needs: []string{NeedsProviders}})
+	require.NoError(t, err)
+	require.Empty(t, report.Failed)
+	require.NotZero(t, report.Histories)
+	for _, reason := range []string{
+		contract.ConditionInfrastructureReady + " Ready", contract.ConditionInfrastructureReady + " " + contract.ReasonNotReady,
+		contract.ConditionInfrastructureReady + " " + contract.ReasonDeleted, contract.ConditionBootstrapConfigReady + " Ready",
+		contract.ConditionDeleting + " " + contract.ReasonWaitingForInfrastructureDeletion,
+	} {
+		require.NotZero(t, report.Seen["reason Machine "+reason], reason)
+	}
+}
+
+func TestAProviderThatIsSlowOrPausedDoesNothing(t *testing.T) {
+	t.Parallel()
+	w, err := newWorld(t.Context(), Replayed([]uint32{1, 1}), Options{})
+	require.NoError(t, err)
+	defer w.stop()
+	require.NotNil(t, w.provided)
+	part := &unstructured.Unstructured{Object: map[string]any{}}
+	part.SetUID("part")
+	require.True(t, w.works(part))
+	w.provided.slow[types.UID("part")] = w.Now().Add(time.Minute)
+	require.False(t, w.works(part))
+	w.pass(time.Minute)
+	require.True(t, w.works(part))
+	part.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
+	require.False(t, w.works(part))
+}
