@@ -25,7 +25,7 @@ type actor interface {
 }
 
 func (w *World) addActors() {
-	w.left = &cloudControllers{unseen: map[string]bool{}}
+	w.left = &cloudControllers{unseen: map[string]bool{}, given: map[string]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, loops{w.store.Step(w.apps.loops())}}
 	if w.apps != nil {
@@ -81,6 +81,7 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 // told by machineset/guard.
 type cloudControllers struct {
 	unseen map[string]bool
+	given  map[string]bool // those whose deletion was refused
 }
 
 // missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind, or a deletion of the Node failed.
@@ -99,7 +100,7 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 // refused remembers a Node whose deletion was refused: a Machine gives that up after a time, and nothing repeats it.
 func (c *cloudControllers) refused(r Request) {
 	if r.Verb == "delete" && r.Kind == "Node" {
-		c.unseen[r.Name] = true
+		c.unseen[r.Name], c.given[r.Name] = true, true
 	}
 }
 
@@ -109,7 +110,8 @@ func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.unseen)) {
-		if node := w.object("Node", "", name); node != nil && w.hasInstance(node, w.instances()) {
+		node := w.object("Node", "", name)
+		if c.given[name] && node != nil && w.hasInstance(node, w.instances()) {
 			continue
 		}
 		all = append(all, func() {

@@ -175,6 +175,9 @@ func (h *habits) get(ctx context.Context, actual cloud.Calls, r cloud.Request) (
 	r = h.one(r)
 	if h.now(h.hidden, r.Token) || h.lied(r.Token) {
 		h.denied[r.Token]++
+		for _, i := range h.found(r) { // a Machine that is deleted meanwhile cannot know that its Node is one
+			h.nodes[i.Name] = h.nodes[i.Name] || providerIDIn(h.world.object("Machine", namespace, i.Name)) == ""
+		}
 		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "simulated: there is no instance %s", r.Token)
 	}
 	i, err := actual.Get(ctx, r)
