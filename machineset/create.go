@@ -120,7 +120,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if scale.JudgePart(have, s.State.UID, e.Slot) != scale.Own {
 		return ref, gvk.Version, false, nil
 	}
-	if have.GetAnnotations()[contract.ClonedFromNameAnnotation] == template.Object.GetName() {
+	if from, said := have.GetAnnotations()[contract.ClonedFromNameAnnotation]; !said || from == template.Object.GetName() {
 		return ref, gvk.Version, true, nil
 	}
 	own, err = s.hasMachine(ctx, e.Name) // its creation judges it
