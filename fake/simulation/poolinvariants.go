@@ -131,5 +131,5 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 // overPoolLimit reports whether the time for the drain can be over by the clock of the process that acts.
 func (w *World) overPoolLimit(obj *unstructured.Unstructured) bool {
 	began, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
-	return w.apps.limit > 0 && err == nil && skewed{w.acting}.Since(began)+skewSlack >= w.apps.limit
+	return w.apps.limit > 0 && err == nil && skewed{w.acting}.Since(began)+skewSlack+2*w.far >= w.apps.limit
 }
