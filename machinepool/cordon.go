@@ -116,8 +116,8 @@ func (p *Scope) operate(ctx context.Context, node *corev1.Node, ops []operation)
 	return p.patchNode(ctx, node, types.JSONPatchType, body)
 }
 
-// drainedPatch records on a Node that it was drained, if it still has the marks with which it was read: they go when the Node is to stay, and
-// then pods are on it again.
+// drainedPatch records on a Node that it was drained, if it still has the marks with which it was read: they go when the Node is to stay,
+// and then pods are on it again.
 func drainedPatch(node *corev1.Node) []operation {
 	ops := []operation{{"test", "/metadata/uid", node.UID}}
 	if node.Spec.Unschedulable {

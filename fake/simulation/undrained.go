@@ -137,7 +137,8 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 
 // drainEnds is checked when a Machine begins to wait for pre-terminate hooks: its drain is over then, whatever happens to its Node later.
 func drainEnds(w *World, e Write) error {
-	if w.apps == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" || !waitsForHooks(e.After) || waitsForHooks(e.Before) {
+	began := e.Before != nil && e.After.GetKind() == "Machine" && waitsForHooks(e.After) && !waitsForHooks(e.Before)
+	if w.apps == nil || w.acting == nil || !began {
 		return nil
 	}
 	for _, i := range w.instances() {

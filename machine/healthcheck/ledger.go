@@ -128,16 +128,10 @@ func (l *Ledger) fail(m *Machine, now time.Time) {
 
 // settle returns the ledger without what is over: Machines that are healthy and not marked any more, those that are gone for longer than
 // the expiry, and owners with a Machine that started after their last failure. The place of a Machine that is gone goes to one that was
-// made later: until that one is healthy, one Machine is missing, however many were made. One that is leaving has its place until it is gone.
+// made later: until that one is healthy, one Machine is missing, however many were made. One that is leaving has its place until it is
+// gone.
 func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.Duration) Ledger {
-	byUID, groups := map[types.UID]*Machine{}, map[string][]*Machine{}
-	for i := range machines {
-		m := &machines[i]
-		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
-	}
-	for i := range leaving {
-		byUID[leaving[i].UID] = &leaving[i]
-	}
+	byUID, groups := indexed(machines, leaving)
 	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
 	entries := slices.Clone(l.InFlight)
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Machine, b.Machine)) })
@@ -173,6 +167,19 @@ func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.D
 		}
 	}
 	return settled
+}
+
+// indexed returns all Machines by UID, and those that can take a place by group.
+func indexed(machines, leaving []Machine) (byUID map[types.UID]*Machine, groups map[string][]*Machine) {
+	byUID, groups = map[types.UID]*Machine{}, map[string][]*Machine{}
+	for i := range machines {
+		m := &machines[i]
+		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
+	}
+	for i := range leaving {
+		byUID[leaving[i].UID] = &leaving[i]
+	}
+	return byUID, groups
 }
 
 // succeed gives the place to another Machine, if there is one.
