@@ -24,7 +24,8 @@ const rightsHeader = `# Code generated from what manager --print-rbac prints; "m
 #
 # The chart grants the rules of an entry if all switches of one line of its "when" are on, which templates/_rights.tpl derives from the
 # values. With "each", it grants them once for each resource of that value: $group, $resource, and $template for its templates.
-# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds.
+# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds. What is "within" the namespaces of what is reconciled
+# is granted there alone, if the values name any.
 `
 
 // rights are the content of that file.
@@ -38,9 +39,10 @@ type rights struct {
 
 // rightsEntry has rules with one condition: all switches of one of the lines are on.
 type rightsEntry struct {
-	Each  string              `json:"each,omitempty"`
-	When  [][]string          `json:"when"`
-	Rules []rbacv1.PolicyRule `json:"rules"`
+	Each   string              `json:"each,omitempty"`
+	Within bool                `json:"within,omitempty"`
+	When   [][]string          `json:"when"`
+	Rules  []rbacv1.PolicyRule `json:"rules"`
 }
 
 // maxSwitches is how many switches at most a right depends on at once.
@@ -66,8 +68,11 @@ func rightsSwitches() []rightsSwitch {
 	}
 }
 
-// right is one verb on one resource.
-type right struct{ group, resource, name, verb string }
+// right is one verb on one resource, in the whole cluster or within the namespaces of what is reconciled.
+type right struct {
+	group, resource, name, verb string
+	within                      bool
+}
 
 func (r right) rule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
@@ -78,7 +83,7 @@ func (r right) rule() rbacv1.PolicyRule {
 }
 
 // widened is the right on objects of any name.
-func (r right) widened() right { return right{r.group, r.resource, "", r.verb} }
+func (r right) widened() right { return right{r.group, r.resource, "", r.verb, r.within} }
 
 // TestTheChartsRightsAreThoseOfTheManager computes from combinations of flags on what each right depends: from all of few flags, because a
 // right depends on few, and of nearly all, which no right may be missing with.
@@ -114,7 +119,7 @@ func TestTheChartsRightsAreThoseOfTheManager(t *testing.T) {
 // granted returns the rights with the switches of a mask; nil if they exclude each other.
 func (all *rights) granted(t *testing.T, mask int) map[right]bool {
 	t.Helper()
-	args, here, far, installs := []string{"--api-group=machinist.dev"}, false, false, false
+	args, here, far, installs := []string{"--api-group=machinist.dev", "--namespace=one"}, false, false, false
 	for i, s := range all.switches {
 		isOn := mask&(1<<i) != 0
 		switch {
@@ -139,16 +144,21 @@ func (all *rights) granted(t *testing.T, mask int) map[right]bool {
 		rules = contract.MergePolicyRules(rules, all.install)
 	}
 	got := map[right]bool{}
+	addRights(got, rules, false)
+	addRights(got, namespaceRoles(o)[0].Rules, true)
+	return got
+}
+
+func addRights(to map[right]bool, rules []rbacv1.PolicyRule, within bool) {
 	for _, rule := range rules {
 		for _, resource := range rule.Resources {
 			for _, name := range orAny(rule.ResourceNames) {
 				for _, verb := range rule.Verbs {
-					got[right{rule.APIGroups[0], resource, name, verb}] = true
+					to[right{rule.APIGroups[0], resource, name, verb, within}] = true
 				}
 			}
 		}
 	}
-	return got
 }
 
 func (all *rights) seen() map[right]bool {
@@ -221,7 +231,7 @@ func (all *rights) lines(masks []int) [][]string {
 
 // add adds a right to the entry with its condition.
 func (all *rights) add(r right, masks []int) {
-	entry := rightsEntry{When: all.lines(masks)}
+	entry := rightsEntry{Within: r.within, When: all.lines(masks)}
 	switch {
 	case r.group == "machinist.dev" && r.resource == classResource: // Machines of Cluster API name those of machinist.dev too
 		r.group = "$classGroup"
@@ -236,7 +246,7 @@ func (all *rights) add(r right, masks []int) {
 	}
 	for i := range all.ClusterRole {
 		have := &all.ClusterRole[i]
-		if have.Each == entry.Each && slices.EqualFunc(have.When, entry.When, slices.Equal) {
+		if have.Each == entry.Each && have.Within == entry.Within && slices.EqualFunc(have.When, entry.When, slices.Equal) {
 			have.Rules = contract.MergePolicyRules(have.Rules, []rbacv1.PolicyRule{r.rule()})
 			return
 		}
@@ -250,6 +260,9 @@ func (all *rights) sort() {
 	slices.SortFunc(all.ClusterRole, func(a, b rightsEntry) int {
 		if by := strings.Compare(a.Each, b.Each); by != 0 {
 			return by
+		}
+		if a.Within != b.Within {
+			return map[bool]int{false: -1, true: 1}[a.Within]
 		}
 		return slices.CompareFunc(a.When, b.When, slices.Compare)
 	})

@@ -121,6 +121,9 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 		"clusters=always":                                                          nil,
 		"driver=kwok,replicas=1":                                                   nil,
 		"watchFilter=ours":                                                         nil,
+		"namespaces={a,b}":                                                         nil,
+		"namespaces={a},apiGroup=cluster.x-k8s.io,workloadClusters=true":           nil,
+		"namespaces={a},apiGroup=machine.sapcloud.io" + foreign:                    nil,
 		"extraArgs={--concurrency=50,--machine-safety-collect-orphans}":            nil,
 		"apiGroup=cluster.x-k8s.io,kinds.machineHealthChecks=false":                nil,
 		"apiGroup=cluster.x-k8s.io,clusters=never,workloadClusters=true":           nil,
@@ -141,12 +144,25 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 			objectOf(t, want, "ClusterRole", &wanted)
 			objectOf(t, rendered, "ClusterRole", &granted)
 			require.Empty(t, cmp.Diff(wanted.Rules, contract.MergePolicyRules(granted.Rules)))
-			var wantedLease, grantedLease rbacv1.Role
-			objectOf(t, want, "Role", &wantedLease)
-			objectOf(t, rendered, "Role", &grantedLease)
-			require.Empty(t, cmp.Diff(wantedLease.Rules, contract.MergePolicyRules(grantedLease.Rules)))
+			require.Empty(t, cmp.Diff(roles(t, want), roles(t, rendered)))
 		})
 	}
+}
+
+// roles are the rules of all Roles in YAML documents, by namespace; that of leader election has none where it is printed.
+func roles(t *testing.T, documents string) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	all := map[string][]rbacv1.PolicyRule{}
+	for document := range strings.SplitSeq(documents, "\n---\n") {
+		var role rbacv1.Role
+		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
+		if role.Kind == "Role" {
+			namespace := strings.TrimPrefix(role.Namespace, "machinist-system")
+			require.NotContains(t, all, namespace)
+			all[namespace] = contract.MergePolicyRules(role.Rules)
+		}
+	}
+	return all
 }
 
 func TestManifestsNarrowTheManagerToNamespaces(t *testing.T) {
@@ -155,6 +171,11 @@ func TestManifestsNarrowTheManagerToNamespaces(t *testing.T) {
 	var deployment appsv1.Deployment
 	objectOf(t, rendered, "Deployment", &deployment)
 	require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
+	var binding rbacv1.RoleBinding
+	objectOf(t, rendered, "RoleBinding", &binding)
+	require.Equal(t, "a", binding.Namespace)
+	require.Equal(t, "machinist-manager-machines", binding.RoleRef.Name)
+	require.Equal(t, "machinist-system", binding.Subjects[0].Namespace)
 }
 
 func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {

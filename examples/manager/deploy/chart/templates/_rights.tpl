@@ -1,5 +1,8 @@
-{{/* The rules of the ClusterRole: what files/rights.yaml grants with the values. */}}
+{{/* The rules of a role: what files/rights.yaml grants with the values of "root". "of" lists which entries: those within namespaces (true),
+     the others (false), or both. */}}
 {{- define "rights" -}}
+{{- $of := .of }}
+{{- with .root }}
 {{- $ownClusters := eq .Values.apiGroup "cluster.x-k8s.io" }}
 {{- $foreign := eq (include "isForeign" .) "true" }}
 {{- $gardener := eq .Values.apiGroup "machine.sapcloud.io" }}
@@ -22,9 +25,10 @@
 {{-     range $line }}{{ $all = and $all (get $on .) }}{{ end }}
 {{-     $granted = or $granted $all }}
 {{-   end }}
-{{-   if and $foreign $entry.each }}{{/* its Machines refer to nothing */}}
+{{-   if not (has ($entry.within | default false) $of) }}
+{{-   else if and $foreign $entry.each }}{{/* its Machines refer to nothing */}}
 {{-   else if and $granted $entry.each }}
-{{-     range $name := get $.Values.rbac $entry.each | default list }}
+{{-     range $name := get $.root.Values.rbac $entry.each | default list }}
 {{-       $resource := regexReplaceAll "\\..*" $name "" }}
 {{-       range $rule := $entry.rules }}
 {{-         if not (and (eq $resource "*") (has "$template" $rule.resources)) }}{{/* which "*" covers */}}
@@ -36,13 +40,11 @@
 {{-   else if $granted }}
 {{-     range $rule := $entry.rules }}
 {{-       if not (has (first $rule.resources) $none) }}
-{{          list $rule | toYaml | replace "$apiGroup" $.Values.apiGroup
+{{          list $rule | toYaml | replace "$apiGroup" $.root.Values.apiGroup
               | replace "$classGroup" (ternary "machine.sapcloud.io" "machinist.dev" $gardener) }}
 {{-       end }}
 {{-     end }}
 {{-   end }}
 {{- end }}
-{{- with .Values.rbac.extraRules }}
-{{ toYaml . }}
 {{- end }}
 {{- end }}
