@@ -66,8 +66,12 @@ func (l Ledger) String() string {
 	return string(text)
 }
 
-// notAfter returns the ledger with no time that is later than now: a clock that was wrong by hours would have a check wait for hours.
-func (l Ledger) notAfter(now time.Time) Ledger {
+// notAfter returns the ledger with no time that is later than now: a clock that was ahead by hours would have a check wait for hours. It
+// changes nothing where a Machine was made later than now, because then the clock of this process is behind.
+func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
+	if slices.ContainsFunc(machines, func(m Machine) bool { return m.Created.After(now.Add(maxAhead)) }) {
+		return l
+	}
 	correct := func(at *int64) {
 		if *at > now.Add(maxAhead).Unix() {
 			*at = now.Unix()

@@ -78,6 +78,19 @@ func TestTimesOfAClockThatWasAheadAreThoseOfNow(t *testing.T) {
 	require.Zero(t, healthcheck.Plan(f).InFlight, "its place is waited for as long as always")
 }
 
+// Otherwise a process whose clock was right would find that the places have expired long ago.
+func TestAClockThatIsBehindChangesNoTimeOfALedger(t *testing.T) {
+	f := planned(t, "hhhu", "50%")
+	for i := range f.Machines {
+		f.Machines[i].Created = now.Add(-time.Hour)
+	}
+	unstarted(&f.Machines[3], now.Add(-time.Hour))
+	f.Ledger = healthcheck.Plan(f).Ledger
+	behind := f
+	behind.Now = now.Add(-5 * time.Hour)
+	require.Equal(t, f.Ledger.InFlight, healthcheck.Plan(behind).Ledger.InFlight)
+}
+
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
 		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
