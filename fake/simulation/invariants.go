@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,10 +100,11 @@ func oneInstance(w *World, _ Write) error {
 // them, as a ReplicaSet does.
 func notTooMany(w *World, e Write) error {
 	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0
-	if byHand || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
+	underWay := w.backups.restored && w.Now().Sub(w.backups.ended) < time.Second // a pass that began before a backup was restored
+	if byHand || underWay || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
-	if n, most := len(w.owned()), w.scene.most+w.scene.surge; n > most {
+	if n, most := len(w.owned())-w.unknown(e.After), w.scene.most+w.scene.surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
@@ -115,7 +117,7 @@ func floor(w *World, e Write) error {
 		return nil
 	}
 	if lowers(e) {
-		w.scene.noteAvailable(e.After.GetUID(), w.owned())
+		w.noteAvailable(e.After.GetUID())
 	}
 	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
 	if byHand || w.ending() || !deletesAvailable(e) || isReplaced(w, e) {
@@ -157,15 +159,17 @@ func lowers(e Write) bool {
 	return after < before
 }
 
-// noteAvailable keeps which Machines are available as the replicas of a set are lowered.
-func (s *scene) noteAvailable(set types.UID, machines []*unstructured.Unstructured) {
-	if s.availableAt == nil {
-		s.availableAt = map[types.UID]map[types.UID]bool{}
+// noteAvailable keeps which Machines are available as the replicas of a set are lowered, or were when the cache of the process had them.
+func (w *World) noteAvailable(set types.UID) {
+	if w.scene.availableAt == nil {
+		w.scene.availableAt = map[types.UID]map[types.UID]bool{}
 	}
-	s.availableAt[set] = map[types.UID]bool{}
-	for _, m := range machines {
-		s.availableAt[set][m.GetUID()] = isAvailable(m)
+	at, shown := map[types.UID]bool{}, w.acting.view.kinds[kindOf("Machine").GroupKind()].objects
+	for _, m := range w.owned() {
+		read := shown[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}]
+		at[m.GetUID()] = isAvailable(m) || read != nil && read.GetUID() == m.GetUID() && isAvailable(read)
 	}
+	w.scene.availableAt[set] = at
 }
 
 func foreignStays(w *World, e Write) error {

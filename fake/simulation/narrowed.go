@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CacheNarrowed means that the cache that a process has of one kind leaves out the objects with a label, as one with cache.ByObject and a
@@ -144,4 +146,25 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 		}
 	}
 	return all
+}
+
+// unknown is how many Machines of other sets a deployment cannot know of when a Machine is made: those that the cache leaves out, and that
+// are being deleted or more than their set wants.
+func (w *World) unknown(made *unstructured.Unstructured) (n int) {
+	of := map[types.UID]int{}
+	for _, m := range w.owned() {
+		set := metav1.GetControllerOf(m)
+		if set.UID == metav1.GetControllerOf(made).UID || w.acting == nil {
+			continue
+		}
+		of[set.UID]++
+		wants := int64(0)
+		if stored := w.object("MachineSet", m.GetNamespace(), set.Name); stored != nil {
+			wants, _, _ = unstructured.NestedInt64(stored.Object, "spec", "replicas")
+		}
+		if w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || int64(of[set.UID]) > wants) {
+			n++
+		}
+	}
+	return n
 }

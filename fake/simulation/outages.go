@@ -139,6 +139,11 @@ func (w *World) lasts(ctx context.Context, f Fault) {
 	d := w.health.timeout / time.Duration(1+w.choices.pick(2))
 	w.note("world", fmt.Sprintf("%s pass", d), "")
 	w.until(ctx, "", d+30*time.Second, func() string { return "time" })
+	if f == ZoneOutage && w.has(ZoneReturns) && w.choices.pick(2) == 1 {
+		w.seen[faultPrefix+string(ZoneReturns)]++
+		w.zoneReturns(ctx)
+		w.lasts(ctx, ZoneReturns)
+	}
 }
 
 // neverJoins chooses an instance without a Node, of those to come too.

@@ -18,6 +18,8 @@
 //   - Before a MachineSet shrinks of which the cache shows fewer Machines than it has replicas, and before one grows beside such a
 //     MachineSet in deletion, the API server is asked for its Machines: a cache that is narrowed by labels, fields or namespaces leaves
 //     some out. The condition RollingOut then names one of them, and the deployment scales no MachineSet. It asks again after a minute.
+//     Not known are Machines that the cache leaves out of other MachineSets and that are being deleted or are more than their MachineSet
+//     wants: until they are gone, there can be as many more than maxSurge allows.
 //   - A MachineSet says with MadeFromAnnotation what it was made from. When two of them do not keep that, as with a webhook that changes
 //     MachineSets, no more are made.
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
