@@ -24,8 +24,8 @@ const rightsHeader = `# Code generated from what manager --print-rbac prints; "m
 #
 # The chart grants the rules of an entry if all switches of one line of its "when" are on, which templates/_rights.tpl derives from the
 # values. With "each", it grants them once for each resource of that value: $group, $resource, and $template for its templates.
-# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds. What is "within" the namespaces of what is reconciled
-# is granted there alone, if the values name any.
+# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds. What is "within" the namespaces of what is
+# reconciled is granted there alone, if the values name any.
 `
 
 // rights are the content of that file.
