@@ -91,6 +91,23 @@ func TestAClockThatIsBehindChangesNoTimeOfALedger(t *testing.T) {
 	require.Equal(t, f.Ledger.InFlight, healthcheck.Plan(behind).Ledger.InFlight)
 }
 
+// A Machine that was there before must not take the place of one that is remediated.
+func TestAClockThatIsBehindMakesNoMachineThatIsThereASuccessor(t *testing.T) {
+	f := planned(t, "hhuu", "50%")
+	f.Policy.MaxInFlight = contract.Some(intstr.FromInt32(1))
+	for i := range f.Machines {
+		f.Machines[i].Created = now
+	}
+	f.Machines[2].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
+	f.Now = now.Add(-5 * time.Hour)
+	d := healthcheck.Plan(f)
+	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
+	f.Ledger, f.Known, f.Machines, f.Now = d.Ledger, true, slices.Delete(f.Machines, 2, 3), now.Add(time.Minute)
+	d = healthcheck.Plan(f)
+	require.Equal(t, f.Ledger.InFlight, d.Ledger.InFlight)
+	require.Equal(t, healthcheck.ReasonInFlight, d.Outcomes[2].Reason)
+}
+
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
 		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}

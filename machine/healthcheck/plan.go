@@ -119,7 +119,7 @@ type Decision struct {
 // it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit and Policy.MaxInFlight allow:
 // the Ledger remembers them, and is to be stored before its decision is carried out.
 func Plan(f PlanFacts) Decision {
-	p := &plan{PlanFacts: f, policy: f.Policy.withDefaults()}
+	p := &plan{PlanFacts: f, policy: f.Policy.withDefaults(), at: recordedAt(f)}
 	for _, m := range f.Machines {
 		switch {
 		case !m.Verdict.Skipped && m.Shared == "":
@@ -142,11 +142,27 @@ func Plan(f PlanFacts) Decision {
 	return p.out
 }
 
+// recordedAt is the time that the ledger gets: where the Machines say that the clock of this process is behind, that of the last one. It
+// is no successor of one that is remediated now.
+func recordedAt(f PlanFacts) time.Time {
+	last := f.Now
+	for i := range f.Machines {
+		if f.Machines[i].Created.After(last) {
+			last = f.Machines[i].Created
+		}
+	}
+	if last.After(f.Now.Add(maxAhead)) {
+		return last
+	}
+	return f.Now
+}
+
 type plan struct {
 	PlanFacts
 
 	policy   Policy
 	machines []Machine // sorted
+	at       time.Time // of what the ledger records
 	leaving  []Machine // that are skipped, and whose owner replaces them all the same
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
@@ -193,9 +209,9 @@ func (p *plan) enter(m *Machine) {
 	switch {
 	case m.Verdict.Class == Healthy:
 	case m.Marked:
-		p.out.Ledger.add(m, p.Now, true)
+		p.out.Ledger.add(m, p.at, true)
 	case !p.Known && !p.policy.CountPending && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
-		p.out.Ledger.add(m, p.Now, false)
+		p.out.Ledger.add(m, p.at, false)
 	}
 }
 
@@ -294,10 +310,10 @@ func (p *plan) choose() {
 			o.Message = fmt.Sprintf("%d Machines are being remediated or replaced, of at most %d at a time", p.out.InFlight, most)
 			continue
 		}
-		p.out.Ledger.add(m, p.Now, true)
+		p.out.Ledger.add(m, p.at, true)
 		p.out.InFlight = len(p.out.Ledger.InFlight)
 		if m.Verdict.Unstarted && m.Line != "" && m.Verdict.Reason != ReasonHasRemediateAnnotation {
-			p.out.Ledger.fail(m, p.Now)
+			p.out.Ledger.fail(m, p.at)
 		}
 	}
 }
