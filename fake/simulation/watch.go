@@ -131,6 +131,9 @@ func (t *watch) recovers(w *World) {
 			continue
 		}
 		t.well[m.GetUID()] = true
+		if isExcused(m) {
+			continue // the check does not see that it is well
+		}
 		for _, domain := range []string{"", domainOf(m)} {
 			if o := t.outages[domain]; o != nil && o.recovered.IsZero() {
 				o.recovered = w.Now()
