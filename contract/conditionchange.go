@@ -34,7 +34,10 @@ func ChangedConditions(have, want []metav1.Condition, generation int64, now time
 				continue
 			}
 		}
-		changed = append(slices.Grow(changed, len(want)-i), c)
+		if changed == nil {
+			changed = make([]metav1.Condition, 0, len(want)-i)
+		}
+		changed = append(changed, c)
 	}
 	return changed
 }
