@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -84,14 +83,14 @@ type cloudControllers struct {
 	given  map[string]bool // those whose deletion was refused
 }
 
-// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind, or a deletion of the Node failed.
+// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind. A Machine that has not recorded its
+// instance has its name.
 func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
-	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
-	_, failed := m.GetAnnotations()[machine.NodeDeletionStartedAnnotation]
+	id := providerIDIn(m)
 	for _, node := range w.Objects("Node") {
-		has, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
 		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
-		if sameID(has, id) && (failed || !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)) {
+		late := sameID(providerIDIn(node), id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)
+		if late || id == "" && node.GetName() == m.GetName() {
 			c.unseen[node.GetName()] = true
 		}
 	}

@@ -110,8 +110,16 @@ func (drainers) can(ctx context.Context, w *World) []func() {
 func (drainers) next(w *World) time.Time {
 	var next time.Time
 	for i, p := range w.processes {
-		if at := p.drainer.next; w.leads[i] && !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
+		all := []time.Time{p.drainer.next}
+		for _, f := range p.drainer.nodes {
+			if !f.listed {
+				all = append(all, f.again)
+			}
+		}
+		for _, at := range all {
+			if w.leads[i] && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
 		}
 	}
 	return next
@@ -130,6 +138,7 @@ func (d *drainer) errands(ctx context.Context, leads bool) []func() {
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
 		f := d.nodes[node]
 		switch {
+		case !f.listed && f.again.After(d.process.world.Now()):
 		case !f.listed && leads:
 			all = append(all, func() { d.list(ctx, node, f) })
 		case len(f.pending) > 0:
@@ -153,7 +162,7 @@ func (d *drainer) list(ctx context.Context, node string, f *followedNode) {
 		return nil
 	})
 	if err != nil { // the answer did not arrive
-		f.listed = false
+		f.listed, f.again = false, w.Now().Add(time.Second) // as a reflector does, about
 	}
 	w.restart(ctx, d.process)
 	d.wakeOwner(node)

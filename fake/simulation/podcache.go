@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -17,6 +18,7 @@ type podCache struct {
 
 type followedNode struct {
 	listed  bool
+	again   time.Time // before which a list that has failed is not repeated
 	pods    map[types.NamespacedName]*corev1.Pod
 	pending []podChange
 }
