@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -124,7 +125,7 @@ func floor(w *World, e Write) error {
 		return nil
 	}
 	planned := w.scene.availableAt[metav1.GetControllerOf(e.After).UID]
-	if available, known := planned[e.After.GetUID()]; known && !available {
+	if available, known := planned[e.After.GetUID()]; known && available < 2 {
 		return nil
 	}
 	return w.keepsFloor(e.After, planned)
@@ -136,10 +137,10 @@ func deletesAvailable(e Write) bool {
 }
 
 // keepsFloor returns an error if too few Machines stay that are available, or were when the deletion of one was planned.
-func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types.UID]bool) error {
+func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types.UID]int) error {
 	left := 0
 	for _, m := range w.owned() {
-		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] {
+		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] > 0 {
 			left++
 		}
 	}
@@ -159,15 +160,20 @@ func lowers(e Write) bool {
 	return after < before
 }
 
-// noteAvailable keeps which Machines are available as the replicas of a set are lowered, or were when the cache of the process had them.
+// noteAvailable keeps, as the replicas of a set are lowered, in how many places Machines are available: the API server and the cache of the
+// process.
 func (w *World) noteAvailable(set types.UID) {
 	if w.scene.availableAt == nil {
-		w.scene.availableAt = map[types.UID]map[types.UID]bool{}
+		w.scene.availableAt = map[types.UID]map[types.UID]int{}
 	}
-	at, shown := map[types.UID]bool{}, w.acting.view.kinds[kindOf("Machine").GroupKind()].objects
+	at, shown := map[types.UID]int{}, w.acting.view.kinds[kindOf("Machine").GroupKind()].objects
 	for _, m := range w.owned() {
-		read := shown[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}]
-		at[m.GetUID()] = isAvailable(m) || read != nil && read.GetUID() == m.GetUID() && isAvailable(read)
+		at[m.GetUID()] = 0
+		for _, one := range []*unstructured.Unstructured{m, shown[client.ObjectKeyFromObject(m)]} {
+			if one != nil && one.GetUID() == m.GetUID() && isAvailable(one) {
+				at[m.GetUID()]++
+			}
+		}
 	}
 	w.scene.availableAt[set] = at
 }

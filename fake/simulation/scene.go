@@ -38,8 +38,8 @@ type scene struct {
 	most, least int
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
-	// availableAt are, by set, the Machines that were available when a manager last lowered the replicas of the set.
-	availableAt map[types.UID]map[types.UID]bool
+	// availableAt says, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
+	availableAt map[types.UID]map[types.UID]int
 }
 
 // populate creates the root, and a Machine of another owner.
