@@ -100,12 +100,19 @@ func oneInstance(w *World, _ Write) error {
 // and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
 // them, as a ReplicaSet does.
 func notTooMany(w *World, e Write) error {
+	if w.acting != nil && e.After.GetKind() == "MachineSet" && replicasIn(e.After) > replicasIn(e.Before) {
+		if w.scene.unknownAt == nil {
+			w.scene.unknownAt = map[types.UID]int{}
+		}
+		w.scene.unknownAt[e.After.GetUID()] = w.unknown(e.After.GetUID())
+	}
 	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0
 	underWay := w.backups.restored && w.Now().Sub(w.backups.ended) < time.Second // a pass that began before a backup was restored
 	if byHand || underWay || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
-	if n, most := len(w.owned())-w.unknown(e.After), w.scene.most+w.scene.surge; n > most {
+	set := metav1.GetControllerOf(e.After).UID
+	if n, most := len(w.owned())-max(w.unknown(set), w.scene.unknownAt[set]), w.scene.most+w.scene.surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
@@ -152,12 +159,7 @@ func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types
 
 // lowers reports whether a write lowers the replicas of a set.
 func lowers(e Write) bool {
-	if e.After.GetKind() != "MachineSet" {
-		return false
-	}
-	before, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
-	after, _, _ := unstructured.NestedInt64(e.After.Object, "spec", "replicas")
-	return after < before
+	return e.After.GetKind() == "MachineSet" && replicasIn(e.After) < replicasIn(e.Before)
 }
 
 // noteAvailable keeps, as the replicas of a set are lowered, in how many places Machines are available: the API server and the cache of the

@@ -148,23 +148,29 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 	return all
 }
 
-// unknown is how many Machines of other sets a deployment cannot know of when a Machine is made: those that the cache leaves out, and that
-// are being deleted or more than their set wants.
-func (w *World) unknown(made *unstructured.Unstructured) (n int) {
+// unknown is how many Machines of sets beside one a deployment cannot know of: those that the cache leaves out, and that are being deleted
+// or more than their set wants.
+func (w *World) unknown(beside types.UID) (n int) {
 	of := map[types.UID]int{}
 	for _, m := range w.owned() {
 		set := metav1.GetControllerOf(m)
-		if set.UID == metav1.GetControllerOf(made).UID || w.acting == nil {
+		if set.UID == beside || w.acting == nil {
 			continue
 		}
 		of[set.UID]++
-		wants := int64(0)
-		if stored := w.object("MachineSet", m.GetNamespace(), set.Name); stored != nil {
-			wants, _, _ = unstructured.NestedInt64(stored.Object, "spec", "replicas")
-		}
+		wants := replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name))
 		if w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || int64(of[set.UID]) > wants) {
 			n++
 		}
 	}
+	return n
+}
+
+// replicasIn is how many Machines a set wants; 0 without a set.
+func replicasIn(set *unstructured.Unstructured) int64 {
+	if set == nil {
+		return 0
+	}
+	n, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
 	return n
 }
