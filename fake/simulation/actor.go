@@ -89,7 +89,7 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	id := providerIDIn(m)
 	for _, node := range w.Objects("Node") {
 		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
-		late := sameID(providerIDIn(node), id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)
+		late := w.acting != nil && sameID(providerIDIn(node), id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)
 		if late || id == "" && node.GetName() == m.GetName() {
 			c.unseen[node.GetName()] = true
 		}

@@ -198,7 +198,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	if w.apps != nil {
 		w.apps.hear(w, obj, removed)
 	}
-	if removed && obj.GetKind() == "Machine" && w.acting != nil {
+	if removed && obj.GetKind() == "Machine" && !w.backups.restores {
 		w.left.missed(w, obj)
 	}
 	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
