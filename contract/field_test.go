@@ -3,6 +3,7 @@ package contract_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -215,4 +216,12 @@ func TestFieldError_MatchesOnlyErrWrongType(t *testing.T) {
 	err := error(&contract.FieldError{Path: contract.NewPath("a"), Want: "bool", Got: "null"})
 	require.ErrorIs(t, err, contract.ErrWrongType)
 	require.NotErrorIs(t, err, contract.ErrNoPlace)
+}
+
+func TestATimeIsAheadWhenClocksDoNotDifferByThatMuch(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	require.False(t, contract.IsAhead(time.Time{}, now))
+	require.False(t, contract.IsAhead(now.Add(contract.ClockTolerance), now))
+	require.True(t, contract.IsAhead(now.Add(contract.ClockTolerance+time.Nanosecond), now))
 }

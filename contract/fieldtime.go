@@ -46,6 +46,13 @@ func unreadableTime(at Path) error {
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// ClockTolerance is how far the clocks of two processes may differ without a correction.
+const ClockTolerance = 5 * time.Minute
+
+// IsAhead reports whether a time that an object records is later than now by more than ClockTolerance. Where such a time was past when it
+// was recorded, one of the two clocks is wrong, and a limit that counts from it would end as much later.
+func IsAhead(recorded, now time.Time) bool { return recorded.After(now.Add(ClockTolerance)) }
+
 // DurationField is the place of a duration: whole seconds as a 32-bit integer, as Cluster API writes it since v1beta2, or
 // text such as "1m30s" before. The zero DurationField is "no such place": it reads as absent. Safe for concurrent use as
 // long as no goroutine writes the object.

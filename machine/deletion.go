@@ -165,19 +165,15 @@ func (s *Scope) stages() []stageStart {
 	}
 }
 
-// clocksDiffer is how much the clocks of two processes may differ without a correction.
-const clocksDiffer = 5 * time.Minute
-
 // restartStages lets stages begin anew whose start is yet to come: a process whose clock was ahead has recorded them, and their limits
 // would end as much later.
 func (s *Scope) restartStages() {
-	soon := s.Now.Add(clocksDiffer)
 	for _, stage := range s.stages() {
-		if stage.began.After(soon) {
+		if contract.IsAhead(*stage.began, s.Now) {
 			s.began(stage.began, s.Now, stage.into)
 		}
 	}
-	if s.nodeDeletionStarted().After(soon) {
+	if contract.IsAhead(s.nodeDeletionStarted(), s.Now) {
 		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
 		s.urgent = true
 	}

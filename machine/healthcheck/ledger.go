@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // LedgerAnnotation of a check holds its Ledger as JSON.
 const LedgerAnnotation = "machinist.dev/remediations"
-
-// maxAhead is how far clocks of processes may differ: a time in a Ledger that is later is that of a clock which was wrong.
-const maxAhead = 5 * time.Minute
 
 // maxEntries limits the size of a Ledger: as many Machines are in remediation at a time.
 const maxEntries = 500
@@ -69,11 +68,11 @@ func (l Ledger) String() string {
 // notAfter returns the ledger with no time that is later than now: a clock that was ahead by hours would have a check wait for hours. It
 // changes nothing where a Machine was made later than now, because then the clock of this process is behind.
 func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
-	if slices.ContainsFunc(machines, func(m Machine) bool { return m.Created.After(now.Add(maxAhead)) }) {
+	if slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) }) {
 		return l
 	}
 	correct := func(at *int64) {
-		if *at > now.Add(maxAhead).Unix() {
+		if contract.IsAhead(time.Unix(*at, 0), now) {
 			*at = now.Unix()
 		}
 	}

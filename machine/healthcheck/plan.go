@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Machine is a Machine of a check as Plan sees it.
@@ -151,7 +153,7 @@ func recordedAt(f PlanFacts) time.Time {
 			last = f.Machines[i].Created
 		}
 	}
-	if last.After(f.Now.Add(maxAhead)) {
+	if contract.IsAhead(last, f.Now) {
 		return last
 	}
 	return f.Now

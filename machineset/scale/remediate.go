@@ -174,8 +174,8 @@ func (r *remediation) held() string {
 	return text.String()
 }
 
-// early says why a line is not replaced again yet, empty when it may be. A time that is further in the future than the wait is long was
-// written by a clock that was wrong.
+// early says why a line is not replaced again yet, empty when it may be. A time that is
+// ahead was written by a clock that was wrong.
 func (r *remediation) early(line *Line) string {
 	if line == nil {
 		return ""
@@ -185,7 +185,7 @@ func (r *remediation) early(line *Line) string {
 		wait, why = r.window(), "limit"
 	}
 	until := line.Last.Add(wait)
-	if !until.After(r.Now) || line.Last.After(r.Now.Add(wait)) {
+	if !until.After(r.Now) || contract.IsAhead(line.Last, r.Now) {
 		return ""
 	}
 	r.wake(until)
