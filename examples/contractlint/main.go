@@ -23,7 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/contract/conformance"
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 const usage = `contractlint lints the CRDs and objects of a Cluster API provider against the provider contract.
@@ -75,7 +75,7 @@ type options struct {
 
 // run is main without the process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return output.Run("contractlint", output.Codes{Done: exitOK, Lost: exitUsage}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("contractlint", command.Codes{Done: exitOK, Lost: exitUsage}, stdout, stderr, func(out io.Writer) int {
 		return perform(args, stdin, out, stderr)
 	})
 }
@@ -83,12 +83,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // perform does what the arguments say and returns the exit code.
 func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "contractlint: %v\nRun with -h for help.\n", err)
-		return exitUsage
+	if code, refused := command.Refused("contractlint", err, stderr); refused {
+		return code
 	}
 	in := newInput(stdin)
 	for _, path := range o.paths {
@@ -117,7 +113,6 @@ func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{roles: roles{flags: map[string]conformance.Role{}, file: map[string]conformance.Role{}}}
 	flags := flag.NewFlagSet("contractlint", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are printed once, by run
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Var(&o.roles, "role", "judge everything as this `role`, such as InfraMachine, or one kind: Kind=role or Kind.group=role, where the "+
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
@@ -127,12 +122,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		"judge the MachineSets, MachineDeployments, MachinePools and the CRDs of this API `group`, "+
 			"such as "+autoscaler.DefaultGroup+", by what cluster-autoscaler reads")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD or an open question too")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, usage)
-			flags.SetOutput(stdout)
-			flags.PrintDefaults()
-		}
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err
 	}
 	o.paths, o.contract = flags.Args(), contract.Version(*version)

@@ -57,35 +57,28 @@ type demoOptions struct {
 	keep   bool
 }
 
-func parseDemo(args []string, stdout, stderr io.Writer) (demoOptions, error) {
+func parseDemo(args []string, stdout io.Writer) (demoOptions, error) {
 	var o demoOptions
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	checkout(flags)
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and the commands to try")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs at the end")
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(flags.Output(), `controlplane demo shows the operator of examples/manager at work, and stops all on Ctrl-C:
+	err := parse(flags, args, `controlplane demo shows the operator of examples/manager at work, and stops all on Ctrl-C:
 a real control plane, the operator with its own CRDs, a provider whose Nodes kwok simulates,
 a MachineDeployment of three Machines, and an application on them with a PodDisruptionBudget.
 Progress goes to standard error.
 
-`)
-		flags.PrintDefaults()
+`, stdout)
+	if err == nil && o.output != "text" && o.output != "json" {
+		err = fmt.Errorf("%w: -o must be text or json, not %q", errUsage, o.output)
 	}
-	if err := parse(flags, args, stdout, stderr); err != nil {
-		return o, err
-	}
-	if o.output != "text" && o.output != "json" {
-		_, _ = fmt.Fprintf(stderr, "controlplane demo: -o must be text or json, not %q\n", o.output)
-		return o, errUsage
-	}
-	return o, nil
+	return o, err
 }
 
 // demo runs until ctx ends, which is how to end it and no error, or until a component dies.
 func demo(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	o, err := parseDemo(args, stdout, stderr)
+	o, err := parseDemo(args, stdout)
 	if err != nil {
 		return err
 	}

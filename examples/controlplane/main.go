@@ -17,8 +17,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
-	"github.com/machinist-dev/machinist/examples/output"
 )
 
 const usage = `controlplane runs a real Kubernetes control plane on this computer.
@@ -60,19 +60,19 @@ func main() {
 
 // run is main without os.Exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return output.Run("controlplane", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("controlplane", command.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(ctx, args, out, stderr)
 	})
 }
 
 // perform runs the command in the arguments and returns the exit code.
 func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	command, rest := "", args
+	word, rest := "", args
 	if len(args) > 0 {
-		command, rest = args[0], args[1:]
+		word, rest = args[0], args[1:]
 	}
 	var err error
-	switch command {
+	switch word {
 	case "up":
 		err = up(ctx, rest, stdout, stderr)
 	case "demo":
@@ -85,19 +85,20 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(stderr, usage)
 		return exitUsage
 	default:
-		_, _ = fmt.Fprintf(stderr, "controlplane: unknown command %q: give up, demo or build\nRun with --help for help.\n", command)
+		_, _ = fmt.Fprintf(stderr, "controlplane: unknown command %q: give up, demo or build\nRun with --help for help.\n", word)
 		return exitUsage
 	}
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return exitOK
 	case errors.Is(err, errUsage):
-		return exitUsage
+		code, _ := command.Refused("controlplane "+word, err, stderr)
+		return code
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(stderr, "controlplane: interrupted before all was ready; everything is removed")
 		return exitFailed
 	case errors.Is(err, cluster.ErrNoSource):
-		_, _ = fmt.Fprintf(stderr, "controlplane: %v\nElsewhere, -C says where a checkout is: controlplane %s -C DIR\n", err, command)
+		_, _ = fmt.Fprintf(stderr, "controlplane: %v\nElsewhere, -C says where a checkout is: controlplane %s -C DIR\n", err, word)
 		return exitFailed
 	default:
 		_, _ = fmt.Fprintf(stderr, "controlplane: %v\n", err)
@@ -105,26 +106,17 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// errUsage is an error in the command line that was already printed.
-var errUsage = errors.New("usage")
+// errUsage matches errors in the command line, and the wish for help.
+var errUsage = errors.New("wrong usage")
 
-// parse accepts flags only. The flag package prints its errors itself, and help goes to stdout.
-func parse(flags *flag.FlagSet, args []string, stdout, stderr io.Writer) error {
-	flags.SetOutput(stderr)
-	for _, arg := range args {
-		if arg == "-h" || arg == "-help" || arg == "--help" {
-			flags.SetOutput(stdout)
-		}
+// parse accepts flags only. Help goes to stdout.
+func parse(flags *flag.FlagSet, args []string, usage string, stdout io.Writer) error {
+	err := command.Parse(flags, args, usage, stdout)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return errUsage
-	}
-	if flags.NArg() > 0 {
-		_, _ = fmt.Fprintf(stderr, "controlplane %s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
-		return errUsage
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	return nil
 }
@@ -137,12 +129,9 @@ func checkout(flags *flag.FlagSet) {
 func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	checkout(flags)
-	flags.Usage = func() {
-		_, _ = fmt.Fprintln(flags.Output(), "controlplane build builds the programs of the control plane into the user's "+
-			"cache directory,\nunless they are there, and prints their paths.")
-		flags.PrintDefaults()
-	}
-	if err := parse(flags, args, stdout, stderr); err != nil {
+	usage := "controlplane build builds the programs of the control plane into the user's cache directory,\n" +
+		"unless they are there, and prints their paths.\n"
+	if err := parse(flags, args, usage, stdout); err != nil {
 		return err
 	}
 	binaries, err := cluster.Build(ctx, stderr)

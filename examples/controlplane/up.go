@@ -19,7 +19,7 @@ type upOptions struct {
 	termination time.Duration
 }
 
-func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
+func parseUp(args []string, stdout io.Writer) (upOptions, error) {
 	var o upOptions
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	checkout(flags)
@@ -30,32 +30,24 @@ func parseUp(args []string, stdout, stderr io.Writer) (upOptions, error) {
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
 	flags.DurationVar(&o.termination, "pod-termination", 0, "how long a deleted pod takes to go, such as 5s")
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(flags.Output(), "controlplane up starts a control plane and stops it on Ctrl-C.\n"+
-			"Progress goes to standard error.\n\n")
-		flags.PrintDefaults()
-	}
-	if err := parse(flags, args, stdout, stderr); err != nil {
+	usage := "controlplane up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
+	if err := parse(flags, args, usage, stdout); err != nil {
 		return o, err
 	}
-	var problem string
 	switch {
 	case o.output != "text" && o.output != "json":
-		problem = fmt.Sprintf("-o must be text or json, not %q", o.output)
+		return o, fmt.Errorf("%w: -o must be text or json, not %q", errUsage, o.output)
 	case o.nodes < 0 || o.hollow < 0:
-		problem = "-nodes and -hollow-nodes must not be negative"
+		return o, fmt.Errorf("%w: -nodes and -hollow-nodes must not be negative", errUsage)
 	case o.termination < 0:
-		problem = "-pod-termination must not be negative"
-	default:
-		return o, nil
+		return o, fmt.Errorf("%w: -pod-termination must not be negative", errUsage)
 	}
-	_, _ = fmt.Fprintf(stderr, "controlplane up: %s\n", problem)
-	return o, errUsage
+	return o, nil
 }
 
 // up runs a control plane until ctx ends, which is how to end it and no error, or until a component dies.
 func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	options, err := parseUp(args, stdout, stderr)
+	options, err := parseUp(args, stdout)
 	if err != nil {
 		return err
 	}

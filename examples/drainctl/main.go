@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // Exit codes.
@@ -44,7 +44,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return output.Run("drainctl", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("drainctl", command.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		p := &program{stdout: out, stderr: stderr, connect: connect, now: time.Now}
 		return p.execute(ctx, args)
 	})

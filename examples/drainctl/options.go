@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // Commands.
@@ -91,10 +93,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := o.flags()
 	for rest := args; len(rest) > 0; {
-		if err := flags.Parse(rest); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				help(out, flags)
-			}
+		if err := command.Parse(flags, rest, usage+usageEnd+"Flags:\n", out); err != nil {
 			return options{}, err
 		}
 		if rest = flags.Args(); len(rest) > 0 {
@@ -128,15 +127,8 @@ type given struct {
 	isBool      bool
 }
 
-func help(out io.Writer, flags *flag.FlagSet) {
-	fmt.Fprint(out, usage, usageEnd, "Flags:\n")
-	flags.SetOutput(out)
-	flags.PrintDefaults()
-}
-
 func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("drainctl", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are printed once
 	flags.Usage = func() {}
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
 	flags.StringVar(&o.context, "context", "", "`name` of the kubeconfig's context; empty: its current one")

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // view shows a drain. The follower calls it, one call at a time.
@@ -27,7 +27,7 @@ type view interface {
 
 // newView picks the view: a table that is redrawn needs a terminal that can move the cursor.
 func (s *session) newView() view {
-	file, ok := output.File(s.stdout)
+	file, ok := command.File(s.stdout)
 	switch {
 	case s.output == outputJSON:
 		encoder := json.NewEncoder(s.stdout)
@@ -50,7 +50,7 @@ func (s *session) newView() view {
 type jsonView struct{ *json.Encoder }
 
 func (v *jsonView) begin(*follower)      {}
-func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // output.Run sees the error
+func (v *jsonView) tell(c change)        { _ = v.Encode(c) } // command.Run sees the error
 func (v *jsonView) every() time.Duration { return 0 }
 func (v *jsonView) tick()                {}
 func (v *jsonView) finish(s summary)     { _ = v.Encode(s) }

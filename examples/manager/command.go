@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 )
@@ -28,7 +28,6 @@ type commandFlags struct {
 
 // add adds the flags. what is the object in the namespace, empty for a command without one.
 func (c *commandFlags) add(flags *flag.FlagSet, what string) {
-	flags.SetOutput(io.Discard)
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
 	options.GroupFlag(flags, &c.group)
 	flags.StringVar(&c.output, "o", "", "json, or empty for text")
@@ -42,12 +41,7 @@ func (c *commandFlags) add(flags *flag.FlagSet, what string) {
 func (c *commandFlags) parse(flags *flag.FlagSet, usage string, args []string, out io.Writer) ([]string, error) {
 	var words []string
 	for rest := args; ; {
-		if err := flags.Parse(rest); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				fmt.Fprint(out, usage)
-				flags.SetOutput(out)
-				flags.PrintDefaults()
-			}
+		if err := command.Parse(flags, rest, usage, out); err != nil {
 			return nil, err
 		}
 		if flags.NArg() == 0 {
@@ -87,12 +81,8 @@ func (c *commandFlags) say(out io.Writer, value any, text string) error {
 
 // finish runs a command after its flags were parsed, until a signal ends it, prints the error, and returns the exit code.
 func finish(name string, parsed error, stderr io.Writer, run func(ctx context.Context) error) int {
-	switch {
-	case errors.Is(parsed, flag.ErrHelp):
-		return exitDone
-	case parsed != nil:
-		fmt.Fprintf(stderr, "manager %s: %v\nRun with --help for help.\n", name, parsed)
-		return exitUsage
+	if code, refused := command.Refused("manager "+name, parsed, stderr); refused {
+		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

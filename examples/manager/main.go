@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // Exit codes.
@@ -28,7 +26,7 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // execute is main without os.Exit.
 func execute(args []string, stdout, stderr io.Writer) int {
-	return output.Run("manager", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("manager", command.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(args, out, stderr)
 	})
 }
@@ -42,12 +40,8 @@ func perform(args []string, stdout, stderr io.Writer) int {
 		return commands[args[0]](args[1:], stdout, stderr)
 	}
 	o, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "manager: %v\nRun with --help for help.\n", err)
-		return exitUsage
+	if code, refused := command.Refused("manager", err, stderr); refused {
+		return code
 	}
 	switch {
 	case o.Config.Print:

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 const usage = `mutate runs the tests of packages against small changes of their code, and lists the changes that no test notices.
@@ -91,7 +91,7 @@ func defaultPackages() []string {
 
 // run is main without os.Exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return output.Run("mutate", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("mutate", command.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(ctx, args, out, stderr)
 	})
 }
@@ -99,12 +99,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // perform runs what the arguments select and returns the exit code.
 func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "mutate: %v\nRun with --help for help.\n", err)
-		return exitUsage
+	if code, refused := command.Refused("mutate", err, stderr); refused {
+		return code
 	}
 	r, err := mutate(ctx, o, stderr)
 	if writeErr := r.write(stdout, o.output); err == nil {
@@ -124,7 +120,6 @@ func perform(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // run prints errors once
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Uint64Var(&o.seed, "seed", 1, "chooses the sample")
 	flags.IntVar(&o.sample, "sample", 0, "how many mutants of each package to try; 0 is all")
@@ -133,12 +128,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.StringVar(&o.dir, "C", ".", "folder of the module")
 	files := flags.String("files", "", "change only files whose names match this regular `expression`")
 	kinds := flags.String("kinds", strings.Join(names(allKinds()), ","), "what to change")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, usage)
-			flags.SetOutput(stdout)
-			flags.PrintDefaults()
-		}
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err
 	}
 	for name := range strings.SplitSeq(*kinds, ",") {

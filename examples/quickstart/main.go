@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // Exit codes.
@@ -68,7 +68,7 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // execute is main without os.Exit.
 func execute(args []string, stdout, stderr io.Writer) int {
-	return output.Run("quickstart", output.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("quickstart", command.Codes{Done: exitDone, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		return perform(args, out, stderr)
 	})
 }
@@ -76,12 +76,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // perform runs what the arguments select and returns the exit code.
 func perform(args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "quickstart: %v\nRun with -h for help.\n", err)
-		return exitUsage
+	if code, refused := command.Refused("quickstart", err, stderr); refused {
+		return code
 	}
 	if o.verbose {
 		o.log = logr.FromSlogHandler(slog.NewTextHandler(stderr, nil))
@@ -99,7 +95,6 @@ func perform(args []string, stdout, stderr io.Writer) int {
 func parse(args []string, out io.Writer) (options, error) {
 	o := options{pace: steady(), log: logr.Discard()}
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.machines, "machines", 3, "number of Machines, 2 to 100")
 	flags.Uint64Var(&o.seed, "seed", 1, "decides names, delays, the number of pods and which Machine is deleted")
 	flags.IntVar(&o.minAvailable, "budget-min-available", automatic,
@@ -108,12 +103,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.output, "o", "", "output: lines or json; a live table on a terminal and lines elsewhere when empty")
 	flags.StringVar(&o.timeline, "timeline", "", "draw who was in which phase when into this `file`, as SVG")
 	flags.BoolVar(&o.verbose, "v", false, "show the logs of the controllers on stderr")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(out, usage)
-			flags.SetOutput(out)
-			flags.PrintDefaults()
-		}
+	if err := command.Parse(flags, args, usage, out); err != nil {
 		return options{}, err
 	}
 	if flags.NArg() > 0 {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 func TestMain(m *testing.M) {
@@ -272,7 +272,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			require.Equal(t, exitUsage, execute(c.args, &stdout, &stderr))
 			require.Contains(t, stderr.String(), c.want)
-			require.Contains(t, stderr.String(), "-h for help")
+			require.Contains(t, stderr.String(), "--help for help")
 			require.Empty(t, stdout.String())
 		})
 	}
@@ -298,7 +298,7 @@ func TestOutputThatIsLostIsAFailure(t *testing.T) {
 		o := quick()
 		o.output = format
 		var stderr bytes.Buffer
-		code := output.Run("quickstart", output.Codes{Done: exitDone, Lost: exitFailed}, full{}, &stderr, func(out io.Writer) int {
+		code := command.Run("quickstart", command.Codes{Done: exitDone, Lost: exitFailed}, full{}, &stderr, func(out io.Writer) int {
 			return run(t.Context(), o, out, &stderr)
 		})
 		require.Equal(t, exitFailed, code)

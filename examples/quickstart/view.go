@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // Values of -o.
@@ -32,7 +32,7 @@ type view interface {
 
 // newView selects the view: a table needs a terminal that can move the cursor.
 func newView(format string, out io.Writer, p *picture) view {
-	file, ok := output.File(out)
+	file, ok := command.File(out)
 	switch {
 	case format == outputJSON:
 		return &jsonView{json.NewEncoder(out)}
@@ -52,7 +52,7 @@ func newView(format string, out io.Writer, p *picture) view {
 // jsonView prints an object per line.
 type jsonView struct{ *json.Encoder }
 
-func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // output.Run sees the error
+func (v *jsonView) tell(e event)            { _ = v.Encode(e) } // command.Run sees the error
 func (v *jsonView) ticks() <-chan time.Time { return nil }
 func (v *jsonView) tick()                   {}
 func (v *jsonView) finish(s summary)        { _ = v.Encode(s) }

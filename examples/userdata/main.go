@@ -15,7 +15,7 @@ import (
 	"os/signal"
 	"strings"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 const usage = `userdata renders the data for the first boot of a machine.
@@ -30,7 +30,7 @@ architecture to a folder. verify checks all of them with cloud-init and shellche
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := output.Run("userdata", output.Codes{Done: 0, Lost: 1}, os.Stdout, os.Stderr, func(out io.Writer) int {
+	code := command.Run("userdata", command.Codes{Done: 0, Lost: 1}, os.Stdout, os.Stderr, func(out io.Writer) int {
 		return run(ctx, os.Args[1:], out, os.Stderr)
 	})
 	stop()

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
-	"github.com/machinist-dev/machinist/examples/output"
 )
 
 // The exit codes.
@@ -34,7 +34,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	context.AfterFunc(ctx, stop)
 	ctrl.SetLogger(logr.Discard()) // logs of libraries would mix with the progress
 	klog.SetLogger(logr.Discard())
-	code := output.Run("", output.Codes{Done: ExitOK, Lost: ExitFailed}, os.Stdout, os.Stderr, func(out io.Writer) int {
+	code := command.Run("", command.Codes{Done: ExitOK, Lost: ExitFailed}, os.Stdout, os.Stderr, func(out io.Writer) int {
 		return run(ctx, os.Args[1:], os.Stdin, out, os.Stderr)
 	})
 	stop()

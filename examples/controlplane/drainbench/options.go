@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
 
@@ -70,19 +71,12 @@ type options struct {
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{arms: armNames()}
 	flags := flag.NewFlagSet("drainbench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // mistakes are printed once, by run
 	flags.StringVar(&o.output, "o", "text", "format of the result: text or json")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	numbers := flags.String("scenario", "", "comma-separated `numbers` of scenarios; the default is all")
 	arms := flags.String("arms", "", "comma-separated `names` of arms; the default is all that a scenario has")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(stdout, usage, listScenarios())
-			flags.SetOutput(stdout)
-			flags.PrintDefaults()
-			return o, err
-		}
+	if err := command.Parse(flags, args, fmt.Sprintf(usage, listScenarios()), stdout); err != nil {
 		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	if err := o.choose(*numbers, *arms); err != nil {

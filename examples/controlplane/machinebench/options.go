@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
@@ -98,7 +99,6 @@ type options struct {
 func parse(args []string, stdout io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("machinebench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // run prints errors once
 	flags.StringVar(&o.output, "o", "text", "format of the result: text or json")
 	flags.IntVar(&o.machines, "machines", 500, "how many Machines are created at once")
 	flags.IntVar(&o.pods, "pods", 30, "pods on each Node while live heap is measured; 0 for none")
@@ -108,13 +108,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
 	limits := flags.String("limits", "", "comma-separated `names` of limits; the default is all")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return o, err
-	}
+	err := command.Parse(flags, args, usage, stdout)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}

@@ -10,13 +10,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
@@ -55,19 +55,12 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	var chosen string
 	flags := flag.NewFlagSet("poolbench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.instances, "instances", 1000, "instances of the pool")
 	flags.BoolVar(&o.machines, "machines", false, "the provider makes an InfraMachine for each instance, so that each has a Machine")
 	flags.StringVar(&chosen, "arms", "ours,capi", "comma-separated arms: ours, capi")
 	flags.DurationVar(&o.steady, "steady", 30*time.Second, "how long requests are counted after the pool is complete")
 	flags.StringVar(&o.output, "output", "text", "text or json")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(out, usage)
-			flags.SetOutput(out)
-			flags.PrintDefaults()
-			return o, err
-		}
+	if err := command.Parse(flags, args, usage, out); err != nil {
 		return o, fmt.Errorf("%w: %w", bench.ErrUsage, err)
 	}
 	if chosen == "" {

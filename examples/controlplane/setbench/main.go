@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/controlplane/arms"
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 )
@@ -102,7 +103,6 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 func parse(args []string, stdout io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("setbench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // mistakes are printed once, by run
 	flags.IntVar(&o.machines, "machines", 300, "how many Machines the set is scaled to")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
 	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
@@ -111,13 +111,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.BoolVar(&o.floor, "floor", false, "run examples/controlplane/floor beside each manager")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the audit log and the logs of all components")
 	chosen := flags.String("arms", "", "comma-separated `names` of arms; the default is all")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return o, err
-	}
+	err := command.Parse(flags, args, usage, stdout)
 	o.arms = arms.Names()
 	if *chosen != "" {
 		o.arms = nil

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 const usage = `skew measures with which releases of Kubernetes and controller-runtime this library works.
@@ -63,14 +63,10 @@ type options struct {
 
 // run is main without os.Exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return output.Run("skew", output.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
+	return command.Run("skew", command.Codes{Done: exitOK, Lost: exitFailed}, stdout, stderr, func(out io.Writer) int {
 		o, err := parse(args, out)
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			return exitOK
-		case err != nil:
-			_, _ = fmt.Fprintf(stderr, "skew: %v\nRun with --help for help.\n", err)
-			return exitUsage
+		if code, refused := command.Refused("skew", err, stderr); refused {
+			return code
 		}
 		err = perform(ctx, o, out, stderr)
 		switch {
@@ -88,18 +84,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("skew", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // run prints errors once
 	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
 	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
 	flags.StringVar(&o.file, "write", "",
 		"`file` that gets the table too; its rows of other versions of controller-runtime stay, if it is about the same servers")
 	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			_, _ = io.WriteString(stdout, usage)
-			flags.SetOutput(stdout)
-			flags.PrintDefaults()
-		}
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {

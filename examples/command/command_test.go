@@ -1,4 +1,4 @@
-package output_test
+package command_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/machinist-dev/machinist/examples/output"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // full is a disk without space.
@@ -19,7 +19,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestOnlyASuccessWhoseOutputIsLostBecomesAnotherCode(t *testing.T) {
-	codes := output.Codes{Done: 0, Lost: 3}
+	codes := command.Codes{Done: 0, Lost: 3}
 	for name, tc := range map[string]struct {
 		stdout     io.Writer
 		ends, want int
@@ -30,7 +30,7 @@ func TestOnlyASuccessWhoseOutputIsLostBecomesAnotherCode(t *testing.T) {
 		"failure, and lost too": {stdout: full{}, ends: 1, want: 1},
 	} {
 		var stderr bytes.Buffer
-		got := output.Run("program", codes, tc.stdout, &stderr, func(out io.Writer) int {
+		got := command.Run("program", codes, tc.stdout, &stderr, func(out io.Writer) int {
 			_, _ = fmt.Fprintln(out, "a line")
 			return tc.ends
 		})
@@ -40,12 +40,12 @@ func TestOnlyASuccessWhoseOutputIsLostBecomesAnotherCode(t *testing.T) {
 }
 
 func TestTheFileBehindAWriterIsFound(t *testing.T) {
-	output.Run("", output.Codes{}, os.Stderr, io.Discard, func(out io.Writer) int {
-		file, ok := output.File(out)
+	command.Run("", command.Codes{}, os.Stderr, io.Discard, func(out io.Writer) int {
+		file, ok := command.File(out)
 		require.True(t, ok)
 		require.Same(t, os.Stderr, file)
 		return 0
 	})
-	_, ok := output.File(io.Discard)
+	_, ok := command.File(io.Discard)
 	require.False(t, ok)
 }

@@ -1,5 +1,6 @@
-// Package output notices when what a program prints is lost, as on a full disk, so that the program does not end as if all were well.
-package output
+// Package command is what the programs of the examples share: how they read flags and print help and mistakes, and how they notice that
+// what they print is lost, as on a full disk, so that they do not end as if all were well.
+package command
 
 import (
 	"fmt"
