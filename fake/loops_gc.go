@@ -16,14 +16,16 @@ import (
 type collector struct{ *Store }
 
 func (g *collector) keys(e event) []objectKey {
+	var out []objectKey
 	if e.current != nil {
 		meta := e.current.meta()
 		if len(meta.GetOwnerReferences()) > 0 || meta.GetDeletionTimestamp() != nil {
-			return []objectKey{keyOf(e.current)}
+			out = append(out, keyOf(e.current))
 		}
-		return nil
+		if e.previous == nil || e.previous.uid == e.current.uid { // Store.Restore may replace an object by another one of its name
+			return out
+		}
 	}
-	var out []objectKey
 	for _, rec := range g.dependents(e.previous.uid) {
 		out = append(out, keyOf(rec))
 	}

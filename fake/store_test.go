@@ -293,3 +293,32 @@ func TestARestoredBackupHasTheObjectsOfItsTime(t *testing.T) {
 	require.NotEqual(t, version, all.Items[1].ResourceVersion)
 	require.NoError(t, c.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "another-kind"}, &corev1.Secret{}))
 }
+
+func TestTheDependentsOfAnObjectThatARestoredBackupReplacesAreCollected(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c := store.Client()
+	owner := configMap("owner")
+	require.NoError(t, c.Create(t.Context(), owner))
+	backup := store.Backup(configMaps)
+	require.NoError(t, c.Delete(t.Context(), owner))
+	owner = configMap("owner") // of another UID
+	require.NoError(t, c.Create(t.Context(), owner))
+	dependent := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: "dependent", Namespace: "default",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
+	}}
+	require.NoError(t, c.Create(t.Context(), dependent))
+	loops := store.Step(fake.Loops{GarbageCollector: true})
+	collect := func() {
+		for _, task := range loops.Tasks() {
+			loops.Do(task)
+		}
+	}
+	collect()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(dependent), dependent))
+
+	store.Restore(backup)
+	collect()
+
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(dependent), dependent)))
+}
