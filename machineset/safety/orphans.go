@@ -68,6 +68,8 @@ type Sighting struct {
 	First         time.Time `json:"since,omitzero"`
 	Last          time.Time `json:"-"`
 	Confirmations int       `json:"confirmations"`
+	// Asked is when OrphanPlan.Delete had it last; zero for never.
+	Asked time.Time `json:"-"`
 }
 
 // OrphanFacts are what PlanOrphans looks at. They are not changed.
@@ -102,7 +104,8 @@ type Orphan struct {
 
 // OrphanPlan is what PlanOrphans decides.
 type OrphanPlan struct {
-	// Orphans are all that were found, in order, and Delete those to delete in this pass.
+	// Orphans are all that were found, in order, and Delete those to delete in this pass: the ones that were asked for longest ago come
+	// first, so that one which the provider does not delete delays no other.
 	Orphans []Orphan
 	Delete  []Instance
 	// Blocked is why nothing is confirmed in this pass, by cluster; the empty name is all of them.
@@ -146,12 +149,19 @@ func PlanOrphans(f OrphanFacts) OrphanPlan {
 	slices.SortFunc(p.Orphans, func(a, b Orphan) int {
 		return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Token, b.Token))
 	})
-	for _, o := range p.Orphans {
-		if o.Due && len(p.Delete) < limits.PerPass {
-			p.Delete = append(p.Delete, o.Instance)
-		}
-	}
+	p.choose(limits.PerPass, f.Now)
 	return p
+}
+
+// choose takes up to some of the orphans that are due.
+func (p *OrphanPlan) choose(limit int, now time.Time) {
+	due := slices.DeleteFunc(slices.Clone(p.Orphans), func(o Orphan) bool { return !o.Due })
+	slices.SortStableFunc(due, func(a, b Orphan) int { return a.Asked.Compare(b.Asked) })
+	for _, o := range due[:min(limit, len(due))] {
+		p.Delete = append(p.Delete, o.Instance)
+		o.Asked = now
+		p.Seen[o.Key()] = o.Sighting
+	}
 }
 
 // blocked is why nothing at all is decided, empty otherwise.

@@ -127,6 +127,21 @@ func TestAPassDeletesNoMoreThanItsLimit(t *testing.T) {
 	require.Len(t, gone, 10)
 }
 
+func TestAnOrphanThatTheProviderDoesNotDeleteDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	f := newFleet(6)
+	f.facts.Owners = f.facts.Owners[3:]
+	asked := map[string]int{}
+	for range 8 {
+		p := f.pass(15 * time.Minute)
+		require.LessOrEqual(t, len(p.Delete), 1)
+		for _, i := range p.Delete {
+			asked[i.Token]++
+		}
+	}
+	require.Equal(t, map[string]int{"uid-0": 2, "uid-1": 2, "uid-2": 2}, asked, "each is asked for again after the others")
+}
+
 // Gardener issue 657: all workers were deleted after a restart while the API server of the Machines did not answer.
 func TestAFleetIsNotDeletedByOrphanCollection(t *testing.T) {
 	t.Parallel()
