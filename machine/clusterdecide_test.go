@@ -31,7 +31,7 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := o.requests("plane:y"); len(got) > 0 {
-		t.Errorf("nobody is left, and %v are woken", got)
+		t.Errorf("no Machine is left, and %v are woken", got)
 	}
 	o.forget(b)
 	if len(o.of) > 0 {

@@ -50,7 +50,7 @@ func TestANodeThatDoesNotAnswerDoesNotHoldADeletion(t *testing.T) {
 	w.falls("m", 30*time.Minute)
 	require.NoError(t, w.client.Delete(t.Context(), pod))
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-	require.NotNil(t, pod.DeletionTimestamp, "the pod goes, and nobody is there to end it")
+	require.NotNil(t, pod.DeletionTimestamp, "the pod goes, and no kubelet ends it")
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	w.told(machine.EventNodeDrained)

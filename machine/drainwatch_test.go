@@ -58,7 +58,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 	return s
 }
 
-// Who takes the finalizer of a Machine away wants its deletion to end: nobody may go on evicting pods from its Node.
+// A person who removes the finalizer of a Machine wants its deletion to end: no more pods are evicted from its Node.
 func TestAMachineThatVanishesInItsDrainLetsGoOfItsNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
@@ -99,7 +99,7 @@ func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
 	s.Cluster = external.ClusterView{Presence: external.Unread}
 	_, err := pauseStep(t.Context(), s)
 	require.NoError(t, err)
-	require.Empty(t, released, "nobody asked for that")
+	require.Empty(t, released, "no drain was requested")
 	s.Cluster = external.ClusterView{Presence: external.Present, State: contract.ClusterState{SpecPaused: true}}
 	_, err = pauseStep(t.Context(), s)
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
 		result, err := step(t.Context(), s)
 		require.NoError(t, err)
 		require.True(t, result.Stop)
-		require.Equal(t, []string{"n"}, released, "nobody may go on evicting pods while a hook holds the drain up")
+		require.Equal(t, []string{"n"}, released, "no pod is evicted while a hook holds the drain up")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func ExampleMachineDrainRules() {
 	amongKubectls := func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
 		return drain.KubectlRules(drain.KubectlOptions{
-			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, // a Machine that goes asks nobody
+			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, // the deletion of a Machine asks no person
 			Additional: []drain.Rule{ofMachine.Rule(namespaces)},
 		})
 	}

@@ -30,7 +30,7 @@ const (
 
 // TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd kills the reconciler's process right before and right after each
 // of its writes, first of a Machine on its way to Running, then of one in deletion, and lets a new process go on. How many
-// writes there are is counted in a run that nobody disturbs, whose end is the one that all others must have.
+// writes there are is counted in an undisturbed run, whose end is the one that all others must have.
 func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 	t.Parallel()
 	ctrl.SetLogger(logr.Discard())
@@ -75,7 +75,7 @@ func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 		"no process was killed between the record of the drain and the end, so nothing is known of a second drain")
 }
 
-// killedOnTheWay kills the process at its kth write, and compares the end with that of a run that nobody disturbed.
+// killedOnTheWay kills the process at its kth write, and compares the end with that of an undisturbed run.
 func killedOnTheWay(t *testing.T, k int, applied bool, undisturbed map[string]any) {
 	m := newMortal(t, "m1")
 	first := m.start("first")

@@ -113,7 +113,7 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	require.NotEqual(t, "Running", state.Phase)
 }
 
-// A limit that somebody set is reached although the type has no place for the start, and costs few writes.
+// A limit that is set is reached although the type has no place for the start, and costs few writes.
 func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
 	t.Parallel()
 	kind := serverKind(true)
@@ -185,7 +185,7 @@ func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
 	})
 }
 
-// Ready would be True while the phase waits for what nobody says.
+// Ready would be True while the phase waits for what no condition says.
 func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	var reports atomic.Bool

@@ -165,7 +165,7 @@ func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 	loop := NewMetrics(MetricsOptions{})
 	r := reconciler()
 	loop.begin(t.Context(), r)
-	require.Empty(t, Scrape(t, loop), "without an index nobody may have asked for an informer")
+	require.Empty(t, Scrape(t, loop), "without an index there may be no informer")
 	r.indexed = true
 	for range 2 {
 		loop.begin(t.Context(), r)

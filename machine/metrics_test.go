@@ -53,7 +53,7 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 			{at: 0, read: "", since: -1, decide: "Pending", stores: true}, {at: 5, read: "Pending", since: 0, decide: "Provisioning"},
 			{at: 9, read: "Pending", since: 0, decide: "Provisioned", stores: true, restart: true},
 		}, "Pending 9s"},
-		"a begin that nobody knows makes no time": {[]pass{
+		"an unknown begin makes no time": {[]pass{
 			{at: 0, read: "Pending", since: -1, decide: "Pending"}, {at: 9, read: "Pending", since: -1, decide: "Running", stores: true},
 			{at: 10, read: "Running", since: -1, decide: "Failed", stores: true},
 		}, "Running 1s"},
@@ -61,7 +61,7 @@ func TestTimeInPhasesIsCountedWhenItIsStoredAndOnce(t *testing.T) {
 			{at: 0, read: "Pending", since: 0, decide: "Running"}, {at: 1, read: "Pending", since: 0, decide: "Running"},
 			{at: 2, read: "Pending", since: 0, decide: "Running", stores: true}, {at: 3, read: "Running", since: 2, decide: "Running", stores: true},
 		}, "Pending 0s"},
-		"a detour that nobody was told of is none": {[]pass{
+		"a detour that was not reported is none": {[]pass{
 			{at: 0, read: "Running", since: 0, decide: "Updating"}, {at: 1, read: "Running", since: 0, decide: "Running", stores: true},
 			{at: 2, read: "Running", since: 0, decide: "Updating"}, {at: 3, read: "Running", since: 0, decide: "Failed"},
 			{at: 5, read: "Running", since: 0, decide: "Updating", stores: true},

@@ -149,7 +149,7 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival, Recorded: true}}},
 			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n belongs to Machine ns/rival; that one and this Machine ns/me both have spec.providerID "a://b": correct or delete the one that is wrong`},
-		"nobody's": {
+		"without an owner": {
 			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival}}},
 			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},

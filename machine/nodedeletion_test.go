@@ -104,7 +104,7 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	for _, name := range []string{"stuck", "limited"} {
 		require.Equal(t, 1, w.store.CountRequests(func(r fake.Request) bool {
 			return fake.Match("delete", node, name)(r) && r.UserAgent == userAgent && r.Code == http.StatusOK
-		}), "the Node was asked to go once: nobody waits in a worker for it")
+		}), "the Node was asked to go once: no worker waits for it")
 	}
 	notes := map[string]int{}
 	for _, e := range w.recorded(machine.EventNodeDeletionFailed, 2) {

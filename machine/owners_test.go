@@ -121,7 +121,7 @@ func (w *world) refused() map[string]bool {
 	return kinds
 }
 
-// Defect 17 of Cluster API: a patch of a list without a lock takes away an owner whom somebody else added meanwhile.
+// Defect 17 of Cluster API: a patch of a list without a lock removes an owner that another client added meanwhile.
 func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
 	t.Parallel()
 	var first, second sync.Once

@@ -207,7 +207,7 @@ func conditionsOf(ready corev1.ConditionStatus) []corev1.NodeCondition {
 
 // deleted asks for the deletion, which waits for a hook before the machine itself goes.
 func deleted(l *life) {
-	says(holdHook, "somebody")(l)
+	says(holdHook, "a person")(l)
 	require.NoError(l.t, l.client.Delete(l.t.Context(), l.m.DeepCopy()))
 }
 

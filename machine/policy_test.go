@@ -66,7 +66,7 @@ func (v *views) ports(unreachable ...string) func(ctrl.Manager, *machine.Ports) 
 			defer v.mu.Unlock()
 			for _, name := range unreachable {
 				if _, changed := v.of[key.Name]; changed && key.Name == name {
-					return machine.Workload{}, errors.New("nobody knows why")
+					return machine.Workload{}, errors.New("for an unknown reason")
 				}
 			}
 			return here, nil
@@ -121,7 +121,7 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 		cared  bool
 	}{
 		"cluster-deleting": {change: func(v *external.ClusterView) { v.State.Deleting = time.Unix(1, 0) }},
-		// The Cluster object was taken away by force, and nobody knows how its Nodes were reached.
+		// The Cluster object was removed by force, and how its Nodes were reached is unknown.
 		gone:          {change: func(v *external.ClusterView) { *v = external.ClusterView{Presence: external.Absent} }},
 		"last-member": {change: func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }},
 		"plane-deleting": {change: func(v *external.ClusterView) {

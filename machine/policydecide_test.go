@@ -69,16 +69,16 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 		}), CareDrainAndDelete, "the control plane is managed elsewhere"},
 		"its members are not counted": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
 			CareUnknown, "the Machines of the control plane could not be counted yet"},
-		"nobody counts its members": {with(func(v *external.ClusterView) {
+		"its members cannot be counted by this kind": {with(func(v *external.ClusterView) {
 			v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = contract.Opt[int]{}, true
 		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
-		"nobody counts its members, and its object is there": {with(func(v *external.ClusterView) {
+		"its members are not counted, and its object is there": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = plane, contract.Opt[int]{}, true
 		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
-		"nobody counts its members, and it goes": {with(func(v *external.ClusterView) {
+		"its members are not counted, and it goes": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = leaving(plane), contract.Opt[int]{}, true
 		}), CareNone, "the control plane is being deleted"},
-		"nobody counts its members, and the Cluster goes": {with(func(v *external.ClusterView) {
+		"its members are not counted, and the Cluster goes": {with(func(v *external.ClusterView) {
 			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, contract.Opt[int]{}, true
 		}), CareNone, "the Cluster is being deleted"},
 		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone,
@@ -106,8 +106,8 @@ func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) 
 		"the Cluster's own kind, and some":          {members{Own: capi, Cluster: capi, Indexed: true, Seen: 3, Active: 2}, true},
 		"another kind":                              {members{Own: own, Cluster: capi, Indexed: true}, false},
 		"another kind, which the control plane has": {members{Own: own, Cluster: capi, Indexed: true, Seen: 1}, true},
-		"nobody says what a Cluster is":             {members{Own: own, Indexed: true}, false},
-		"no group, and nobody says":                 {members{Indexed: true}, false},
+		"what a Cluster is is unknown":              {members{Own: own, Indexed: true}, false},
+		"no group, and that is unknown":             {members{Indexed: true}, false},
 		"no index":                                  {members{Own: capi, Cluster: capi}, false},
 	} {
 		if got := tc.members.counted(); got != tc.want {
@@ -251,8 +251,8 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		"an event will tell":                {err: workload.ErrNoCluster, want: Result{Stop: true}},
 		"an event will tell, or the limit": {err: workload.ErrNoCluster, limit: time.Minute,
 			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
-		"nobody will tell":                  {err: unknown, want: Result{Stop: true}, fails: true},
-		"nobody will tell before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
+		"the state cannot be read":                  {err: unknown, want: Result{Stop: true}, fails: true},
+		"the state cannot be read before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}

@@ -113,7 +113,7 @@ func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
 }
 
-// The Node has no provider ID, and nobody but the step of the embedder knows whose it is.
+// The Node has no provider ID, and only the step of the embedder knows whose it is.
 func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 	t.Parallel()
 	options := worldOptions{}

@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// restarted is a Machine that was Ready when the process that looks after it started anew, and to which nobody lists the kind of its
+// restarted is a Machine that was Ready when its process restarted, and for which no process lists the kind of its
 // BootstrapConfig.
 func restarted(t *testing.T, grace time.Duration) (m *mortal, listed func()) {
 	t.Helper()

@@ -32,8 +32,8 @@ func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
 			want: true},
 		"the end, and a drain": {step: func(s *Scope) { s.SetDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true },
 			want: true},
-		"a drain that nobody hurries": {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
-		"the conditions themselves":   {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
+		"a drain that is not urgent": {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
+		"the conditions themselves":  {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.layout == nil {

@@ -89,7 +89,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts: readyFacts{Conditions: with()[:2],
 				NeverSet: []string{contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, ConditionNodeHealthy}},
 			status: metav1.ConditionTrue},
-		"but counts when somebody says it": {
+		"but counts when it is said": {
 			facts: readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "no quota")),
 				NeverSet: []string{contract.ConditionInfrastructureReady}},
 			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady: no quota"}},
@@ -214,7 +214,7 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 	}{
 		"not ready": {ready: metav1.ConditionFalse,
 			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
-		"nobody knows": {ready: metav1.ConditionUnknown,
+		"unknown": {ready: metav1.ConditionUnknown,
 			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
 		"at once": {ready: metav1.ConditionTrue, since: now,
 			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
@@ -253,7 +253,7 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 			want: metav1.ConditionTrue},
 		"it was not, and has to wait": {ready: 10 * time.Second, minReady: time.Minute, want: metav1.ConditionFalse,
 			again: 70 * time.Second},
-		"it was, and somebody asks for more time since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second,
+		"it was, and more time is asked for since": {ready: -time.Minute, available: -30 * time.Second, minReady: 90 * time.Second,
 			want: metav1.ConditionFalse, again: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func TestWhatIsSaidOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 		"its Node was read a moment ago": {ready, unreadDecision{Again: 4 * time.Minute}},
 		"its Node was read long ago": {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }),
 			unknown(contract.ReasonConnectionDown)},
-		"nobody knows since when": {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
+		"since when is unknown": {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
 		"it waits for its Node": {with(func(f *unreadFacts) { f.HasNode, f.Said = false, contract.ReasonInspectionFailed }),
 			unknown(contract.ReasonConnectionDown)},
 		"it said so before": {with(func(f *unreadFacts) { f.Said = contract.ReasonConnectionDown }),

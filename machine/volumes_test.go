@@ -172,7 +172,7 @@ func TestAMachineWithoutVolumesIsDeletedWithoutAWriteForThem(t *testing.T) {
 		t.Errorf("want one write of the Machine itself, the last, got %d", n)
 	}
 	if n := len(w.events(machine.EventVolumesDetached)); n != 0 {
-		t.Errorf("want no event about volumes that nobody waited for, got %d", n)
+		t.Errorf("want no event about volumes without a wait, got %d", n)
 	}
 }
 

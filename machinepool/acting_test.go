@@ -250,8 +250,8 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 			told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
 		"another since": {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"},
 			again: pass.ConflictRetry},
-		"refused":        {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
-		"nobody answers": {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"refused":         {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
+		"no answer comes": {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
 		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"},
 			fails: true},
 	} {
@@ -293,7 +293,7 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 			want: []string{"a uid=a-uid"}},
 		"one from before a restore": {api: api{listing: []metav1.PartialObjectMetadata{owned("pool", "before")}}, restored: true,
 			want: []string{"pool uid=pool-uid"}},
-		"nobody knows": {api: api{unread: errors.New("no")}, fails: true},
+		"unknown": {api: api{unread: errors.New("no")}, fails: true},
 		"instances that are unread": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
 			change: func(p *Scope) { p.infrastructure = refTo(external.Unread) }, want: []string{"a uid=a-uid"}},
 		"instances that are gone": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
@@ -335,7 +335,7 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 	}{
 		"gone meanwhile":      {api: api{unread: notFound(false)}},
 		"unknown":             {api: api{unread: errors.New("no")}, fails: true},
-		"nobody's":            {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, fails: true},
+		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, fails: true},
 		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, fails: true},
 		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, there: true},
 		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, there: true, patched: 1},

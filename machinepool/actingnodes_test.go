@@ -54,7 +54,7 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
 		"Machines lead its instances":    {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
 		"Machines may lead them":         {func(p *Scope) { p.machines = nil }, false},
-		"nobody drains":                  {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"there is no drainer":            {func(p *Scope) { p.workload.Drainer = nil }, false},
 		"the policy says no":             {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
 		"the pool says no":               {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
 		"its cluster is gone":            {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
@@ -276,7 +276,7 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, done)
 		}, []string{"a", "b"}},
-		"nobody wants it": {func(t *testing.T, p *Scope, _ *steps) {
+		"it is not wanted": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
 			p.env.options.Policy.NoDrain = true
 			done, err := p.drainAll(t.Context())

@@ -197,7 +197,7 @@ func TestWhatAListOfProviderIDsMeans(t *testing.T) {
 		"an empty list beside instances": {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(2)}},
 		"an empty list of none": {pool: contract.InfraMachinePoolState{HasProviderIDList: true, Replicas: replicas(0)},
 			want: contract.Some([]string{}), complete: true},
-		"an empty list and nobody says how many": {pool: contract.InfraMachinePoolState{HasProviderIDList: true},
+		"an empty list and an unknown number": {pool: contract.InfraMachinePoolState{HasProviderIDList: true},
 			want: contract.Some([]string{}), complete: true},
 		"fewer than there are": {
 			pool: contract.InfraMachinePoolState{ProviderIDList: []string{"p://1"}, HasProviderIDList: true, Replicas: replicas(2)},
@@ -231,7 +231,7 @@ func TestAProviderThatStopsSayingHowManyHasNotSaidThatThereAreNone(t *testing.T)
 			External: present(contract.V1Beta2), Pool: pool, Known: []string{"p://1", "p://2"}, Observed: contract.Some(int32(2)),
 		})
 		if d.Complete || (len(list) == 0 && d.IDs.Found()) {
-			t.Errorf("%v of 2: nobody may be retired, got %+v", list, d)
+			t.Errorf("%v of 2: no Node may be retired, got %+v", list, d)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	}
 	f.Desired = contract.Opt[int32]{}
 	if c, _ := pass.Find(f.conditions(), contract.ConditionAvailable); c.Reason != contract.ReasonWaitingForReplicasSet {
-		t.Errorf("nobody has said how many: got %+v", c)
+		t.Errorf("how many is unknown: got %+v", c)
 	}
 }
 
@@ -388,7 +388,7 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	}
 	facts.Kind.Kind = "OtherMachine"
 	if got := planMachines(facts).Orphaned; len(got) != 0 {
-		t.Errorf("nobody has looked for InfraMachines of the kind that the provider made before, got %v", machineNames(got))
+		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))
 	}
 	facts.Kind.Kind = ""
 	facts.MaxRemediating, facts.Machines = 1, append(facts.Machines, machine("sick-0", "sick-0", true, true))

@@ -159,7 +159,7 @@ func TestADeletionGoesOnWhenTheInfrastructureIsGone(t *testing.T) {
 	w.goes(infra)
 	w.conditionIs(pool, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
 	if n := len(w.nodes()); n != 2 {
-		t.Errorf("nobody says that the instances are gone: want 2 Nodes, got %d", n)
+		t.Errorf("the provider does not say that the instances are gone: want 2 Nodes, got %d", n)
 	}
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool)

@@ -36,7 +36,7 @@ func TestWhichNodesGetATurn(t *testing.T) {
 	}{
 		"those that are stuck come last": {time.Minute, []string{
 			"expired", "moves", "ends", "of-another-process", "new", "newer", "lost-long-ago", "lost-lately", "stuck"}},
-		"nobody ever is": {-1, []string{
+		"none ever is": {-1, []string{
 			"expired", "stuck", "moves", "ends", "of-another-process", "new", "newer", "lost-long-ago", "lost-lately"}},
 	} {
 		if diff := cmp.Diff(tc.want, names(inTurn(nodes, turns, expired, tc.patience, now))); diff != "" {
@@ -88,7 +88,7 @@ func TestNoNodeStarvesBehindThoseThatAreStuck(t *testing.T) {
 		}
 		again := mem.passOn(order, keep, patience, now)
 		if again <= 0 || again > patience {
-			t.Fatalf("somebody waits, and nobody looks again before %s", again)
+			t.Fatalf("a Node waits, and no pass comes before %s", again)
 		}
 		now = now.Add(again)
 	}

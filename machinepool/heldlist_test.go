@@ -45,7 +45,7 @@ func TestWhichListsAreNotBelieved(t *testing.T) {
 		}, nil},
 		"nothing is listed, and nothing wanted": {func(f *believeFacts) { f.IDs, f.Wanted = nil, contract.Some(int32(0)) }, nil},
 		"nothing is listed, and two are wanted": {func(f *believeFacts) { f.IDs = nil }, []string{"a", "b"}},
-		"nothing is listed, and nobody has said what is wanted": {func(f *believeFacts) {
+		"nothing is listed, and what is wanted is unknown": {func(f *believeFacts) {
 			f.IDs, f.Wanted = nil, contract.Opt[int32]{}
 		}, []string{"a", "b"}},
 		"something is listed, and nothing wanted": {func(f *believeFacts) { f.Wanted = contract.Some(int32(0)) }, []string{"a", "b"}},

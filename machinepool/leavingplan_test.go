@@ -42,14 +42,14 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	facts.CanDrain = false
 	plan = planLeaving(facts)
 	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
-		t.Errorf("where nobody drains (-want +got):\n%s", diff)
+		t.Errorf("without a drainer (-want +got):\n%s", diff)
 	}
 	if len(plan.Release) > 0 {
-		t.Errorf("somebody else may drain them, got %v", names(plan.Release))
+		t.Errorf("another client may drain them, got %v", names(plan.Release))
 	}
 	facts.Excluded = true
 	if diff := cmp.Diff([]string{"leaves"}, names(planLeaving(facts).Release)); diff != "" {
-		t.Errorf("where nobody shall (-want +got):\n%s", diff)
+		t.Errorf("where drains are not wanted (-want +got):\n%s", diff)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
 		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
 		"and not when only the drain takes long":       {func(f *drainAllFacts) { f.Known, f.UnreadSince = false, f.Now }, drainUnread},
-		"unless somebody wants that":                   {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
+		"unless that is wanted":                        {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
 		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
 	} {
 		t.Run(name, func(t *testing.T) {

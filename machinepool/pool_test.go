@@ -105,7 +105,7 @@ func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
 
 func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
 	t.Parallel()
-	// Cluster API looks at nobody any more once all replicas were ready, and says that all instances are ready in any case.
+	// Cluster API looks at no Node any more once all replicas were ready, and says that all instances are ready in any case.
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
 	w.says(pool, "Running", 3, 3)
@@ -189,7 +189,7 @@ func TestReplicasThatAreManagedElsewhereAreNeverWritten(t *testing.T) {
 	w.change(pool, set(int64(4), "spec", "replicas"))
 	w.says(pool, "Running", 4, 4)
 	if n, _, _ := unstructured.NestedInt64(w.get(pool).Object, "spec", "replicas"); n != 4 {
-		t.Errorf("somebody fights about replicas: %d", n)
+		t.Errorf("two writers fight about replicas: %d", n)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestAPoolThatIsDeletedTakesItsNodesAlong(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
 	w.says(pool, "Running", 3, 3)
-	w.create(fake.Node("stranger", "fake://of-nobody"))
+	w.create(fake.Node("stranger", "fake://of-no-pool"))
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool"))
 	if nodes := w.nodes(); len(nodes) != 1 || nodes[0].Name != "stranger" {

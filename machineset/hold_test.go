@@ -158,7 +158,7 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 	}
 }
 
-// The first pass of a process may be over a set in deletion, which needs no templates: nobody has watched their kinds yet.
+// The first pass of a process may be over a set in deletion, which needs no templates: their kinds are not watched yet.
 func TestASetInDeletionIsLetGoByAProcessThatHasWatchedNothingYet(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, fake0(), fake.Loops{}).live() // no garbage collector: it would let go of the Machines itself

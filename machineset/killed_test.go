@@ -123,7 +123,7 @@ func (w *world) atEnd(set *unstructured.Unstructured, n int) bool {
 }
 
 // The process is killed right before and right after each of its writes, and a new one goes on. How many writes there are is counted
-// in a run that nobody disturbs.
+// in an undisturbed run.
 func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()

@@ -128,8 +128,8 @@ func twoLeaders(t *testing.T, seed uint64) {
 	w.oneForEachSlot()
 	desired, _, _ := unstructured.NestedInt64(w.get(set).Object, "spec", "replicas")
 	require.Len(t, w.machines(), int(desired), w.describe(set))
-	require.Len(t, w.list(infraGVK()), int(desired), "what nobody needs is cleaned up")
-	require.Len(t, w.list(bootstrapGVK()), int(desired), "what nobody needs is cleaned up")
+	require.Len(t, w.list(infraGVK()), int(desired), "what is not needed is cleaned up")
+	require.Len(t, w.list(bootstrapGVK()), int(desired), "what is not needed is cleaned up")
 }
 
 // boundsHold checks what must be true after every write: nothing is created beyond what is wanted, deletions included, and nothing

@@ -117,7 +117,7 @@ func TestASetWhoseLedgerWasPutBackGoesOnBehindAllItsSlots(t *testing.T) {
 	w.oneForEachSlot()
 }
 
-// What cannot be read may say that a slot is taken: what was made for it is still wanted when somebody has corrected the ledger.
+// What cannot be read may say that a slot is taken: what was made for it is still wanted when a person has corrected the ledger.
 func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
@@ -189,7 +189,7 @@ func (w *world) fails(r *machineset.Reconciler, set *unstructured.Unstructured, 
 	})
 }
 
-// A pass that is tried again in silence, each second, helps nobody.
+// A pass that is tried again in silence, each second, tells a person nothing.
 func TestTroubleWithTheKindOfAPartIsToldWhenItIsInTheWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
@@ -257,7 +257,7 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 	}
 }
 
-// A process made the Machine and died before it could say so, and somebody deletes the Machine: for as long as that takes it is there,
+// A process made the Machine and died before it could say so, and a person deletes the Machine: for as long as that takes it is there,
 // whether or not the caches of the next process show it.
 func TestAMachineOnItsWayOutCountsAlthoughTheCachesHaveYetToShowIt(t *testing.T) {
 	t.Parallel()

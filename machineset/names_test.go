@@ -35,7 +35,7 @@ func TestANameThatIsSomebodyElsesBurnsItsSlotAndIsNotWaitedFor(t *testing.T) {
 			set := w.set("workers", 3)
 			w.create(set)
 			foreign := object(gvk, w.nameOf(set, 2))
-			foreign.SetAnnotations(map[string]string{"whose": "somebody else's"})
+			foreign.SetAnnotations(map[string]string{"whose": "another client's"})
 			w.create(foreign)
 			w.run(machineset.Options{})
 			w.eventually("have three Machines beside it", func() string {
@@ -109,7 +109,7 @@ func TestANameThatIsStillBeingDeletedBurnsItsSlot(t *testing.T) {
 	set := w.set("workers", 1)
 	w.create(set)
 	going := object(infraGVK(), w.nameOf(set, 1))
-	going.SetAnnotations(scale.Stamp(set.GetUID(), 1)) // of an earlier attempt, say, that somebody cleans up
+	going.SetAnnotations(scale.Stamp(set.GetUID(), 1)) // of an earlier attempt, say, that a person cleans up
 	going.SetFinalizers([]string{"example.com/slow"})
 	w.create(going)
 	require.NoError(t, w.client.Delete(t.Context(), going))

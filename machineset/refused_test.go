@@ -209,7 +209,7 @@ func TestAMachineThatCannotBeReadDoesNotHoldUpTheDeletionOfItsSet(t *testing.T) 
 
 func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()) // nobody looks after the Machines
+	w := newWorld(t, fake0()) // no reconciler of Machines runs
 	w.run(machineset.Options{Policy: scale.Policy{MaxUnavailable: contract.Some(0)}})
 	set := w.set("workers", 4)
 	w.create(set)

@@ -187,11 +187,11 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 	})
 	w.has(set, 2)
 	owner := func(obj *unstructured.Unstructured) []metav1.OwnerReference { return w.get(obj).GetOwnerReferences() }
-	require.Equal(t, cluster.GetUID(), owner(set)[0].UID, "nobody else owns it")
+	require.Equal(t, cluster.GetUID(), owner(set)[0].UID, "it has no other owner")
 	require.Equal(t, cluster.GetUID(), owner(w.template(infraGVK()))[0].UID)
 	require.Equal(t, "demo", w.get(set).GetLabels()[contract.ClusterNameLabel])
 
-	// A Cluster that is gone leaves nobody who could have paused a set in deletion.
+	// A Cluster that is gone cannot pause a set in deletion.
 	require.NoError(t, w.client.Delete(t.Context(), cluster, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	w.conditionSays(set, contract.ConditionPaused, "does not exist")
 	require.NoError(t, w.client.Delete(t.Context(), set))

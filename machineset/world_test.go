@@ -35,7 +35,7 @@ func templateOf(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 func infraGVK() schema.GroupVersionKind     { return fake.InfraMachineGVK(contract.V1Beta2) }
 func bootstrapGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
 
-// world is a store with somebody who looks after Machines, and templates for a set.
+// world is a store with reconcilers of Machines, and templates for a set.
 type world struct {
 	*testenv.Env
 
@@ -66,7 +66,7 @@ func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
 	return w
 }
 
-// live starts somebody who looks after Machines.
+// live starts the reconcilers of Machines.
 func (w *world) live() *world {
 	w.t.Helper()
 	mgr := w.manager("lives")

@@ -45,28 +45,28 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 		change func(*claimFacts)
 		want   claim
 	}{
-		"its labels, and nobody's": {func(*claimFacts) {}, claimAdopt},
+		"its labels, and no owner": {func(*claimFacts) {}, claimAdopt},
 		"its labels, and an owner that does not control": {func(f *claimFacts) {
 			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef(v1beta2, "MachineSet", "workers", "dead", false)}
 		}, claimAdopt},
-		"its labels, of another cluster":              {func(f *claimFacts) { f.Child.ClusterName = "other" }, claimNone},
-		"other labels":                                {relabelled, claimNone},
-		"its labels, and it goes":                     {machineGoes, claimNone},
-		"its labels, and the set goes":                {setGoes, claimNone},
-		"its own":                                     {ours, claimOwn},
-		"its own, and it goes":                        {both(ours, machineGoes), claimOwn},
-		"its own, relabelled by somebody":             {both(ours, gaveOurs, relabelled), claimRelease},
-		"its own, relabelled, and it goes":            {both(ours, gaveOurs, relabelled, machineGoes), claimOwn},
-		"its own, relabelled, and the set goes":       {both(ours, gaveOurs, relabelled, setGoes), claimOwn},
-		"its own, and the selector is another":        {both(ours, gave(`{"labels":{"pool":"before"}}`), relabelled), claimOwn},
-		"its own, and nobody knows what it was given": {both(ours, relabelled), claimOwn},
-		"its own, with a record that is none":         {both(ours, gave("?"), relabelled), claimOwn},
-		"a set of its name that is gone":              {controlledBy(v1beta2, "MachineSet", "workers", "dead"), claimRestore},
-		"a set of its name in another version":        {controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet", "workers", "dead"), claimRestore},
-		"a set of another name":                       {controlledBy(v1beta2, "MachineSet", "others", "other"), claimNone},
-		"another kind of its name":                    {controlledBy(v1beta2, "MachinePool", "workers", "other"), claimNone},
-		"the kind of another group":                   {controlledBy("example.com/v1", "MachineSet", "workers", "other"), claimNone},
-		"a set of its name, other labels":             {both(controlledBy(v1beta2, "MachineSet", "workers", "dead"), relabelled), claimNone},
+		"its labels, of another cluster":            {func(f *claimFacts) { f.Child.ClusterName = "other" }, claimNone},
+		"other labels":                              {relabelled, claimNone},
+		"its labels, and it goes":                   {machineGoes, claimNone},
+		"its labels, and the set goes":              {setGoes, claimNone},
+		"its own":                                   {ours, claimOwn},
+		"its own, and it goes":                      {both(ours, machineGoes), claimOwn},
+		"its own, relabelled by a person":           {both(ours, gaveOurs, relabelled), claimRelease},
+		"its own, relabelled, and it goes":          {both(ours, gaveOurs, relabelled, machineGoes), claimOwn},
+		"its own, relabelled, and the set goes":     {both(ours, gaveOurs, relabelled, setGoes), claimOwn},
+		"its own, and the selector is another":      {both(ours, gave(`{"labels":{"pool":"before"}}`), relabelled), claimOwn},
+		"its own, and what it was given is unknown": {both(ours, relabelled), claimOwn},
+		"its own, with a record that is none":       {both(ours, gave("?"), relabelled), claimOwn},
+		"a set of its name that is gone":            {controlledBy(v1beta2, "MachineSet", "workers", "dead"), claimRestore},
+		"a set of its name in another version":      {controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet", "workers", "dead"), claimRestore},
+		"a set of another name":                     {controlledBy(v1beta2, "MachineSet", "others", "other"), claimNone},
+		"another kind of its name":                  {controlledBy(v1beta2, "MachinePool", "workers", "other"), claimNone},
+		"the kind of another group":                 {controlledBy("example.com/v1", "MachineSet", "workers", "other"), claimNone},
+		"a set of its name, other labels":           {both(controlledBy(v1beta2, "MachineSet", "workers", "dead"), relabelled), claimNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, machine := &contract.MachineSetState{}, &contract.MachineState{}

@@ -226,7 +226,7 @@ func TestPlan_SaysWhatHoldsItUp(t *testing.T) {
 		want  scale.Decision
 		text  string
 	}{
-		"nobody said how many": {scale.Facts{Machines: []scale.Machine{up}},
+		"how many is not said": {scale.Facts{Machines: []scale.Machine{up}},
 			scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "spec.replicas is not set"}}},
 			"* spec.replicas is not set"},
 		"frozen": {scale.Facts{Desired: contract.Some(2), Holds: []scale.Hold{frozen, checks}},
@@ -238,7 +238,7 @@ func TestPlan_SaysWhatHoldsItUp(t *testing.T) {
 			Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
 			Policy:   scale.Policy{MaxUnavailable: contract.Some(0), Ceiling: 5}},
 			scale.Decision{Surplus: 2, Delete: []scale.Victim{{Name: "b", UID: "b"}, {Name: "c", UID: "c"}}}, ""},
-		"nobody may go": {scale.Facts{Desired: contract.Some(2),
+		"none may go": {scale.Facts{Desired: contract.Some(2),
 			Machines: []scale.Machine{up, {Name: "b", UID: "b", Marked: true, Available: true}, {Name: "c", UID: "c"}},
 			Policy:   scale.Policy{MaxUnavailable: contract.Some(0)}},
 			scale.Decision{Surplus: 1, Held: []scale.Hold{{Reason: "MaxUnavailable",

@@ -91,7 +91,7 @@ func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
 		return nil
 	}).Start(t.Context(), queue))
 
-	x.onAdd(newNode("foreign", "u0", "test://nobody"))
+	x.onAdd(newNode("foreign", "u0", "test://no-machine"))
 	require.Zero(t, queue.Len())
 	x.onAdd(newNode("a", "u1", "test://1"))
 	require.Equal(t, 1, queue.Len())
