@@ -118,7 +118,7 @@ func (s *Scope[CS, CU]) recoverLedger(ctx context.Context, facts scale.RecoveryF
 	if shows, err := s.cacheShowsAll(ctx, ""); err != nil || !shows {
 		return ledger, err
 	}
-	s.unsure, ledger.Restoring = false, recovery == scale.Restore
+	ledger.Restoring = recovery == scale.Restore
 	return ledger, s.commit(ctx, ledger)
 }
 
@@ -212,7 +212,7 @@ func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, t
 // reserved by a pass that has asked. When Waiting is set, the pass ends.
 func (s *Scope[CS, CU]) MayCreate(ctx context.Context, more bool) (bool, error) {
 	if more {
-		if shows, err := s.cacheShowsAll(ctx, s.Ledger.Through); err != nil || !shows {
+		if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 			return false, err
 		}
 	}

@@ -45,21 +45,21 @@ func (s *Scope) decide() {
 	if err = errors.Join(err, wrong); err != nil {
 		s.Hold(ReasonStrategyUnreadable, err.Error())
 	}
-	facts := rollout.Facts{
+	s.facts = rollout.Facts{
 		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: append(s.changed(), s.missing...), After: s.State.RolloutAfter,
 		HistoryLimit: s.historyLimit(), Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
-		facts.Desired = contract.Some(int(desired))
+		s.facts.Desired = contract.Some(int(desired))
 	}
 	frozen := s.frozen()
-	facts.Paused = facts.Paused || frozen
+	s.facts.Paused = s.facts.Paused || frozen
 	for _, one := range s.observed {
 		set := one.facts(s.env.marks)
 		set.Frozen = frozen || s.inPlace() && one.lacks()
-		facts.Sets = append(facts.Sets, set)
+		s.facts.Sets = append(s.facts.Sets, set)
 	}
-	s.plan = rollout.Plan(facts)
+	s.plan = rollout.Plan(s.facts)
 	held := slices.Clone(s.children.Holds)
 	if frozen {
 		held = append(held, scale.Hold{Reason: safety.ReasonFrozen, Message: "the deployment or a set of it is frozen and creates no Machines"})
@@ -174,7 +174,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	if current, err := s.confirmed(ctx); err != nil || !current {
-		return Result{RequeueAfter: pass.ConflictRetry}, err
+		return Result{}, err
 	}
 	if shown, err := s.showsMachines(ctx); err != nil || !shown {
 		return Result{}, err
@@ -202,25 +202,6 @@ func (s *Scope) behind() bool {
 		}
 	}
 	return false
-}
-
-// confirmed asks the API server, once in the life of this process, whether the cache shows the sets as they are: another process may have
-// scaled them a moment ago.
-func (s *Scope) confirmed(ctx context.Context) (bool, error) {
-	if s.mem.confirmed {
-		return true, nil
-	}
-	live, err := s.children.Live(ctx)
-	if err != nil {
-		return false, err
-	}
-	same := len(live) == len(s.observed)
-	for _, one := range s.observed {
-		now, found := live[one.Key.Name]
-		same = same && found && now.ResourceVersion == one.ResourceVersion
-	}
-	s.mem.confirmed = same
-	return same, nil
 }
 
 // createSet reserves a name and creates the set with the current template, or resumes a creation.

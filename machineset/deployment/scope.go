@@ -37,6 +37,7 @@ type Scope struct {
 	missing   []scale.Hold
 
 	strategy rollout.Strategy
+	facts    rollout.Facts // what plan was decided by
 	plan     rollout.Decision
 	planned  bool
 	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
@@ -51,7 +52,7 @@ type Scope struct {
 type recollection struct {
 	sets     *children.Memory[contract.MachineSetState]
 	machines *children.Memory[contract.MachineState]
-	// confirmed: the API server has confirmed once that the cache shows the sets as they are.
+	// confirmed: the API server has confirmed once that the cache shows the sets as they are, see Scope.confirmed.
 	confirmed bool
 	notShown  notShown
 }

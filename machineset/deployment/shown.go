@@ -3,7 +3,6 @@ package deployment
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -24,38 +24,36 @@ type notShown struct {
 	since time.Time // when the first one was missing; zero while the cache shows all
 }
 
-// lacking are the sets of which the cache shows fewer Machines than they have replicas, and whose missing Machines the plan counts on, by
-// UID, with the Machines that it shows: those that become smaller, and those in deletion while others grow. Such a set may have lost
-// Machines, or the cache leaves some out: then they are no free places.
-func (s *Scope) lacking() map[types.UID]map[string]types.UID {
-	all := map[types.UID]map[string]types.UID{}
-	lacks := func(of *set, replicas int) {
-		if len(of.machines) >= replicas {
-			return
-		}
-		all[of.UID] = map[string]types.UID{}
-		for _, m := range of.machines {
-			all[of.UID][m.State.Key.Name] = m.State.UID
-		}
+// confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll, and once in
+// the life of this process whether it shows them as they are: another process may have scaled them a moment ago. It reports false where that
+// is not so, after which the pass is repeated soon, or where the cache leaves a set out, which holds the deployment.
+func (s *Scope) confirmed(ctx context.Context) (bool, error) {
+	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows {
+		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made
+		return false, err
 	}
-	grows := s.plan.Create.Found()
-	for _, change := range s.plan.Replicas {
-		if grows = grows || change.To > change.From; change.To < change.From {
-			lacks(s.setBy(change.UID), change.From)
-		}
+	if s.mem.confirmed {
+		return true, nil
 	}
-	for _, of := range s.observed {
-		if grows && !of.Deleting.IsZero() {
-			lacks(of, int(of.State.Replicas.Or(0)))
-		}
+	live, err := s.children.Live(ctx)
+	if err != nil {
+		return false, err
 	}
-	return all
+	same := len(live) == len(s.observed)
+	for _, one := range s.observed {
+		now, found := live[one.Key.Name]
+		same = same && found && now.ResourceVersion == one.ResourceVersion
+	}
+	if s.mem.confirmed = same; !same {
+		s.Requeue(pass.ConflictRetry)
+	}
+	return same, nil
 }
 
 // showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a
 // Machine, after which the pass is repeated soon, and where it leaves one out, which holds the deployment.
 func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
-	lacking, mem := s.lacking(), &s.mem.notShown
+	lacking, mem := rollout.Lacking(s.facts.Sets, s.plan), &s.mem.notShown
 	if len(lacking) == 0 {
 		*mem = notShown{}
 		return true, nil
@@ -65,11 +63,15 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	facts := scale.CacheFacts{Seen: s.seen, Shown: map[string]types.UID{}}
-	for _, shown := range lacking {
-		maps.Copy(facts.Shown, shown)
+	of := map[types.UID]bool{}
+	for _, set := range lacking {
+		of[set.UID] = true
+		for _, m := range set.Machines {
+			facts.Shown[m.Name] = m.UID
+		}
 	}
 	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && lacking[owner.UID] != nil {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && of[owner.UID] {
 			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -164,4 +166,23 @@ func (p *plan) outdatedInUse() []*set {
 		}
 	}
 	return used
+}
+
+// Lacking returns the sets of which fewer Machines are observed than they have replicas, and whose missing Machines a decision counts on:
+// those that shrink, and those in deletion while others grow, in the order of sets. Such a set has lost Machines, or they were not shown to
+// the plan: find out which before you carry the decision out, because Machines that exist are no free places. sets are those of the
+// decision's Facts; they are not changed.
+func Lacking(sets []Set, d Decision) []Set {
+	grows, shrinks := d.Create.Found(), map[types.UID]bool{}
+	for _, change := range d.Replicas {
+		grows = grows || change.To > change.From
+		shrinks[change.UID] = change.To < change.From
+	}
+	var lacking []Set
+	for _, s := range sets {
+		if len(s.Machines) < s.Replicas && (shrinks[s.UID] || s.Deleting && grows) {
+			lacking = append(lacking, s)
+		}
+	}
+	return lacking
 }
