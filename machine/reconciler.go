@@ -196,6 +196,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) &&
 		pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
+	f.Tracker.OnNews(f.Writer.IsNews)
 	r.workloads = workload.NewTracker(workload.Config{
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -33,6 +32,7 @@ type Mapper func(ctx context.Context, watched, obj client.Object) []reconcile.Re
 type Tracker struct {
 	cache cache.Cache
 	wakes Mapper
+	news  func(before, now client.Object) bool // nil: every change is
 	name  string
 	clock clock.PassiveClock
 	// contracts are the supported contract versions, for contract.Resolve.
@@ -66,6 +66,10 @@ func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract
 		kinds: map[schema.GroupVersionKind]*watched{}, refused: map[schema.GroupVersionKind]refusal{},
 	}
 }
+
+// OnNews has an update of an object enqueue requests only if news returns true for it. Call it before the first read. news is called from
+// several goroutines, and must change neither object.
+func (t *Tracker) OnNews(news func(before, now client.Object) bool) { t.news = news }
 
 // Start implements controller-runtime's Source. It does not block.
 func (t *Tracker) Start(ctx context.Context, q queue) error {
@@ -147,9 +151,9 @@ func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: wake,
 		UpdateFunc: func(before, after any) {
-			old, ok := before.(metav1.Object)
-			now, ok2 := after.(metav1.Object)
-			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
+			old, ok := before.(client.Object)
+			now, ok2 := after.(client.Object)
+			if ok && ok2 && (old.GetResourceVersion() == now.GetResourceVersion() || (t.news != nil && !t.news(old, now))) {
 				return // a resync is not a change
 			}
 			wake(after)

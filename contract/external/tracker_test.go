@@ -143,6 +143,27 @@ func TestAnEventOfAReferencedObjectEnqueuesRequests(t *testing.T) {
 	require.Equal(t, external.Present, l.known(refTo("m1")).Presence)
 }
 
+func TestAnUpdateThatIsNoNewsEnqueuesNothing(t *testing.T) {
+	l := newLookout(t, infraCRD(), fake.InfraMachine(contract.V1Beta2, "m1"))
+	l.tracker.OnNews(func(_, now client.Object) bool { return now.GetLabels()["is"] == "news" })
+	require.Equal(t, external.Present, l.known(refTo("m1")).Presence)
+	next := func(name, why string) {
+		l.create(fake.InfraMachine(contract.V1Beta2, name))
+		require.Equal(t, types.NamespacedName{Name: "told of " + name}, <-l.woken, why)
+	}
+	change := func(is string) {
+		m1 := l.known(refTo("m1")).Object.DeepCopy()
+		m1.SetLabels(map[string]string{"is": is})
+		require.NoError(t, l.store.Client().Update(t.Context(), m1))
+	}
+	l.create(fake.InfraMachine(contract.V1Beta2, "m2"))
+	l.isWoken(types.NamespacedName{Name: "told of m2"})
+	change("old")
+	next("m3", "the update before it was no news")
+	change("news")
+	l.isWoken(types.NamespacedName{Name: "told of m1"})
+}
+
 func TestAMissingKindDoesNotMeanThatTheObjectIsAbsent(t *testing.T) {
 	l := newLookout(t)
 	found := l.known(refTo("m1"))

@@ -178,6 +178,7 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
+	s.frame.Writer.Deleted(found.Object)
 	return nil
 }
 

@@ -25,6 +25,8 @@ type mark struct {
 	at              time.Time
 	// gone: the write removed the object. The API server returned the version from before the removal.
 	gone bool
+	// deleted: the API server accepted the deletion of the object.
+	deleted bool
 }
 
 // MaxBehind is how long a write is remembered at most, by the clock of the Writer: the cache never shows an object that
@@ -38,15 +40,27 @@ func newMarks(c clock.PassiveClock) *marks {
 // Wrote records a write that did not go through the Writer; obj is the answer of the API server. If two writes of one
 // object are recorded in the wrong order, the later version counts.
 func (m *marks) Wrote(obj metav1.Object) {
+	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), gone: removes(obj)})
+}
+
+// Deleted records that the API server accepted the deletion of obj, an object as it was read.
+func (m *marks) Deleted(obj metav1.Object) {
+	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), deleted: true})
+}
+
+func (m *marks) remember(obj metav1.Object, as mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := m.clock.Now()
+	as.at = now
 	if last, found := m.written[obj.GetUID()]; found {
-		if order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion); err == nil && order < 0 {
-			return
+		as.deleted = as.deleted || last.deleted
+		if order, err := resourceversion.CompareResourceVersion(as.resourceVersion, last.resourceVersion); err == nil && order < 0 {
+			last.deleted = as.deleted
+			as = last
 		}
 	}
-	now := m.clock.Now()
-	m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now, removes(obj)}
+	m.written[obj.GetUID()] = as
 	if now.Sub(m.swept) < MaxBehind {
 		return
 	}
@@ -75,7 +89,9 @@ func (m *marks) Behind(obj metav1.Object) bool {
 	if (last.gone || err == nil && order < 0) && m.clock.Since(last.at) < MaxBehind {
 		return true
 	}
-	delete(m.written, obj.GetUID())
+	if !last.deleted {
+		delete(m.written, obj.GetUID())
+	}
 	return false
 }
 
