@@ -25,7 +25,7 @@ type mark struct {
 	at              time.Time
 	// gone: the write removed the object. The API server returned the version from before the removal.
 	gone bool
-	// deleted: the API server accepted the deletion of the object.
+	// deleted: this process requests the deletion of the object.
 	deleted bool
 }
 
@@ -43,8 +43,8 @@ func (m *marks) Wrote(obj metav1.Object) {
 	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), gone: removes(obj)})
 }
 
-// Deleted records that the API server accepted the deletion of obj, an object as it was read.
-func (m *marks) Deleted(obj metav1.Object) {
+// Deletes records that the deletion of obj, an object as it was read, is requested now. If the request fails, look at the object again.
+func (m *marks) Deletes(obj metav1.Object) {
 	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), deleted: true})
 }
 

@@ -10,7 +10,7 @@ import (
 
 // IsNews reports whether a change of an object may matter to a pass that reads it. It is false when only finalizers, managed fields and
 // the resource version differ, and also for what the Writer has done itself: owners and labels that it wrote, and the start of a
-// deletion that it requested (see Deleted). A change by others, also one that came together with a write of this Writer, is news, and so
+// deletion that it requested (see Deletes). A change by others, also one that came together with a write of this Writer, is news, and so
 // is any change of an object of a Go type, of another object with the name, and of one whose requested deletion was taken back by a
 // backup. before and now are not changed.
 func (m *marks) IsNews(before, now client.Object) bool {

@@ -34,7 +34,7 @@ func TestOnlyAChangeThatAPassDoesNotKnowIsNews(t *testing.T) {
 		}
 	}
 	wrote := func(version string) func(*marks) { return func(m *marks) { m.Wrote(versionOf(version, nil)) } }
-	deletes := func(m *marks) { m.Deleted(versionOf("5", nil)) }
+	deletes := func(m *marks) { m.Deletes(versionOf("5", nil)) }
 	for name, tc := range map[string]struct {
 		did         func(*marks)
 		before, now func(*unstructured.Unstructured)
@@ -68,7 +68,7 @@ func TestADeletionThatWasRequestedIsRememberedUntilItsEvent(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	m := newMarks(clock)
 	m.Wrote(versionOf("7", nil))
-	m.Deleted(versionOf("5", nil))
+	m.Deletes(versionOf("5", nil))
 	if !m.Behind(versionOf("6", nil)) || m.Behind(versionOf("7", nil)) {
 		t.Error("the later version counts, as it does without a deletion")
 	}
