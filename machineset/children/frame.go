@@ -30,6 +30,9 @@ type Config[CS any] struct {
 	Differs func(before, now *CS) bool
 	// Marks are the annotations of children by which the owner chooses which ones to delete.
 	Marks []string
+	// DeletingCount: a child in deletion counts until it is gone, as a MachineSet does with its Machines. When it is missing, the API server
+	// is asked before anything is created. By default it counts no more once its deletion was seen.
+	DeletingCount bool
 	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
 	// when negative: scale.DefaultCeiling.
 	Parallel int

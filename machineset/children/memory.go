@@ -16,7 +16,8 @@ import (
 type Memory[CS any] struct {
 	// asked are the children whose deletion was requested and is not shown by the cache yet, with the resource version that each had.
 	asked map[types.UID]string
-	// shown are the children that the cache has to show until it shows their deletion. trusted: it shows all children of the owner, the API
+	// shown are the children that the cache has to show until it shows their deletion, or until they are gone, see
+	// Config.DeletingCount. trusted: it shows all children of the owner, the API
 	// server has said so, and since then none has been missing. through: the Through of the ledger for which it was asked last.
 	shown   map[types.UID]bool
 	trusted bool
@@ -109,8 +110,8 @@ func (m *Memory[CS]) waits(generation int64, now time.Time) time.Duration {
 
 // keep forgets children that are not among those observed, and deletions that can be seen. A child that is missing before its deletion
 // was seen or asked for takes the trust in the cache away. One that lives on in a later version was restored from a backup, or changed at
-// the last moment: it is asked for again.
-func (m *Memory[CS]) keep(observed []Child[CS]) {
+// the last moment: it is asked for again. deletingCount is that of Config.
+func (m *Memory[CS]) keep(observed []Child[CS], deletingCount bool) {
 	there := make(map[types.UID]bool, len(observed))
 	for _, one := range observed {
 		there[one.UID] = one.Deleting.IsZero()
@@ -125,7 +126,7 @@ func (m *Memory[CS]) keep(observed []Child[CS]) {
 	}
 	m.KeepRead(there)
 	maps.DeleteFunc(m.asked, func(uid types.UID, _ string) bool { return !there[uid] })
-	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive })
+	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive && !deletingCount })
 	m.shown = there
 }
 

@@ -45,7 +45,8 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then func(*memory)
 		next []member
-		want bool
+		// counts: those in deletion count.
+		counts, want bool
 	}{
 		"all are there":  {next: []member{alive("a"), alive("b")}, want: true},
 		"one is missing": {next: []member{alive("b")}},
@@ -53,19 +54,22 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 			next: []member{alive("a"), alive("b")}},
 		"one was made": {then: func(r *memory) { r.created(Creation{uid: "c"}) },
 			next: []member{alive("a"), alive("b"), alive("c")}, want: true},
-		"one went whose deletion was": {then: func(r *memory) { r.keep([]member{going, alive("b")}) }, next: []member{alive("b")},
+		"one went whose deletion was": {then: func(r *memory) { r.keep([]member{going, alive("b")}, false) }, next: []member{alive("b")},
 			want: true},
+		"one went that counted in its deletion": {then: func(r *memory) { r.keep([]member{going, alive("b")}, true) },
+			next: []member{alive("b")}, counts: true},
+		"one is in deletion and counts": {next: []member{going, alive("b")}, counts: true, want: true},
 		"one went that was to go":       {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("b")}, want: true},
 		"one is missing that was to go": {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("a")}},
 	} {
 		r := NewMemory[contract.MachineState]()
-		r.keep([]member{alive("a"), alive("b")})
+		r.keep([]member{alive("a"), alive("b")}, tc.counts)
 		require.False(t, r.trusted, name)
 		r.shows("7", 3)
 		if tc.then != nil {
 			tc.then(r)
 		}
-		r.keep(tc.next)
+		r.keep(tc.next, tc.counts)
 		require.Equal(t, tc.want, r.trusted, name)
 	}
 }
@@ -78,7 +82,7 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	}
 	r.keep([]Child[contract.MachineState]{
 		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
-	})
+	}, false)
 	require.Equal(t, map[types.UID]string{"alive": "7"}, r.asked, "the cache has yet to show this deletion alone")
 	require.Len(t, r.read, 2)
 	require.NotContains(t, r.read, types.UID("gone"))
@@ -90,7 +94,7 @@ func TestAMachineThatLivesOnAfterItsDeletionIsAskedForAgain(t *testing.T) {
 	for version, want := range map[string]bool{"6": true, "7": true, "8": false, "unreadable": true} {
 		r := NewMemory[contract.MachineState]()
 		r.asked["a"] = "7"
-		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
+		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}}, false)
 		require.Equal(t, want, r.isAsked("a"), version)
 	}
 }

@@ -70,7 +70,7 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, h
 		return err
 	}
 	s.Own, s.Known = own, true
-	s.memory.keep(own)
+	s.memory.keep(own, s.frame.config.DeletingCount)
 	return s.beginLedger(ctx)
 }
 

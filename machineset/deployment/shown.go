@@ -25,8 +25,8 @@ type notShown struct {
 }
 
 // confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll, and once in
-// the life of this process whether it shows them as they are: another process may have scaled them a moment ago. It reports false where that
-// is not so, after which the pass is repeated soon, or where the cache leaves a set out, which holds the deployment.
+// the life of this process whether it shows them as they are: another process may have scaled them a moment ago. It reports false where it
+// does not, after which the pass is repeated soon, and where it leaves a set out, which holds the deployment.
 func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows {
 		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made

@@ -108,22 +108,50 @@ func TestMachinesOfASetThatTheCacheLeavesOutFromNowOnAreNotMadeAgain(t *testing.
 			if restarts {
 				stop()
 			}
-			label := func(on bool) {
-				w.change(&blue, func(u *unstructured.Unstructured) {
-					all := u.GetLabels()
-					if delete(all, "elsewhere"); on {
-						all["elsewhere"] = ""
-					}
-					u.SetLabels(all)
-				})
-			}
-			if label(true); restarts {
+			if w.labels(&blue, true); restarts {
 				w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
 			}
 			w.Says(d, deployment.ConditionRollingOut, "", blue.GetName()+" exists, and the cache does not show it")
 			require.Equal(t, map[string]int{"blue": 2}, w.images())
-			label(false)
+			w.labels(&blue, false)
 			w.Says(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
 		})
 	}
+}
+
+// labels puts the label elsewhere on an object, or takes it away.
+func (w *world) labels(obj *unstructured.Unstructured, on bool) {
+	w.t.Helper()
+	w.change(obj, func(u *unstructured.Unstructured) {
+		all := u.GetLabels()
+		if delete(all, "elsewhere"); on {
+			all["elsewhere"] = ""
+		}
+		u.SetLabels(all)
+	})
+}
+
+func TestMachinesOfASetInDeletionThatTheCacheLeavesOutFromNowOnAreNoFreePlaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	old := w.list(w.kinds.Machine.GVK)
+	hold := func(with ...string) {
+		for _, m := range old {
+			w.change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(with) })
+		}
+	}
+	hold("example.com/hold")
+	set := w.setsNow()[0]
+	require.NoError(t, w.client.Delete(t.Context(), &set))
+	w.Says(d, deployment.ConditionRollingOut, "", "to be gone")
+	w.labels(&set, true)
+	w.Says(d, deployment.ConditionRollingOut, "", set.GetName()+" exists, and the cache does not show it")
+	require.Len(t, w.list(w.kinds.Machine.GVK), 3, "surge is 1")
+	stop()
+	hold()
+	w.run()
+	w.rolled(d, "blue", 2)
 }
