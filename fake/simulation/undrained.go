@@ -205,10 +205,16 @@ func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
 	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack+2*w.far >= w.apps.limit
 }
 
-// knows reports whether a process can know of the Node: it is recorded, or in its cache.
+// knows reports whether a process can know of the Node: it is recorded, or in its cache. A provider that has failed does not name the
+// instance of an object that was restored, and then nothing says whose the Node is.
 func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
 	if recorded, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "uid"); recorded == string(uid) {
 		return true
+	}
+	if w := p.world; w.provided != nil && providerIDIn(m) == "" {
+		if part := w.refsOf(m)[0]; providerIDIn(w.object(part.kind, namespace, part.name)) == "" {
+			return false
+		}
 	}
 	for _, node := range (nodes{p.view}).ByProviderID(id) {
 		if node.UID == uid {
