@@ -347,7 +347,7 @@ func (listed) Done() <-chan struct{} {
 func stalls() []time.Duration { return []time.Duration{time.Minute, 20 * time.Second, 5 * time.Minute} }
 
 // watchStalls lets one kind of a process be behind by minutes. A cache that lists again, and a process that starts, have a new watch.
-func (w *World) watchStalls(context.Context) {
+func (w *World) watchStalls(ctx context.Context) {
 	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
 	if w.choices.pick(2) == 1 {
 		gvk = w.served[len(w.served)-1] // Nodes decide about drains and remediations
@@ -355,6 +355,26 @@ func (w *World) watchStalls(context.Context) {
 	d := stalls()[w.choices.pick(len(stalls()))]
 	p.view.kinds[gvk.GroupKind()].stalled = w.Now().Add(d)
 	w.note(p.name, "sees no "+gvk.Kind+" for "+d.String(), "")
+	w.behind(ctx, d)
+}
+
+// behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
+// not see what it is about to judge is rare in a short history.
+func (w *World) behind(ctx context.Context, d time.Duration) {
+	among := slices.DeleteFunc([]disturbance{
+		{KubeletReturns, (*World).kubeletReturns}, {UserDeletes, (*World).deletes}, {UserStrips, (*World).strips},
+	}, func(unseen disturbance) bool { return !w.has(unseen.fault) })
+	if w.nested > 0 || len(among) == 0 || w.choices.pick(2) == 0 {
+		return
+	}
+	wait := func() { w.until(ctx, "", d/2, func() string { return "time" }) }
+	if w.choices.pick(2) == 1 {
+		wait()
+	}
+	unseen := among[w.choices.pick(len(among))]
+	w.seen[faultPrefix+string(unseen.fault)]++
+	unseen.do(w, ctx)
+	wait()
 }
 
 // watchesGoOn ends all that.
