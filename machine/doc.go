@@ -6,11 +6,12 @@
 // change the list with [InsertBefore], [InsertAfter], [Replace] and [Remove], and set it in [Options]. [Reconciler.ReconcileObject]
 // makes one pass in a loop of your own. The CRD of the Machines must be installed before.
 //
-// Every event causes a pass, and every pass runs all steps for a running Machine, or all steps of a deletion. A step before [StepDrain]
-// runs in every pass of a deletion, also after the drain (State.DrainedNode is then the Node's UID). A one-time action must check
-// whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). No step behind [StepFinalizer] runs before the
-// finalizer is stored, except those that decide about the Machine only (ObjectOnly of pass.Step): a step that creates objects belongs
-// behind it. [New] rejects a list that is not safe, and says what to change. [Steps] documents what each step sets in the Scope.
+// Events cause passes ([Reconciler.AddToManager] names which do), and every pass runs all steps for a running Machine, or all steps of a
+// deletion. A step before [StepDrain] runs in every pass of a deletion, also after the drain (State.DrainedNode is then the Node's UID). A
+// one-time action must check whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). No step behind
+// [StepFinalizer] runs before the finalizer is stored, except those that decide about the Machine only (ObjectOnly of pass.Step): a step
+// that creates objects belongs behind it. [New] rejects a list that is not safe, and says what to change. [Steps] documents what each step
+// sets in the Scope.
 //
 // A Machine without a bootstrap object and an infrastructure object needs a list without [StepBootstrap] and [StepInfrastructure], and
 // with one step before [StepNode] that creates or finds the instance and calls [Scope.SetProviderID]: the Machine's Node is the one with
