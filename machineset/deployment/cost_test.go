@@ -1,10 +1,39 @@
 package deployment_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/deployment"
 )
+
+// countingMaker counts the sets that are made, also for a comparison only.
+type countingMaker struct {
+	contract.MachineSetMaker
+
+	made *atomic.Int32
+}
+
+func (m countingMaker) NewSet(d contract.Object, seed contract.MachineSetSeed) (contract.Object, error) {
+	m.made.Add(1)
+	return m.MachineSetMaker.NewSet(d, seed)
+}
+
+func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
+	t.Parallel()
+	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	var made atomic.Int32
+	kinds.Maker = countingMaker{kinds.Maker, &made}
+	w := newWorldOf(t, kinds, setKinds(t)).live()
+	w.run()
+	w.rolled(w.deployment(3), "blue", 3)
+	require.EqualValues(t, 2, made.Load(), "the set, and the digest that it is labelled with")
+}
 
 // A rollout goes in rounds of as many Machines as there may be more than wanted; here that is one.
 func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {

@@ -35,6 +35,9 @@ func (s *Scope) fingerprint() string {
 // changed holds the creation of a set whose predecessors did not keep the template that they were made from: without that, one set after
 // the other would be made where a webhook sets a default.
 func (s *Scope) changed() []scale.Hold {
+	if len(s.observed) < maxChanged {
+		return nil // the digest costs more than the rest of the pass
+	}
 	from := s.fingerprint()
 	made := slices.DeleteFunc(slices.Clone(s.observed), func(one *set) bool {
 		return from == "" || one.Annotations[MadeFromAnnotation] != from || !one.Deleting.IsZero()
