@@ -41,7 +41,9 @@ func TestAFinalizerOfInfrastructureCausesNoPass(t *testing.T) {
 		w.patched(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(append(slices.Clone(u.GetFinalizers()), name)) })
 		time.Sleep(10 * time.Millisecond) // the passes that there must not be would be one otherwise
 	}
-	w.patched(infra, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"example.com/read": "by a step"}) })
+	w.patched(infra, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{"example.com/read": "by a step"})
+	})
 	w.eventually("a pass", func() string {
 		if passes.Load() == before {
 			return "there is none"
