@@ -83,13 +83,18 @@ type cloudControllers struct {
 	given  map[string]bool // those whose deletion was refused
 }
 
-// missed remembers the Node of a Machine that is gone, if the cache of the process that acts is behind. A Machine that has not recorded its
-// instance has its name.
+// missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
+// none acts: a request that arrives late, or the garbage collector. A Machine that has not recorded its instance has its name.
 func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
-	id := providerIDIn(m)
+	id, actors := providerIDIn(m), []*process{w.acting}
+	if w.acting == nil {
+		actors = w.processes
+	}
 	for _, node := range w.Objects("Node") {
 		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
-		late := w.acting != nil && sameID(providerIDIn(node), id) && !slices.ContainsFunc(nodes{w.acting.view}.ByProviderID(id), shown)
+		late := sameID(providerIDIn(node), id) && slices.ContainsFunc(actors, func(p *process) bool {
+			return !slices.ContainsFunc(nodes{p.view}.ByProviderID(id), shown)
+		})
 		if late || id == "" && node.GetName() == m.GetName() {
 			c.unseen[node.GetName()] = true
 		}
