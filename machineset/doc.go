@@ -59,7 +59,7 @@
 //	- A Machine that the API server has and the cache does not show keeps the set from creating. For 30 s the set waits for the cache, and
 //	  changes no condition. When the cache has seen the Machine and does not show it, the condition ScalingUp has the reason
 //	  [ReasonMachinesNotShown] and its name: the cache selects by labels, fields or namespaces that the Machine does not have, or a webhook
-//	  removes its labels.
+//	  removes its labels. One that the cache showed in deletion, and leaves out then, is taken for gone: another one is created at once.
 //
 // A lost ledger is written again: a set that has Machines and no ledger continues behind all slots that can have been reserved. Without any
 // Machine, and with a status that counts none, a lost ledger leaves no trace: the set begins with the first slot again, and reuses names of

@@ -148,18 +148,18 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 	return all
 }
 
-// unknown is how many Machines of sets beside one a deployment cannot know of: those that the cache leaves out, and that are being deleted
-// or more than their set wants.
-func (w *World) unknown(beside types.UID) (n int) {
-	of := map[types.UID]int{}
+// unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are more
+// than another set wants.
+func (w *World) unknown(of types.UID) (n int) {
+	have := map[types.UID]int{}
 	for _, m := range w.owned() {
 		set := metav1.GetControllerOf(m)
-		if set.UID == beside || w.acting == nil {
+		have[set.UID]++
+		if w.acting == nil || !w.narrow.leavesOut(w.acting, m) {
 			continue
 		}
-		of[set.UID]++
 		wants := replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name))
-		if w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || int64(of[set.UID]) > wants) {
+		if m.GetDeletionTimestamp() != nil || set.UID != of && int64(have[set.UID]) > wants {
 			n++
 		}
 	}
