@@ -25,6 +25,7 @@ type backups struct {
 	ended    time.Time // when one was restored
 	restored bool
 	restores bool // at this moment
+	crossed  bool // a request arrived that was sent before one was restored
 }
 
 // restores takes a backup the first time, and restores it the next time. Then every cache lists again; a process may also start anew.

@@ -165,7 +165,11 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		r.strip()
 		return call()
 	case Late:
-		w.late = append(w.late, func() { w.note("network", r.String()+" of "+p.name+" arrives", said(r.later())) })
+		ended := w.backups.ended
+		w.late = append(w.late, func() {
+			w.backups.crossed = w.backups.crossed || w.backups.ended != ended
+			w.note("network", r.String()+" of "+p.name+" arrives", said(r.later()))
+		})
 		return context.DeadlineExceeded
 	case LostAnswer:
 		_ = call()

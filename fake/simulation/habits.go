@@ -136,6 +136,7 @@ func (h *habits) found(r cloud.Request) []cloud.Instance {
 func (h *habits) one(r cloud.Request) cloud.Request {
 	all := h.found(r)
 	if len(all) == 0 {
+		r.ProviderID = strings.ToLower(r.ProviderID) // a new one is not listed yet
 		return r
 	}
 	i := all[0]
