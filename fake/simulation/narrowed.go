@@ -148,8 +148,8 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 	return all
 }
 
-// unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are more
-// than another set wants.
+// unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
+// more than another set wants.
 func (w *World) unknown(of types.UID) (n int) {
 	have := map[types.UID]int{}
 	for _, m := range w.owned() {
