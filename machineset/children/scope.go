@@ -127,16 +127,12 @@ func child[CS any](obj contract.Object, state *CS) Child[CS] {
 	return Child[CS]{Object: obj, State: state, Metadata: pass.CommonOf(state).Metadata}
 }
 
-// remembered reads an object, unless memory has it as it is now.
+// remembered is ReadOnce for a Child.
 func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Child[CS], error) {
-	if k := memory.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
-		return child(obj, k.state), nil
-	}
-	state, err := f.read(obj)
+	state, err := f.ReadOnce(obj, memory)
 	if err != nil {
 		return Child[CS]{}, err
 	}
-	memory.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
 	return child(obj, state), nil
 }
 
