@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,7 @@ type Invariant struct {
 func Invariants() []Invariant {
 	return append([]Invariant{
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
+		{Name: "the ledger of a set continues behind the slots of its Machines", AfterWrite: ledgerIsBehind},
 		{Name: "a Machine never has two instances", AfterWrite: oneInstance},
 		{Name: "there are never more Machines than were ever wanted and surge", AfterWrite: notTooMany},
 		{Name: "a rollout keeps as many Machines available as it says", AfterWrite: floor},
@@ -70,6 +72,22 @@ func oneForEachSlot(w *World, _ Write) error {
 		seen[slot] = m.GetName()
 	}
 	return nil
+}
+
+// ledgerIsBehind holds for what a manager writes; a restored backup may have an earlier ledger.
+func ledgerIsBehind(w *World, e Write) error {
+	text := e.After.GetAnnotations()[scale.LedgerAnnotation]
+	if e.Removed || w.acting == nil || w.backups.restored || e.After.GetKind() != "MachineSet" || text == "" {
+		return nil
+	}
+	ledger, err := scale.ParseLedger(text)
+	for _, m := range w.owned() {
+		slot, _ := strconv.ParseInt(m.GetAnnotations()[scale.SlotAnnotation], 10, 64)
+		if m.GetAnnotations()[scale.SetUIDAnnotation] == string(e.After.GetUID()) && slot >= ledger.Next {
+			return fmt.Errorf("the ledger of %s continues with %d, and %s has slot %d", e.After.GetName(), ledger.Next, m.GetName(), slot)
+		}
+	}
+	return err
 }
 
 // oneInstance allows for another one only once the first is gone that the Machine does not know: a backup was restored that does not know
