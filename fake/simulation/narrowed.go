@@ -151,17 +151,25 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 // unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
 // more than another set wants.
 func (w *World) unknown(of types.UID) (n int) {
-	have := map[types.UID]int{}
+	type machines struct{ known, hidden, wanted int }
+	sets := map[types.UID]machines{}
 	for _, m := range w.owned() {
 		set := metav1.GetControllerOf(m)
-		have[set.UID]++
-		if w.acting == nil || !w.narrow.leavesOut(w.acting, m) {
-			continue
-		}
-		wants := replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name))
-		if m.GetDeletionTimestamp() != nil || set.UID != of && int64(have[set.UID]) > wants {
+		have := sets[set.UID]
+		have.wanted = int(replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name)))
+		switch {
+		case w.acting == nil || !w.narrow.leavesOut(w.acting, m):
+			have.known++
+		case m.GetDeletionTimestamp() != nil:
 			n++
+		default:
+			have.hidden++
 		}
+		sets[set.UID] = have
+	}
+	delete(sets, of)
+	for _, have := range sets {
+		n += min(have.hidden, max(have.known+have.hidden-have.wanted, 0))
 	}
 	return n
 }
