@@ -136,9 +136,14 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 }
 
 // drainEnds is checked when a Machine begins to wait for pre-terminate hooks: its drain is over then, whatever happens to its Node later.
+// An infrastructure object that the garbage collector has deleted already ends it too.
 func drainEnds(w *World, e Write) error {
 	began := e.Before != nil && e.After.GetKind() == "Machine" && waitsForHooks(e.After) && !waitsForHooks(e.Before)
 	if w.apps == nil || w.acting == nil || !began {
+		return nil
+	}
+	part := w.object(partGVK().Kind, e.After.GetNamespace(), e.After.GetName())
+	if w.provided != nil && (part == nil || part.GetDeletionTimestamp() != nil) {
 		return nil
 	}
 	for _, i := range w.instances() {
