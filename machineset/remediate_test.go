@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +137,8 @@ func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
 			order = append(order, "delete")
 		}
 	}
-	require.Equal(w.t, "say delete", strings.Join(order, " "))
+	// A late write of the stand-in for the reconciler of Machines takes the first condition away, and the set says it again.
+	require.Equal(w.t, "say delete", strings.Join(slices.Compact(order), " "))
 }
 
 func TestAMachineThatHasRecoveredStays(t *testing.T) {
