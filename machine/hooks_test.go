@@ -170,7 +170,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 			result, err := deleteNodeStep(t.Context(), s)
 			got := outcome{
 				Again: result.RequeueAfter, Started: s.State.Annotations[NodeDeletionStartedAnnotation], Told: len(s.told), Fails: err != nil,
-				Asked: !s.memory.asked["n-uid"].IsZero(),
+				Asked: s.memory.requested.Has("n-uid"),
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -227,13 +227,13 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s.Workload = deletingNode(now, 0, nil).Workload
 	_, err = deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
-	require.False(t, s.memory.asked["n-uid"].IsZero())
+	require.False(t, s.memory.requested["n-uid"].At.IsZero())
 }
 
 func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := deletingNode(now, 10*time.Second, errors.New("asked again"))
-	s.memory.setAsked("n-uid", s.Now)
+	s.memory.requested.Add("n-uid", "", s.Now)
 	s.Now = now.Add(3 * time.Second)
 	result, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
@@ -250,11 +250,11 @@ func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	object, key := goneObject{name: types.NamespacedName{Name: "o"}}, types.NamespacedName{Name: "m"}
 	m := r.memory.Of(key, "first")
 	m.setGone(object)
-	m.setAsked("u", time.Unix(1000, 0))
+	m.requested.Add("u", "", time.Unix(1000, 0))
 	m.drained, m.detached = "drained", "detached"
 	is := func(uid types.UID) []any {
 		m := r.memory.Of(key, uid)
-		return []any{m.isGone(object), m.asked["u"].Unix(), m.drained, m.detached}
+		return []any{m.isGone(object), m.requested["u"].At.Unix(), m.drained, m.detached}
 	}
 	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is("first"))
 	nothing := []any{false, time.Time{}.Unix(), types.UID(""), types.UID("")}

@@ -219,22 +219,12 @@ func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contr
 }
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
-func (s *Scope) isGoing(found external.Object) bool {
-	return found.Deleting() || (found.Object != nil && s.memory.wasAskedAs(found.Object))
-}
+func (s *Scope) isGoing(found external.Object) bool { return pass.IsGoing(found, s.memory.requested) }
 
 // deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
-// since it was read is a conflict: it is read again first.
+// since it was read is a conflict, and is read again first: the provider may have created the instance, whose ID would be lost.
 func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error {
-	if s.isGoing(found) {
-		return nil
-	}
-	// While there is no provider ID, the provider may have created the instance since this object was read, and its ID would be lost with it.
-	if err := s.DeleteReferenced(ctx, found, s.State.ProviderID == ""); err != nil {
-		return err
-	}
-	s.memory.setAskedAs(found.Object)
-	return nil
+	return s.DeleteReferenced(ctx, found, &s.memory.requested, s.State.ProviderID == "")
 }
 
 // givesUp selects the owners that created an object before its Machine existed, and give it up: the MachineSet, and the Cluster's control

@@ -3,10 +3,8 @@ package machine
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract/pass"
 )
@@ -28,12 +26,10 @@ type recollection struct {
 	// phases is the sequence of the Machine's phases, nil without Options.Metrics.
 	phases *phaseTrack
 
-	// gone and asked are about objects of a Machine in deletion. An object that the API server confirmed as gone stays gone, and a delete
-	// request that it accepted, at this time, is not repeated: caches show both later. The objects in asked have these UIDs.
-	gone  map[goneObject]struct{}
-	asked map[types.UID]time.Time
-	// askedAs are the referenced objects whose deletion the API server accepted, with the resource version that each had.
-	askedAs map[types.UID]string
+	// gone and requested are about objects of a Machine in deletion. An object that the API server confirmed as gone stays gone, and a
+	// deletion that it accepted is not requested again: caches show both later.
+	gone      map[goneObject]struct{}
+	requested pass.Deletions
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
 	drained, detached types.UID
 	// attempt is the last failed deletion of the Node, nil before.
@@ -63,34 +59,6 @@ func (m *recollection) setGone(object goneObject) {
 		m.gone = map[goneObject]struct{}{}
 	}
 	m.gone[object] = struct{}{}
-}
-
-// wasAsked reports whether the API server accepted the deletion of an object.
-func (m *recollection) wasAsked(object types.UID) bool {
-	_, found := m.asked[object]
-	return found
-}
-
-func (m *recollection) setAsked(object types.UID, at time.Time) {
-	if m.asked == nil {
-		m.asked = map[types.UID]time.Time{}
-	}
-	m.asked[object] = at
-}
-
-// wasAskedAs reports whether the API server accepted the deletion of a referenced object. One that lives on in a later version was restored
-// from a backup, or changed at the last moment: it is asked for again.
-func (m *recollection) wasAskedAs(object metav1.Object) bool {
-	version, found := m.askedAs[object.GetUID()]
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), version)
-	return found && (err != nil || order <= 0)
-}
-
-func (m *recollection) setAskedAs(object metav1.Object) {
-	if m.askedAs == nil {
-		m.askedAs = map[types.UID]string{}
-	}
-	m.askedAs[object.GetUID()] = object.GetResourceVersion()
 }
 
 // watch remembers the Node that is watched from now on, in place of another one.

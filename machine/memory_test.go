@@ -5,10 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
@@ -33,25 +29,5 @@ func TestAMachineThatALoopForgetsIsNotDrainedAnyMore(t *testing.T) {
 	r.Forget(key)
 	if released != 1 || r.frame.Waiting() != 0 {
 		t.Errorf("the drain ended %d times, and %d statuses wait", released, r.frame.Waiting())
-	}
-}
-
-// A backup that is restored during a deletion brings referenced objects back, with the UIDs that they had.
-func TestAReferencedObjectThatWasRestoredInADeletionIsAskedToGoAgain(t *testing.T) {
-	s := &Scope{memory: &recollection{}}
-	at := func(version string) external.Object {
-		object := fake.BootstrapConfig(contract.V1Beta2, "config")
-		object.SetUID("c")
-		object.SetResourceVersion(version)
-		return external.Object{Presence: external.Present, Object: object}
-	}
-	if s.isGoing(at("9")) {
-		t.Error("an object that was not asked to go is going")
-	}
-	s.memory.setAskedAs(at("9").Object)
-	for version, want := range map[string]bool{"8": true, "9": true, "10": false} {
-		if s.isGoing(at(version)) != want {
-			t.Errorf("at %s it is going: %t", version, !want)
-		}
 	}
 }

@@ -100,7 +100,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 		return
 	}
 	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
-	if s.memory.wasAsked(ref.UID) || s.memory.isGone(gone) {
+	if s.memory.requested.Has(ref.UID) || s.memory.isGone(gone) {
 		return
 	}
 	isGone, err := s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {

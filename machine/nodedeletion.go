@@ -103,7 +103,8 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if node := s.Node.Node; node != nil {
 		facts.MatchedByStep = node != s.matched
-		facts.Asked = s.memory.asked[node.UID]
+		s.memory.requested.Observe(node.UID, node.ResourceVersion, node.DeletionTimestamp != nil)
+		facts.Asked = s.memory.requested[node.UID].At
 	}
 	why := notWithin(limit)
 	if !facts.Synced {
@@ -178,7 +179,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
-		s.memory.setAsked(uid, s.Now)
+		s.memory.requested.Add(uid, node.ResourceVersion, s.Now)
 		return s.waitForNode(s.Now, limit), nil
 	case external.SaysGone(err):
 		return Result{}, nil

@@ -185,7 +185,7 @@ func TestAReferencedObjectIsDeletedOnceAndByItsUID(t *testing.T) {
 			a := &api{refuses: tc.refuses}
 			p, _ := acting(t, a)
 			for range 2 {
-				err := p.deleteExternal(t.Context(), refTo(external.Present))
+				err := p.DeleteReferenced(t.Context(), refTo(external.Present), &p.mem().requested, false)
 				require.Equal(t, tc.fails, err != nil, err)
 			}
 			require.Len(t, a.deleted, tc.asks)
@@ -196,7 +196,7 @@ func TestAReferencedObjectIsDeletedOnceAndByItsUID(t *testing.T) {
 	p, _ := acting(t, a)
 	going := refTo(external.Present)
 	going.Object.SetDeletionTimestamp(&metav1.Time{Time: actingNow})
-	require.NoError(t, p.deleteExternal(t.Context(), going))
+	require.NoError(t, p.DeleteReferenced(t.Context(), going, &p.mem().requested, false))
 	require.Empty(t, a.deleted, "it is on its way out")
 }
 
@@ -299,7 +299,7 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		"instances that are gone": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
 			change: func(p *Scope) { p.infrastructure = refTo(external.Absent) }, done: true},
 		"instances on their way": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
-			change: func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, done: true},
+			change: func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, done: true},
 		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
 			change: func(p *Scope) { p.infraRead, p.machineKind = true, "" }, done: true},
 	} {

@@ -50,7 +50,7 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		"its Nodes are unread":           {func(p *Scope) { p.nodesKnown, p.workload.Drainer = false, nil }, true},
 		"its instances are gone":         {func(p *Scope) { p.infrastructure = refTo(external.Absent) }, false},
 		"its instances are on their way": {func(p *Scope) { p.infrastructure = going }, false},
-		"their deletion was asked for":   {func(p *Scope) { p.mem().asked["infra-uid"] = struct{}{} }, false},
+		"their deletion was asked for":   {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
 		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
 		"Machines lead its instances":    {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
 		"Machines may lead them":         {func(p *Scope) { p.machines = nil }, false},
@@ -206,7 +206,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 				p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
 			}
 			if tc.asked {
-				p.mem().asked[node.UID] = struct{}{}
+				p.mem().requested.Add(node.UID, "", p.Now)
 			}
 			if tc.unread > 0 {
 				p.nodesKnown, p.unread.Message = false, "not connected"

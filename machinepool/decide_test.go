@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -377,11 +376,11 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.Asked = sets.Set[types.UID]{"sick-2": {}}
+	facts.Requested = pass.Deletions{"sick-2": {}}
 	if got := planMachines(facts).Replace; len(got) != 0 {
-		t.Errorf("the deletion of one was asked for already, got %v", machineNames(got))
+		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
-	facts.Asked = nil
+	facts.Requested = nil
 	facts.MaxRemediating = -1
 	if got := planMachines(facts).Replace; len(got) != 2 {
 		t.Errorf("without a bound all unhealthy Machines go, got %v", machineNames(got))

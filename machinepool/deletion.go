@@ -165,13 +165,8 @@ func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 	return p.deleteReferenced(ctx, p.bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
-// isGoing reports whether a referenced object is being deleted, or this process has requested its deletion.
-func (p *Scope) isGoing(e external.Object) bool {
-	if e.Object == nil {
-		return false
-	}
-	return e.Deleting() || p.mem().asked.Has(e.Object.GetUID())
-}
+// isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
+func (p *Scope) isGoing(e external.Object) bool { return pass.IsGoing(e, p.mem().requested) }
 
 // deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
@@ -185,7 +180,7 @@ func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 		return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, message)
 	case pass.RemovalDelete:
 		p.Wait(reason, message)
-		return false, p.deleteExternal(ctx, e)
+		return false, p.DeleteReferenced(ctx, e, &p.mem().requested, false)
 	case pass.RemovalWait:
 	}
 	p.Wait(reason, message)
@@ -201,18 +196,6 @@ func (p *Scope) confirmGone(
 		p.Requeue(external.AbsenceRetry)
 	}
 	return gone, err
-}
-
-// deleteExternal requests the deletion of a referenced object, once.
-func (p *Scope) deleteExternal(ctx context.Context, e external.Object) error {
-	if p.isGoing(e) {
-		return nil
-	}
-	if err := p.DeleteReferenced(ctx, e, false); err != nil {
-		return err
-	}
-	p.mem().asked.Insert(e.Object.GetUID())
-	return nil
 }
 
 // deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:

@@ -335,3 +335,24 @@ func TestAPoolThatIsRestoredInItsDeletionRequestsThatOfItsInfrastructureAgain(t 
 	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	w.goes(pool, infra)
 }
+
+// Velero and a replayed journal bring single objects back, with the UIDs that they had.
+func TestInfrastructureThatComesBackInTheDeletionOfItsPoolIsDeletedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.says(pool, "Running", 1, 1)
+	w.isQuiet()
+	backup := w.store.Backup(infra.GroupVersionKind().GroupKind())
+	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/hold"}) })
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	isGoing := func() string {
+		if w.get(infra).GetDeletionTimestamp() == nil {
+			return "it lives"
+		}
+		return ""
+	}
+	w.eventually("the infrastructure to be deleted", isGoing)
+	w.store.Restore(backup)
+	w.goes(pool, infra)
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -99,11 +100,12 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 		}
 		return all
 	}
-	pool.asked, pool.drained, pool.confirmed = set("a", "gone"), set("b", "gone"), set("c", "d", "gone")
+	pool.requested = pass.Deletions{"a": {}, "gone": {}}
+	pool.drained, pool.confirmed = set("b", "gone"), set("c", "d", "gone")
 	pool.keep(set("a", "b", "c", "d"), set("c"))
-	got := []sets.Set[types.UID]{pool.asked, pool.drained, pool.confirmed}
+	got := []sets.Set[types.UID]{sets.KeySet(pool.requested), pool.drained, pool.confirmed}
 	if diff := cmp.Diff([]sets.Set[types.UID]{set("a"), set("b"), set("c")}, got); diff != "" {
-		t.Errorf("asked, drained, confirmed (-want +got):\n%s", diff)
+		t.Errorf("requested, drained, confirmed (-want +got):\n%s", diff)
 	}
 }
 

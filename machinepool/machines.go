@@ -62,8 +62,8 @@ type machineFacts struct {
 	// Kind is that of the InfraMachines.
 	Kind     schema.GroupKind
 	Machines []*contract.MachineState
-	// Asked are those whose deletion was requested, whether or not the cache shows it.
-	Asked sets.Set[types.UID]
+	// Requested are deletions that the cache may not show yet.
+	Requested pass.Deletions
 	// MaxRemediating limits how many unhealthy Machines are being deleted; negative for no limit.
 	MaxRemediating int
 }
@@ -78,7 +78,7 @@ type machinePlan struct {
 
 // goes reports whether a Machine is being deleted, or its deletion was requested.
 func (f *machineFacts) goes(m *contract.MachineState) bool {
-	return f.Asked.Has(m.UID) || !m.Deleting.IsZero()
+	return f.Requested.Has(m.UID) || !m.Deleting.IsZero()
 }
 
 // planMachines: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
@@ -203,7 +203,7 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 	}
 	facts := machineFacts{
 		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states,
-		Asked: p.mem().asked, MaxRemediating: p.env.options.Policy.MaxRemediating,
+		Requested: p.mem().requested, MaxRemediating: p.env.options.Policy.MaxRemediating,
 	}
 	for name, obj := range m.infra {
 		facts.Infra[name] = obj.GetDeletionTimestamp() != nil

@@ -267,8 +267,11 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.Machine
 // deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
 // only while they are unchanged since they were read, because an unhealthy one may have recovered.
 func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
-	asked := p.mem().asked
-	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool { return asked.Has(m.UID) || !m.Deleting.IsZero() })
+	requested := &p.mem().requested
+	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
+		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
+		return requested.Has(m.UID) || !m.Deleting.IsZero()
+	})
 	errs := p.each(ctx, len(going), func(i int) error {
 		m := going[i]
 		only := client.Preconditions{UID: &m.UID}
@@ -279,7 +282,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 	})
 	for i, m := range going {
 		if errs[i] == nil {
-			asked.Insert(m.UID)
+			requested.Add(m.UID, m.ResourceVersion, p.Now)
 			p.tell(EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
 		}
 	}

@@ -10,14 +10,16 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
 // to the worker that reconciles the pool.
 type recollection struct {
-	// asked are objects whose deletion was requested, and drained are Nodes that were drained.
-	asked, drained sets.Set[types.UID]
+	// requested are the deletions that caches do not show yet, and drained are Nodes that were drained.
+	requested pass.Deletions
+	drained   sets.Set[types.UID]
 	// draining are the names of the Nodes that the Drainer drains.
 	draining sets.Set[string]
 	drainer  workload.Drainer
@@ -41,7 +43,7 @@ type recollection struct {
 
 func newRecollection() *recollection {
 	return &recollection{
-		asked: sets.New[types.UID](), drained: sets.New[types.UID](), confirmed: sets.New[types.UID](), draining: sets.New[string](),
+		drained: sets.New[types.UID](), confirmed: sets.New[types.UID](), draining: sets.New[string](),
 		detaching: map[string]time.Time{}, turns: map[types.UID]turn{}, refused: map[types.UID]time.Time{},
 	}
 }
@@ -99,8 +101,11 @@ func lasts(since *time.Time, so bool, now time.Time) {
 // requested no deletion of what it refers to: one that was restored from a backup has to request it again.
 func (p *Scope) forgetGone() {
 	mem := p.mem()
-	if len(mem.asked)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
+	if len(mem.requested)+len(mem.drained)+len(mem.confirmed)+len(mem.refused) == 0 || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return
+	}
+	for _, node := range p.match.all() {
+		mem.requested.Observe(node.UID, node.ResourceVersion, node.DeletionTimestamp != nil)
 	}
 	retired := uidsOf(p.match.Retired)
 	objects := uidsOf(p.match.Nodes).Union(retired)
@@ -117,8 +122,8 @@ func (p *Scope) forgetGone() {
 
 // keep removes what is remembered about objects that no longer exist.
 func (r *recollection) keep(objects, retired sets.Set[types.UID]) {
-	r.asked, r.drained = r.asked.Intersection(objects), r.drained.Intersection(objects)
-	r.confirmed = r.confirmed.Intersection(retired)
+	r.requested.Keep(objects.Has)
+	r.drained, r.confirmed = r.drained.Intersection(objects), r.confirmed.Intersection(retired)
 	maps.DeleteFunc(r.refused, func(uid types.UID, _ time.Time) bool { return !objects.Has(uid) })
 }
 

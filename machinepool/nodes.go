@@ -113,11 +113,11 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // planMissed parts recorded Nodes that the index does not have into those to ask the API server for in this pass and those for the next
 // one. It leaves out those that are known to be gone.
 func planMissed(
-	missed []contract.NodeRef, gone sets.Set[contract.NodeRef], asked sets.Set[types.UID],
+	missed []contract.NodeRef, gone sets.Set[contract.NodeRef], requested pass.Deletions,
 ) (now, later []contract.NodeRef) {
 	for _, ref := range missed {
 		switch {
-		case gone.Has(ref) || (ref.UID != "" && asked.Has(ref.UID)):
+		case gone.Has(ref) || (ref.UID != "" && requested.Has(ref.UID)):
 		case len(now) < maxNodeReads:
 			now = append(now, ref)
 		default:
@@ -131,7 +131,7 @@ func planMissed(
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
 	mem := p.mem()
-	now, later := planMissed(p.match.missed, mem.gone, mem.asked)
+	now, later := planMissed(p.match.missed, mem.gone, mem.requested)
 	gone := make([]bool, len(now))
 	err := p.joinErrors(p.each(ctx, len(now), func(i int) (err error) {
 		gone[i], err = p.workload.IsGone(ctx, now[i].Name, func(live *corev1.Node) bool {

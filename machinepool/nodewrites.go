@@ -129,7 +129,7 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 	return err
 }
 
-// deleteNodes deletes Nodes that no deletion was asked for yet, and reports whether any of these was refused: a conflict is no error.
+// deleteNodes deletes Nodes whose deletion was not requested yet, and reports whether any of these was refused: a conflict is no error.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
 	nodes = p.someNow(slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return !p.isUnasked(node) }))
 	err = p.eachNode(ctx, nodes, func(node *corev1.Node) error {
@@ -139,7 +139,7 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused 
 	var names []string
 	for _, node := range nodes {
 		if _, failed := p.mem().refused[node.UID]; !failed {
-			p.mem().asked.Insert(node.UID)
+			p.mem().requested.Add(node.UID, node.ResourceVersion, p.Now)
 			names = append(names, node.Name)
 		}
 	}
@@ -151,7 +151,7 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused 
 
 // isUnasked reports whether the deletion of a Node was not requested yet.
 func (p *Scope) isUnasked(node *corev1.Node) bool {
-	return node.DeletionTimestamp == nil && !p.mem().asked.Has(node.UID)
+	return node.DeletionTimestamp == nil && !p.mem().requested.Has(node.UID)
 }
 
 // errAgain means that an object must be read again soon. No pass returns it.

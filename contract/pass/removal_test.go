@@ -2,6 +2,10 @@ package pass_test
 
 import (
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -42,5 +46,32 @@ func TestOnlyWhatIsOursAndWasReadIsRemoved(t *testing.T) {
 				t.Errorf("want %d %q, got %d %q", tc.want, tc.says, got, says)
 			}
 		})
+	}
+}
+
+// A backup that is restored during a deletion brings objects back, with the UIDs that they had.
+func TestAnObjectThatLivesOnAfterItsDeletionIsDeletedAgain(t *testing.T) {
+	at := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		version string
+		going   bool
+		want    pass.Deletions
+	}{
+		"the cache is behind":      {version: "6", want: pass.Deletions{"a": {ResourceVersion: "7", At: at}}},
+		"as it was deleted":        {version: "7", want: pass.Deletions{"a": {ResourceVersion: "7", At: at}}},
+		"it is later":              {version: "8", want: pass.Deletions{}},
+		"it is later, and deleted": {version: "8", going: true, want: pass.Deletions{"a": {ResourceVersion: "7", At: at}}},
+		"it cannot be compared":    {version: "unreadable", want: pass.Deletions{"a": {ResourceVersion: "7", At: at}}},
+	} {
+		var requested pass.Deletions
+		requested.Observe("a", tc.version, tc.going)
+		requested.Add("a", "7", at)
+		requested.Observe("b", "9", false)
+		requested.Observe("a", tc.version, tc.going)
+		require.Equal(t, tc.want, requested, name)
+		require.Equal(t, len(tc.want) > 0, requested.Has("a"), name)
+		requested.Add("b", "7", at)
+		requested.Keep(func(uid types.UID) bool { return uid == "b" })
+		require.Equal(t, pass.Deletions{"b": {ResourceVersion: "7", At: at}}, requested, name)
 	}
 }

@@ -46,12 +46,14 @@ func (m *marks) Wrote(obj metav1.Object) {
 	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), gone: removes(obj)})
 }
 
-// Deletes records that the deletion of obj, an object as it was read, is requested now. If the request fails, look at the object again.
-func (m *marks) Deletes(obj metav1.Object) {
-	m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), deleted: true})
+// Deletes records that the deletion of obj, an object as it was read, is requested now, and returns the latest resource version that is
+// known of it: that of obj, or of a write that the cache does not show yet. If the request fails, look at the object again.
+func (m *marks) Deletes(obj metav1.Object) (resourceVersion string) {
+	return m.remember(obj, mark{resourceVersion: obj.GetResourceVersion(), deleted: true})
 }
 
-func (m *marks) remember(obj metav1.Object, as mark) {
+// remember returns the resource version of the last write.
+func (m *marks) remember(obj metav1.Object, as mark) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock.Now()
@@ -64,11 +66,11 @@ func (m *marks) remember(obj metav1.Object, as mark) {
 		}
 	}
 	m.written[obj.GetUID()] = as
-	if now.Sub(m.swept) < MaxBehind {
-		return
+	if now.Sub(m.swept) >= MaxBehind {
+		m.swept = now
+		maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
 	}
-	m.swept = now
-	maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
+	return as.resourceVersion
 }
 
 // removes reports whether a write with this answer removed the object: an object in deletion is removed with its last

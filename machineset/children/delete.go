@@ -59,7 +59,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 				failed = append(failed, err)
 				continue
 			}
-			mem.asked[victims[i].UID] = live[victims[i].Name].ResourceVersion
+			mem.requested.Add(victims[i].UID, live[victims[i].Name].ResourceVersion, s.frame.clock.Now())
 			names = append(names, victims[i].Name)
 		}
 		if victims = victims[n:]; len(failed) > before {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract/pass"
 )
@@ -14,8 +13,8 @@ import (
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
 // pass.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
 type Memory[CS any] struct {
-	// asked are the children whose deletion was requested and is not shown by the cache yet, with the resource version that each had.
-	asked map[types.UID]string
+	// requested are the deletions of children that the cache does not show yet.
+	requested pass.Deletions
 	// shown are the children that the cache has to show until it shows their deletion, or until they are gone, see
 	// Config.DeletingCount. trusted: it shows all children of the owner, the API
 	// server has said so, and since then none has been missing. through: the Through of the ledger for which it was asked last.
@@ -56,7 +55,7 @@ type known[CS any] struct {
 // NewMemory returns what is remembered of an owner at first.
 func NewMemory[CS any]() *Memory[CS] {
 	return &Memory[CS]{
-		asked: map[types.UID]string{}, shown: map[types.UID]bool{}, refused: map[types.UID]bool{}, failedSlots: map[int64]bool{},
+		shown: map[types.UID]bool{}, refused: map[types.UID]bool{}, failedSlots: map[int64]bool{},
 		read: map[types.UID]*known[CS]{},
 	}
 }
@@ -109,36 +108,22 @@ func (m *Memory[CS]) waits(generation int64, now time.Time) time.Duration {
 }
 
 // keep forgets children that are not among those observed, and deletions that can be seen. A child that is missing before its deletion
-// was seen or asked for takes the trust in the cache away. One that lives on in a later version was restored from a backup, or changed at
-// the last moment: it is asked for again. deletingCount is that of Config.
+// was seen or requested takes the trust in the cache away. deletingCount is that of Config.
 func (m *Memory[CS]) keep(observed []Child[CS], deletingCount bool) {
 	there := make(map[types.UID]bool, len(observed))
 	for _, one := range observed {
 		there[one.UID] = one.Deleting.IsZero()
-		if version, asked := m.asked[one.UID]; asked && isLater(one.ResourceVersion, version) {
-			delete(m.asked, one.UID)
-		}
+		m.requested.Observe(one.UID, one.ResourceVersion, !one.Deleting.IsZero())
 	}
 	for uid := range m.shown {
-		if _, found := there[uid]; !found && !m.isAsked(uid) {
+		if _, found := there[uid]; !found && !m.requested.Has(uid) {
 			m.trusted = false
 		}
 	}
 	m.KeepRead(there)
-	maps.DeleteFunc(m.asked, func(uid types.UID, _ string) bool { return !there[uid] })
+	m.requested.Keep(func(uid types.UID) bool { return there[uid] })
 	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive && !deletingCount })
 	m.shown = there
-}
-
-// isLater reports whether a resource version is later than another one. Versions that cannot be compared are not.
-func isLater(version, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order > 0
-}
-
-func (m *Memory[CS]) isAsked(uid types.UID) bool {
-	_, asked := m.asked[uid]
-	return asked
 }
 
 // KeepRead forgets what was read of children that are not keys of a map.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func TestASetWaitsLongerWhileNothingAtAllIsMade(t *testing.T) {
@@ -42,6 +43,7 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 	alive := func(uid types.UID) member { return member{Metadata: &contract.Metadata{UID: uid}} }
 	going := alive("a")
 	going.Deleting = time.Unix(1, 0)
+	requested := func(r *memory) { r.requested.Add("a", "1", time.Time{}) }
 	for name, tc := range map[string]struct {
 		then func(*memory)
 		next []member
@@ -59,8 +61,8 @@ func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
 		"one went that counted in its deletion": {then: func(r *memory) { r.keep([]member{going, alive("b")}, true) },
 			next: []member{alive("b")}, counts: true},
 		"one is in deletion and counts": {next: []member{going, alive("b")}, counts: true, want: true},
-		"one went that was to go":       {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("b")}, want: true},
-		"one is missing that was to go": {then: func(r *memory) { r.asked["a"] = "1" }, next: []member{alive("a")}},
+		"one went that was to go":       {then: requested, next: []member{alive("b")}, want: true},
+		"one is missing that was to go": {then: requested, next: []member{alive("a")}},
 	} {
 		r := NewMemory[contract.MachineState]()
 		r.keep([]member{alive("a"), alive("b")}, tc.counts)
@@ -78,23 +80,14 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	t.Parallel()
 	r := NewMemory[contract.MachineState]()
 	for _, uid := range []types.UID{"alive", "going", "gone"} {
-		r.asked[uid], r.read[uid] = "7", &known[contract.MachineState]{}
+		r.requested.Add(uid, "7", time.Time{})
+		r.read[uid] = &known[contract.MachineState]{}
 	}
 	r.keep([]Child[contract.MachineState]{
 		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
 	}, false)
-	require.Equal(t, map[types.UID]string{"alive": "7"}, r.asked, "the cache has yet to show this deletion alone")
+	require.Equal(t, pass.Deletions{"alive": {ResourceVersion: "7"}}, r.requested, "the cache has yet to show this deletion alone")
 	require.Len(t, r.read, 2)
 	require.NotContains(t, r.read, types.UID("gone"))
 	require.Equal(t, map[types.UID]bool{"alive": true}, r.shown)
-}
-
-func TestAMachineThatLivesOnAfterItsDeletionIsAskedForAgain(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]bool{"6": true, "7": true, "8": false, "unreadable": true} {
-		r := NewMemory[contract.MachineState]()
-		r.asked["a"] = "7"
-		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}}, false)
-		require.Equal(t, want, r.isAsked("a"), version)
-	}
 }

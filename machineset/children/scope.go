@@ -182,7 +182,7 @@ func (s *Scope[CS, CU]) wait() {
 }
 
 // Asked reports whether the deletion of a child was requested and is not shown by the cache yet.
-func (s *Scope[CS, CU]) Asked(uid types.UID) bool { return s.memory.isAsked(uid) }
+func (s *Scope[CS, CU]) Asked(uid types.UID) bool { return s.memory.requested.Has(uid) }
 
 // Step is what the fields of children that change in place depend on in their owner.
 type Step struct {
