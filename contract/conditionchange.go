@@ -11,8 +11,8 @@ import (
 
 // ChangedConditions returns those of want that differ from have, ready to be written for a generation. A time of transition moves only
 // with the status; it is the one that a condition brings along, say from the object that it mirrors, or else now, in whole seconds.
-// One that is more than five minutes ahead of now comes from a wrong clock: it begins anew, because what counts from it, such as
-// minReadySeconds, would take that much longer.
+// One that [IsAhead] of now comes from a wrong clock: it begins anew, because what counts from it, such as minReadySeconds, would take that
+// much longer.
 // Messages that are equal but for what [SteadyText] leaves out are no difference: each attempt of a failing call would be a write.
 // Neither list is changed or kept. Rule: metav1.Condition.
 func ChangedConditions(have, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
@@ -25,7 +25,7 @@ func ChangedConditions(have, want []metav1.Condition, generation int64, now time
 		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(time.Second))
 		if at := slices.IndexFunc(have, func(old metav1.Condition) bool { return old.Type == c.Type }); at >= 0 {
 			old := have[at]
-			kept := old.Status == c.Status && (!isAhead(old.LastTransitionTime, now) || isAhead(c.LastTransitionTime, now))
+			kept := old.Status == c.Status && (!IsAhead(old.LastTransitionTime.Time, now) || IsAhead(c.LastTransitionTime.Time, now))
 			if kept {
 				c.LastTransitionTime = old.LastTransitionTime
 			}
@@ -41,11 +41,6 @@ func ChangedConditions(have, want []metav1.Condition, generation int64, now time
 	}
 	return changed
 }
-
-// mostAhead is by how much clocks may differ.
-const mostAhead = 5 * time.Minute
-
-func isAhead(t metav1.Time, now time.Time) bool { return t.After(now.Add(mostAhead)) }
 
 // SteadyText returns the text of an error without what differs from one attempt of the same call to the next: the local address of a
 // connection, whose port is a new one each time, and the query of a URL, which holds versions and timeouts. Sources: net.OpError,
