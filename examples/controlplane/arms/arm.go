@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/bench"
 	"github.com/machinist-dev/machinist/examples/controlplane/capi"
@@ -126,4 +127,62 @@ func Start(ctx context.Context, built Programs, a Name, plane *cluster.ControlPl
 		return nil, fmt.Errorf("wait for the manager to be ready: %w", err)
 	}
 	return m, nil
+}
+
+// Group is managers of one arm that share the work. Its figures are sums.
+type Group []*Manager
+
+// Stop stops all.
+func (g Group) Stop() {
+	for _, m := range g {
+		m.Stop()
+	}
+}
+
+// While calls f with a context that also ends with any of the managers.
+func (g Group) While(ctx context.Context, f func(context.Context) error) error {
+	if len(g) == 0 {
+		return f(ctx)
+	}
+	return g[0].While(ctx, func(ctx context.Context) error { return g[1:].While(ctx, f) })
+}
+
+// Rest is that of all: their user agents are the same.
+func (g Group) Rest(ctx context.Context, plane *cluster.ControlPlane, since cluster.AuditMark) (cluster.AuditEvents, error) {
+	return g[0].Rest(ctx, plane, since)
+}
+
+// CPUSeconds returns the CPU time since their starts.
+func (g Group) CPUSeconds(ctx context.Context) (float64, error) {
+	return g.sum(func(m *Manager) (float64, error) { return m.CPUSeconds(ctx) })
+}
+
+// LiveHeap returns their live bytes after garbage collections.
+func (g Group) LiveHeap(ctx context.Context) (float64, error) {
+	return g.sum(func(m *Manager) (float64, error) { return m.LiveHeap(ctx) })
+}
+
+func (g Group) sum(of func(*Manager) (float64, error)) (sum float64, err error) {
+	for _, m := range g {
+		one, failed := of(m)
+		sum, err = sum+one, errors.Join(err, failed)
+	}
+	return sum, err
+}
+
+// PeakMemory is the sum of what each has occupied at most, 0 where the system does not tell.
+func (g Group) PeakMemory() (bytes float64) {
+	for _, m := range g {
+		one, _ := m.PeakMemory()
+		bytes += one
+	}
+	return bytes
+}
+
+// CPU returns the CPU time that they took in all. Call it after Stop.
+func (g Group) CPU() (all time.Duration) {
+	for _, m := range g {
+		all += m.CPU()
+	}
+	return all
 }

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -17,13 +18,15 @@ import (
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Objects are the objects that Cluster API's manager needs to reconcile Machines in namespace default. The cluster of
-// the Machines is its own workload cluster. All methods are safe for concurrent use.
+// Objects are the objects that Cluster API's manager needs to reconcile Machines in a namespace. The cluster of the
+// Machines is its own workload cluster. All methods are safe for concurrent use.
 type Objects struct {
 	Client client.Client
 	Plane  *cluster.ControlPlane
 	// Cluster is the name of the Cluster.
 	Cluster string
+	// Namespace exists. Default: default.
+	Namespace string
 	// Infrastructure: the Cluster also has an infrastructure object, which is provisioned. Without one, the manager's health checks judge no
 	// Machine, because it does not know whether the Cluster's infrastructure is ready.
 	Infrastructure bool
@@ -55,7 +58,7 @@ func (o *Objects) Install(ctx context.Context) error {
 	of := o.object("Cluster", o.Cluster, spec)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: o.Cluster + "-kubeconfig",
+			Namespace: o.namespace(), Name: o.Cluster + "-kubeconfig",
 			Labels: map[string]string{workloads.LabelClusterName: o.Cluster},
 		},
 		Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{workloads.KubeconfigKey: kubeconfig},
@@ -96,11 +99,13 @@ func (o *Objects) controlPlane() *unstructured.Unstructured {
 	return m
 }
 
+func (o *Objects) namespace() string { return cmp.Or(o.Namespace, metav1.NamespaceDefault) }
+
 func (o *Objects) object(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	obj.SetKind(kind)
-	obj.SetNamespace(metav1.NamespaceDefault)
+	obj.SetNamespace(o.namespace())
 	obj.SetName(name)
 	return obj
 }

@@ -125,13 +125,14 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, args := range [][]string{
 		{"--machines", "0"}, {"--rounds", "0"}, {"--arms", "theirs"}, {"--health", "--rollout"}, {"--fleet", "--rollout"}, {"more"},
 		{"--nothing"},
-		{"--fleet", "--machines", "505"},
+		{"--fleet", "--machines", "505"}, {"--managers", "2"}, {"--fleet", "--managers", "2"}, {"--fleet", "--managers", "0"},
+		{"--fleet", "--managers", "2", "--arms", "ours", "--floor"}, {"--fleet", "--workers", "0"},
 	} {
 		_, err := parse(args, &out)
 		require.ErrorIs(t, err, bench.ErrUsage, args)
 	}
 	o, err := parse([]string{"--arms", "ours", "--machines", "5"}, &out)
 	require.NoError(t, err)
-	require.Equal(t, options{machines: 5, rounds: 1, arms: []arms.Name{armOurs}}, o)
+	require.Equal(t, options{machines: 5, rounds: 1, managers: 1, workers: 100, arms: []arms.Name{armOurs}}, o)
 	require.Empty(t, out.String())
 }

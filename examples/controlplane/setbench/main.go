@@ -39,7 +39,9 @@ Nodes fail, so it contains how long it takes to notice; "work" begins with the f
 is the most that the process has ever occupied.
 
 With --fleet there are ten MachineDeployments without client limits, with 100 workers for both. All are scaled up, one is rolled out, and
-one is scaled to 0. The heap is what is live in the manager after the first step, without what was live before it.
+one is scaled to 0. The heap is what is live in the manager after the first step, without what was live before it. With --managers, the
+deployments are divided among that many managers of ours, with a namespace for each, and CPU and heap are those of all together. --workers
+is the --worker-count of ours.
 
 With --floor, a program beside each manager watches the same kinds and makes the same requests, without deciding anything. Its writes go to
 a server that sends what the API server has answered the manager, so they change nothing. The line has its CPU seconds in all, and the
@@ -49,6 +51,7 @@ manager's beside it: no manager that makes these requests costs less.
   go run ./examples/controlplane/setbench --rollout       300 Machines of a MachineDeployment
   go run ./examples/controlplane/setbench --health        300 Machines, 30 of which are replaced
   go run ./examples/controlplane/setbench --fleet --machines 5000 --arms ours    500 of 5000 Machines are replaced, then deleted
+  go run ./examples/controlplane/setbench --fleet --machines 5000 --arms ours --managers 2    the same by two managers
   go run ./examples/controlplane/setbench --rounds 3      medians of three rounds
   go run ./examples/controlplane/setbench --arms ours     one arm
 
@@ -72,11 +75,12 @@ const (
 )
 
 type options struct {
-	machines, rounds int
-	arms             []arms.Name
-	keep             bool
-	rollout, health  bool
-	fleet, floor     bool
+	machines, rounds  int
+	managers, workers int
+	arms              []arms.Name
+	keep              bool
+	rollout, health   bool
+	fleet, floor      bool
 }
 
 func main() { bench.Main(run) }
@@ -105,6 +109,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags := flag.NewFlagSet("setbench", flag.ContinueOnError)
 	flags.IntVar(&o.machines, "machines", 300, "how many Machines the set is scaled to")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is measured; medians are printed")
+	flags.IntVar(&o.managers, "managers", 1, "how many managers of ours share a --fleet")
+	flags.IntVar(&o.workers, "workers", 100, "--worker-count of a manager of ours, with --fleet or --health")
 	flags.BoolVar(&o.rollout, "rollout", false, "roll a MachineDeployment from one template to another, too")
 	flags.BoolVar(&o.health, "health", false, "have a health check replace Machines in place of scaling")
 	flags.BoolVar(&o.fleet, "fleet", false, "measure ten MachineDeployments, one of which is rolled out and deleted")
@@ -141,10 +147,21 @@ func (o options) validate(chosen string) error {
 		return errors.New("--health, --rollout and --fleet: choose one")
 	case o.floor && o.machines > 1000:
 		return errors.New("--floor: give at most 1000 --machines, because the audit log then has the bodies of all writes")
-	case o.fleet && o.machines%deployments != 0:
-		return fmt.Errorf("--machines %d: --fleet has %d MachineDeployments of one size, so give a multiple of that", o.machines, deployments)
 	case slices.ContainsFunc(o.arms, func(a arms.Name) bool { return !slices.Contains(arms.Names(), a) }):
 		return fmt.Errorf("--arms %q: there are %v", chosen, arms.Names())
+	}
+	return o.validateFleet()
+}
+
+// validateFleet returns an error for the first flag that is wrong with --fleet, or without it.
+func (o options) validateFleet() error {
+	switch {
+	case o.managers < 1 || o.managers > deployments || o.workers < 1:
+		return fmt.Errorf("--managers must be 1 to %d, and --workers at least 1", deployments)
+	case o.managers > 1 && (!o.fleet || o.floor || slices.Contains(o.arms, armCAPI)):
+		return errors.New("--managers: choose --fleet and --arms ours, and not --floor")
+	case o.fleet && o.machines%deployments != 0:
+		return fmt.Errorf("--machines %d: --fleet has %d MachineDeployments of one size, so give a multiple of that", o.machines, deployments)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,7 +91,31 @@ func (c *comparison) install(ctx context.Context) error {
 	if c.client, err = client.New(c.config("setbench"), client.Options{Scheme: scheme.Scheme}); err != nil {
 		return err
 	}
-	objects := &capi.Objects{Client: c.client, Plane: c.plane, Cluster: clusterName, Infrastructure: c.health}
+	for i := range c.managers {
+		if err := c.installIn(ctx, namespaceOf(i)); err != nil {
+			return err
+		}
+	}
+	c.cached, err = startProvider(ctx, c.config("setbench-provider"))
+	return err
+}
+
+// namespaceOf is the namespace of a manager.
+func namespaceOf(manager int) string {
+	if manager == 0 {
+		return metav1.NamespaceDefault
+	}
+	return fmt.Sprintf("%s-%d", clusterName, manager)
+}
+
+// installIn brings them to one namespace.
+func (c *comparison) installIn(ctx context.Context, namespace string) error {
+	if namespace != metav1.NamespaceDefault {
+		if err := c.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+			return err
+		}
+	}
+	objects := &capi.Objects{Client: c.client, Plane: c.plane, Cluster: clusterName, Namespace: namespace, Infrastructure: c.health}
 	if err := objects.Install(ctx); err != nil {
 		return err
 	}
@@ -103,7 +128,7 @@ func (c *comparison) install(ctx context.Context) error {
 			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"size": "large"}}},
 		}}
 		obj.SetGroupVersionKind(template)
-		obj.SetNamespace(metav1.NamespaceDefault)
+		obj.SetNamespace(namespace)
 		for _, name := range []string{clusterName, nextTemplate} {
 			one := obj.DeepCopy()
 			one.SetName(name)
@@ -112,8 +137,7 @@ func (c *comparison) install(ctx context.Context) error {
 			}
 		}
 	}
-	c.cached, err = startProvider(ctx, c.config("setbench-provider"))
-	return err
+	return nil
 }
 
 // startProvider runs the contract provider in this process until ctx ends, and returns what it has cached.
@@ -169,7 +193,7 @@ func (o options) flags(arm arms.Name) []string {
 	}
 	flags = append(flags, "--machinesets", "--machinedeployments")
 	if o.fleet || o.health {
-		flags = append(flags, "--concurrency=100") // as many as Cluster API's
+		flags = append(flags, fmt.Sprintf("--worker-count=%d", o.workers)) // the default is as many as Cluster API's
 	}
 	if o.health {
 		flags = append(flags, "--machinehealthchecks")
@@ -193,17 +217,17 @@ func (o options) kind() string {
 // objects are the set, or the deployments, without Machines.
 func (c *comparison) objects(name string) []*unstructured.Unstructured {
 	if !c.fleet {
-		return []*unstructured.Unstructured{c.object(name)}
+		return []*unstructured.Unstructured{c.object(name, metav1.NamespaceDefault)}
 	}
 	var all []*unstructured.Unstructured
 	for i := range deployments {
-		all = append(all, c.object(fmt.Sprintf("%s-%d", name, i)))
+		all = append(all, c.object(fmt.Sprintf("%s-%d", name, i), namespaceOf(i%c.managers)))
 	}
 	return all
 }
 
 // object is a set, or a deployment, without Machines.
-func (c *comparison) object(name string) *unstructured.Unstructured {
+func (c *comparison) object(name, namespace string) *unstructured.Unstructured {
 	ref := func(gvk schema.GroupVersionKind) map[string]any {
 		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind + contract.TemplateSuffix, "name": clusterName}
 	}
@@ -226,7 +250,7 @@ func (c *comparison) object(name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetAPIVersion("cluster.x-k8s.io/v1beta2")
 	obj.SetKind(c.kind())
-	obj.SetNamespace(metav1.NamespaceDefault)
+	obj.SetNamespace(namespace)
 	obj.SetName(name)
 	return obj
 }

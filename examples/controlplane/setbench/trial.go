@@ -21,7 +21,7 @@ import (
 type trial struct {
 	*comparison
 
-	manager *arms.Manager
+	manager arms.Group
 	object  *unstructured.Unstructured   // the first of all
 	all     []*unstructured.Unstructured // the set, or the deployments
 }
@@ -47,12 +47,12 @@ func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figur
 	if err != nil {
 		return f, err
 	}
-	m, err := arms.Start(ctx, c.built, arm, c.plane, c.flags(arm)...)
+	m, err := c.start(ctx, arm)
 	if err != nil {
 		return f, err
 	}
 	defer m.Stop()
-	beside, err := c.startFloor(ctx, m, mark)
+	beside, err := c.startFloor(ctx, m[0], mark)
 	if err != nil {
 		return f, err
 	}
@@ -61,12 +61,29 @@ func (c *comparison) one(ctx context.Context, arm arms.Name, name string) (figur
 		f.phases, err = t.everyStep(ctx, mark)
 		return err
 	})
-	f.memory, _ = m.PeakMemory()
+	f.memory = m.PeakMemory()
 	m.Stop()
 	f.cpu = m.CPU().Seconds()
 	var failed error
 	f.floor, failed = beside.stop(c.say)
 	return f, errors.Join(err, failed)
+}
+
+// start starts the managers of an arm, each with a namespace of its own where there are several.
+func (c *comparison) start(ctx context.Context, arm arms.Name) (all arms.Group, err error) {
+	for i := range c.managers {
+		flags := c.flags(arm)
+		if c.managers > 1 {
+			flags = append(flags, "--namespace="+namespaceOf(i))
+		}
+		m, err := arms.Start(ctx, c.built, arm, c.plane, flags...)
+		if err != nil {
+			all.Stop()
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // everyStep takes all steps, and removes what the trial has. A mark is before the start of the manager.
