@@ -205,10 +205,12 @@ func foreignStays(w *World, e Write) error {
 	return nil
 }
 
-// instanceFirst: an instance of which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is
-// that of a Machine that a backup has brought back as it was before its finalizer was stored.
+// instanceFirst: a Machine goes with its last finalizer, but for that of the garbage collector, which may stay for longer. An instance of
+// which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is that of a Machine that a backup
+// has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
-	if !e.Removed || w.backups.restored && e.Before != nil && len(e.Before.GetFinalizers()) == 0 {
+	held := isHeld(e.Before)
+	if !e.Removed && (!held || isHeld(e.After)) || w.backups.restored && e.Before != nil && !held {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -217,6 +219,11 @@ func instanceFirst(w *World, e Write) error {
 		}
 	}
 	return nil
+}
+
+// isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.
+func isHeld(obj *unstructured.Unstructured) bool {
+	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f != metav1.FinalizerDeleteDependents })
 }
 
 // original is what an object was when the API server published it.
