@@ -45,7 +45,7 @@ type infrastructureDecision struct {
 // copied in every pass, also from a provider that reports it as not provisioned while it scales (cluster-api-provider-azure#4982). A
 // missing list has no meaning unless the provider reports that there are no instances, and an empty list beside existing instances means
 // that their IDs are not known yet (contract.InfraMachinePoolState.Listing). A provider that stops reporting a number has not reported
-// zero. Rule: contract page "InfraMachinePool".
+// zero. A deletion takes no ID back, and waits for no report (inDeletion). Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
@@ -64,11 +64,14 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d.MachineKind = f.Pool.InfrastructureMachineKind
 	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
 		pass.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
+	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
+	if f.Deleting {
+		d.IDs = f.inDeletion(ids)
+	}
 	if !ready || f.External.Deleting() {
 		return d
 	}
 	d.Provisioned, d.Replicas = true, f.Pool.Replicas
-	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
 	if wrong := unacceptable(ids, f.Pool.Replicas); wrong != "" {
 		d.Replicas = contract.Opt[int32]{}
 		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
@@ -80,10 +83,21 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	d.Complete = int64(len(ids)) >= int64(replicas)
-	if !sameInstances(ids, f.Known, f.Rules) {
+	if !f.Deleting && !sameInstances(ids, f.Known, f.Rules) {
 		d.IDs = contract.Some(ids)
 	}
 	return d
+}
+
+// inDeletion returns the provider IDs to record in a deletion, absent when those of the pool stay: the deletion of the group ends all
+// instances that were ever named, also those of a list of before the group is provisioned, and those that a list in another form no longer
+// names. Their Nodes are to be drained and deleted.
+func (f *infrastructureFacts) inDeletion(listed []string) contract.Opt[[]string] {
+	all := instanceIDs(slices.Concat(f.Known, listed), f.Rules)
+	if unacceptable(all, f.Pool.Replicas) != "" || sameInstances(all, f.Known, f.Rules) {
+		return contract.Opt[[]string]{}
+	}
+	return contract.Some(all)
 }
 
 // missingInfrastructure is the failure of a pool whose infrastructure object was deleted; it ends when the object is back.
