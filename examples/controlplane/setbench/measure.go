@@ -172,11 +172,13 @@ func (c *comparison) all(ctx context.Context) error {
 		for _, arm := range bench.InTurn(c.arms, round) {
 			c.say("%s, round %d of %d: %d Machines", arm, round+1, c.rounds, c.machines)
 			f, err := c.one(ctx, arm, fmt.Sprintf("%s-%d", arm, round))
+			if len(f.phases) > 0 {
+				c.say("%s: %s", arm, f)
+				c.measured[arm] = append(c.measured[arm], f)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", arm, err)
 			}
-			c.say("%s: %s", arm, f)
-			c.measured[arm] = append(c.measured[arm], f)
 		}
 	}
 	return nil

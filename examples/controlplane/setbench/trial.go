@@ -98,6 +98,7 @@ func (t *trial) everyStep(ctx context.Context, since cluster.AuditMark) ([]phase
 			return all, err
 		}
 		if s.name != "" {
+			t.say("step %s took %.1fs", s.name, p.seconds)
 			all = append(all, p)
 		}
 	}
