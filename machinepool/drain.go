@@ -134,8 +134,8 @@ func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time
 			break
 		}
 		keep.Insert(node.Name)
-		if !node.Spec.Unschedulable {
-			continue // its event is on the way
+		if !node.Spec.Unschedulable || p.env.frame.Writer.Behind(node) {
+			continue // its event is on the way, and may show that its marks were removed
 		}
 		over, stepErr := p.step(ctx, node, start)
 		if stepErr == nil && over {

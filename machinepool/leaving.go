@@ -197,7 +197,9 @@ func (p *Scope) isExcluded() bool {
 	return excluded
 }
 
-// wasDrained reports whether a Node was drained, as its annotation says or this process knows.
+// wasDrained reports whether a Node was drained, as this process knows or its annotation says. The annotation of a Node that this process
+// has written since may be one that it has removed.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
-	return p.mem().drained.Has(node.UID) || node.Annotations[contract.DrainedAnnotation] == string(node.UID)
+	says := node.Annotations[contract.DrainedAnnotation] == string(node.UID)
+	return p.mem().drained.Has(node.UID) || says && !p.env.frame.Writer.Behind(node)
 }
