@@ -22,9 +22,9 @@
 // no Node counts until a person resolves the conflict, which the condition MachinesReady names.
 //
 // A Node is recorded by name and UID in status.nodeRefs, which is sorted, until the Node is gone. When its instance leaves the list, the
-// Node is retired: deleted by its UID, after a drain while its kubelet still answers. A missing list retires no Node unless the provider
-// reports that there are no instances; neither does a list with fewer instances than the provider reports or has reported. Before the
-// first Node is deleted, the API server confirms that the list is current.
+// Node is retired: deleted as it was read, by its UID and version, after a drain while its kubelet still answers. A missing list retires no
+// Node unless the provider reports that there are no instances; neither does a list with fewer instances than the provider reports or has
+// reported. Before the first Node is deleted, the API server confirms that the list is current.
 //
 // A list that names none of the recorded Nodes is held while kubelets of Nodes that it would retire still answer and neither the
 // provider nor a person has said that they leave: a provider that changes the form of its IDs writes such a list. Nothing is drained,

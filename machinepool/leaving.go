@@ -111,7 +111,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 		}
 		return p.sayDrained(ctx, node)
 	})
-	_, undeleted := p.deleteNodes(ctx, plan.Delete)
+	_, undeleted := p.deleteNodes(ctx, p.notBehind(plan.Delete))
 	return errors.Join(unconfirmed, unread, undrained, undeleted, p.release(ctx, plan.Release), p.takeBack(ctx, plan.Stay))
 }
 

@@ -101,7 +101,8 @@ func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.
 	return slices.SortedStableFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return refused[a.UID].Compare(refused[b.UID]) })
 }
 
-// eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused.
+// eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused. That a Node was drained is
+// forgotten when it is not as it was read.
 func (p *Scope) eachNode(ctx context.Context, nodes []*corev1.Node, do func(*corev1.Node) error) error {
 	errs := p.each(ctx, len(nodes), func(i int) error { return do(nodes[i]) })
 	for i, node := range nodes {
@@ -109,6 +110,9 @@ func (p *Scope) eachNode(ctx context.Context, nodes []*corev1.Node, do func(*cor
 			delete(p.mem().refused, node.UID)
 		} else {
 			p.mem().refused[node.UID] = p.Now
+		}
+		if errors.Is(errs[i], errAgain) {
+			p.mem().drained.Delete(node.UID)
 		}
 	}
 	return p.joinErrors(errs)
@@ -129,12 +133,18 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 	return err
 }
 
-// deleteNodes deletes Nodes whose deletion was not requested yet, and reports whether any of these was refused: a conflict is no error.
+// deleteNodes deletes Nodes whose deletion was not requested yet, and reports whether any of these was refused: a conflict is no error. In
+// a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or another process may have uncordoned
+// it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
 	nodes = p.someNow(slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return !p.isUnasked(node) }))
 	err = p.eachNode(ctx, nodes, func(node *corev1.Node) error {
 		gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, gone, client.Preconditions{UID: &node.UID})
+		only := client.Preconditions{UID: &node.UID}
+		if !p.Deleting() {
+			only.ResourceVersion = &node.ResourceVersion
+		}
+		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, gone, only)
 	})
 	var names []string
 	for _, node := range nodes {

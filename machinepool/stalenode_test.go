@@ -1,13 +1,17 @@
 package machinepool
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 // A pool took a Node back whose drain was over its limit, and the Node leaves again before the cache shows that: it has pods, and is not
@@ -29,4 +33,33 @@ func TestANodeThatWasTakenBackIsNotDrainedByTheMarksOfBefore(t *testing.T) {
 	require.Empty(t, drainer.asked)
 	require.Empty(t, tellsOf(told))
 	require.Empty(t, p.mem().drained)
+}
+
+// A Node was taken for silent, and its kubelet answers again; or its drain was over, and another process has taken it back.
+func TestANodeWhoseInstanceHasLeftIsDeletedOnlyAsItWasRead(t *testing.T) {
+	a := &api{}
+	p, told := acting(t, a)
+	node := testNode("a", "p://a", func(n *corev1.Node) { n.ResourceVersion = "7" })
+	p.State.Deleting = time.Time{}
+	p.mem().drained.Insert(node.UID)
+
+	a.refuses = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))
+	_, err := p.deleteNodes(t.Context(), []*corev1.Node{node})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a uid=a-uid version=7"}, a.deleted)
+	require.Equal(t, pass.ConflictRetry, p.RequeueAfter())
+	require.Empty(t, tellsOf(told))
+	require.Empty(t, p.mem().drained, "that was about the Node as it was read")
+	require.False(t, p.mem().requested.Has(node.UID))
+
+	p.mem().drained.Insert(node.UID)
+	a.refuses = errors.New("no")
+	_, err = p.deleteNodes(t.Context(), []*corev1.Node{node})
+	require.Error(t, err)
+	require.NotEmpty(t, p.mem().drained)
+
+	a.refuses = nil
+	_, err = p.deleteNodes(t.Context(), []*corev1.Node{node})
+	require.NoError(t, err)
+	require.True(t, p.mem().requested.Has(node.UID))
 }
