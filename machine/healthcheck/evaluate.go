@@ -52,6 +52,7 @@ type evaluation struct {
 	unstarted            bool
 	unreported           bool // the Node does not say whether it is Ready
 	limit, next          time.Duration
+	well                 time.Time // since when the Node has the conditions of a healthy one
 }
 
 func (e *evaluation) machine() {
@@ -84,8 +85,12 @@ func (e *evaluation) node() {
 		for _, rule := range e.facts.Checks.Node {
 			for i := range e.facts.Node.Status.Conditions {
 				c := &e.facts.Node.Status.Conditions[i]
-				if string(c.Type) == rule.Type && c.Status == corev1.ConditionStatus(rule.Status) {
-					e.apply(rule, "Node", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyNode)
+				switch changed := c.LastTransitionTime.Time; {
+				case string(c.Type) != rule.Type:
+				case c.Status == corev1.ConditionStatus(rule.Status):
+					e.apply(rule, "Node", c.Reason, changed, ReasonUnhealthyNode)
+				case changed.After(e.well):
+					e.well = changed
 				}
 			}
 		}
@@ -213,7 +218,7 @@ func (e *evaluation) verdict() Verdict {
 	case e.unreported: // the node lifecycle controller says that it is unknown after a while
 		v.Reason, v.Message = ReasonStarting, "The Node has not reported whether it is Ready"
 	default:
-		v.Class, v.Reason = Healthy, ReasonSucceeded
+		v.Class, v.Reason, v.Since = Healthy, ReasonSucceeded, e.well
 	}
 	return v
 }

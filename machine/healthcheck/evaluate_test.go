@@ -249,6 +249,14 @@ func TestNoFactsAreNeverUnhealthy(t *testing.T) {
 	require.Equal(t, healthcheck.Pending, got.Class)
 }
 
+func TestAHealthyMachineSaysSinceWhenItsNodeIs(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Node = node(said("Ready", corev1.ConditionTrue, time.Hour), said("KernelDeadlock", corev1.ConditionFalse, time.Minute),
+		said("Other", corev1.ConditionTrue, time.Second))
+	require.Equal(t, now.Add(-time.Minute), healthcheck.Evaluate(f).Since, "of the conditions that count, the last that has changed")
+}
+
 func TestAHealthyMachineIsJudgedWithoutAnAllocation(t *testing.T) {
 	f := facts()
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = healthcheck.Evaluate(f) }))

@@ -66,9 +66,11 @@ func (l Ledger) String() string {
 }
 
 // notAfter returns the ledger with no time that is later than now: a clock that was ahead by hours would have a check wait for hours. It
-// changes nothing where a Machine was made later than now, because then the clock of this process is behind.
+// changes nothing where a Machine was made, or its Node became healthy, later than now: then the clock of this process is behind.
 func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
-	if slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) }) {
+	if slices.ContainsFunc(machines, func(m Machine) bool {
+		return contract.IsAhead(m.Created, now) || m.Verdict.Class == Healthy && contract.IsAhead(m.Verdict.Since, now)
+	}) {
 		return l
 	}
 	correct := func(at *int64) {

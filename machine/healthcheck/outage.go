@@ -26,7 +26,8 @@ func (o Outage) String() string {
 	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", o.Unhealthy, o.Judged, o.Domain)
 }
 
-// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts.
+// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts. Where
+// their Nodes say that this was later than now, the clock of this process is behind, and their time is recorded.
 type OutageEntry struct {
 	Domain string `json:"domain,omitempty"`
 	Ended  int64  `json:"ended,omitempty"`
@@ -75,9 +76,11 @@ func (p *plan) remember() {
 // continues records whether an outage that was not found again has ended, and reports whether it is to be remembered.
 func (p *plan) continues(e *OutageEntry) bool {
 	concerns := func(m Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
-	isBack := func(m Machine) bool { return concerns(m) && m.Verdict.Class == Healthy }
-	if e.Ended == 0 && p.LimitErr == nil && slices.ContainsFunc(p.machines, isBack) {
-		e.Ended = p.Now.Unix()
+	lasted := e.Ended == 0 && p.LimitErr == nil
+	for _, m := range p.machines {
+		if lasted && concerns(m) && m.Verdict.Class == Healthy {
+			e.Ended = max(e.Ended, p.Now.Unix(), m.Verdict.Since.Unix())
+		}
 	}
 	if e.Ended == 0 {
 		return slices.ContainsFunc(p.machines, concerns)

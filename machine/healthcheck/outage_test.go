@@ -141,3 +141,15 @@ func TestMachinesThatCannotBeJudgedAreNoOutageToRecoverFrom(t *testing.T) {
 	h.Machines[0].Verdict = before
 	require.Equal(t, "Mark None None None", h.then(time.Minute))
 }
+
+// The process that sees the end may have run on a host that stood still for as long as the outage was.
+func TestAClockThatIsBehindLeavesTheMachinesOfAnOutageTheirTime(t *testing.T) {
+	t.Parallel()
+	h := fails(t, "uuhh", "aabb")
+	require.Equal(t, "Hold/Outage Hold/Outage None None", h.then(0))
+	h.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy, Since: h.Now}
+	require.Equal(t, "None Hold/Outage None None", h.then(-40*time.Minute))
+	require.Equal(t, "None Hold/Outage None None", h.then(time.Second), "a later pass with that clock changes nothing")
+	require.Equal(t, "None Hold/Outage None None", h.then(44*time.Minute), "the clock is right again")
+	require.Equal(t, "None Mark None None", h.then(time.Minute))
+}
