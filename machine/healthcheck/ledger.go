@@ -68,9 +68,7 @@ func (l Ledger) String() string {
 // notAfter returns the ledger with no time that is later than now: a clock that was ahead by hours would have a check wait for hours. It
 // changes nothing where a Machine was made, or its Node became healthy, later than now: then the clock of this process is behind.
 func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
-	if slices.ContainsFunc(machines, func(m Machine) bool {
-		return contract.IsAhead(m.Created, now) || m.Verdict.Class == Healthy && contract.IsAhead(m.Verdict.Since, now)
-	}) {
+	if slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) || contract.IsAhead(m.well(now), now) }) {
 		return l
 	}
 	correct := func(at *int64) {
@@ -89,6 +87,17 @@ func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
 		correct(&l.Outages[i].Ended)
 	}
 	return l
+}
+
+// mostAhead is how far ahead of this process the clock of a Node is believed: one that is further ahead is wrong itself.
+const mostAhead = 12 * time.Hour
+
+// well returns since when a healthy Machine is, as its Node says; zero for another one, and where the Node is not believed.
+func (m *Machine) well(now time.Time) time.Time {
+	if m.Verdict.Class != Healthy || m.Verdict.Since.After(now.Add(mostAhead)) {
+		return time.Time{}
+	}
+	return m.Verdict.Since
 }
 
 func (l *Ledger) entry(uid types.UID) int {

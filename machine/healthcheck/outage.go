@@ -79,7 +79,7 @@ func (p *plan) continues(e *OutageEntry) bool {
 	lasted := e.Ended == 0 && p.LimitErr == nil
 	for _, m := range p.machines {
 		if lasted && concerns(m) && m.Verdict.Class == Healthy {
-			e.Ended = max(e.Ended, p.Now.Unix(), m.Verdict.Since.Unix())
+			e.Ended = max(e.Ended, p.Now.Unix(), m.well(p.Now).Unix())
 		}
 	}
 	if e.Ended == 0 {

@@ -153,3 +153,12 @@ func TestAClockThatIsBehindLeavesTheMachinesOfAnOutageTheirTime(t *testing.T) {
 	require.Equal(t, "None Hold/Outage None None", h.then(44*time.Minute), "the clock is right again")
 	require.Equal(t, "None Mark None None", h.then(time.Minute))
 }
+
+func TestANodeWhoseClockIsDaysAheadEndsAnOutageNow(t *testing.T) {
+	t.Parallel()
+	h := fails(t, "uuhh", "aabb")
+	require.Equal(t, "Hold/Outage Hold/Outage None None", h.then(0))
+	h.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy, Since: h.Now.Add(48 * time.Hour)}
+	require.Equal(t, "None Hold/Outage None None", h.then(0))
+	require.Equal(t, "None Mark None None", h.then(5*time.Minute))
+}
