@@ -55,6 +55,7 @@ type place struct {
 type outage struct {
 	machines      []types.UID
 	at, recovered time.Time
+	first         types.UID // the Machine that has recovered
 }
 
 func newWatch() watch {
@@ -103,10 +104,23 @@ func (t *watch) ofMachine(w *World, e Write) {
 		t.gone = append(t.gone, e.After)
 	}
 	if e.Removed || isExcused(e.After) {
-		for _, o := range t.outages {
+		for domain, o := range t.outages {
 			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
+			if o.first == uid && !recordsEnd(w, domain) { // the check may never have seen it well
+				o.recovered, o.first = time.Time{}, ""
+			}
 		}
 	}
+}
+
+// recordsEnd reports whether the ledger of the check says that an outage has ended.
+func recordsEnd(w *World, domain string) bool {
+	check := w.object(checkKind, namespace, CheckName)
+	if check == nil {
+		return false
+	}
+	ledger, _ := healthcheck.ParseLedger(check.GetAnnotations()[healthcheck.LedgerAnnotation], check.GetUID())
+	return slices.ContainsFunc(ledger.Outages, func(e healthcheck.OutageEntry) bool { return e.Domain == domain && e.Ended != 0 })
 }
 
 // takesPlace forgets the place that a Machine has which is marked, if it was made for one that is gone and never was well: it is no further
@@ -136,7 +150,7 @@ func (t *watch) recovers(w *World) {
 		}
 		for _, domain := range []string{"", domainOf(m)} {
 			if o := t.outages[domain]; o != nil && o.recovered.IsZero() {
-				o.recovered = w.Now()
+				o.recovered, o.first = w.Now(), m.GetUID()
 			}
 		}
 	}
