@@ -48,9 +48,11 @@ type apps struct {
 	// pods and budget are as the API server has them; the budget is nil without.
 	pods map[types.NamespacedName]*corev1.Pod
 	// asked is when the deletion of each Pod was first asked for.
-	asked  map[types.UID]time.Time
-	budget *policyv1.PodDisruptionBudget
-	before budgetBefore
+	asked map[types.UID]time.Time
+	// excused are the Pods that a drain did not wait for, because they terminated on a Node that did not answer.
+	excused map[types.UID]bool
+	budget  *policyv1.PodDisruptionBudget
+	before  budgetBefore
 }
 
 // drawApps decides which Pods there are; nil for none.
@@ -62,7 +64,7 @@ func (w *World) drawApps() *apps {
 	return &apps{
 		replicas: 1 + w.choices.pick(4), budgeted: w.choices.pick(budgets), stops: pick(5*time.Second, 40*time.Second, 10*time.Minute),
 		limit: pick(0, 10*time.Minute, time.Minute), pods: map[types.NamespacedName]*corev1.Pod{},
-		asked: map[types.UID]time.Time{},
+		asked: map[types.UID]time.Time{}, excused: map[types.UID]bool{},
 	}
 }
 

@@ -135,11 +135,15 @@ func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 	return nil
 }
 
-// drainEnds is checked when a Machine begins to wait for pre-terminate hooks: its drain is over then, whatever happens to its Node later.
-// An infrastructure object that the garbage collector has deleted already ends it too.
+// drainEnds is checked when a Machine records that its Node was drained, or begins to wait for pre-terminate hooks: its drain is over then,
+// whatever happens to its Node later. An infrastructure object that the garbage collector has deleted already ends it too.
 func drainEnds(w *World, e Write) error {
-	began := e.Before != nil && e.After.GetKind() == "Machine" && waitsForHooks(e.After) && !waitsForHooks(e.Before)
-	if w.apps == nil || w.acting == nil || !began {
+	if w.apps == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" {
+		return nil
+	}
+	drained := func(m *unstructured.Unstructured) string { return m.GetAnnotations()[contract.DrainedAnnotation] }
+	hooks := waitsForHooks(e.After) && !waitsForHooks(e.Before)
+	if !hooks && (drained(e.After) == "" || drained(e.After) == drained(e.Before)) {
 		return nil
 	}
 	part := w.object(partGVK().Kind, e.After.GetNamespace(), e.After.GetName())
@@ -183,8 +187,12 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		return nil
 	}
 	shown := nodes{p.view}.ByName(node.GetName())
+	over := machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
 	for _, pod := range w.apps.on(node.GetName()) {
-		if !excused(p, shown, pod) {
+		switch {
+		case excused(p, shown, pod):
+			w.apps.excused[pod.UID] = true
+		case !over || !w.apps.excused[pod.UID]: // its Node may answer again after the drain
 			return fmt.Errorf("%s of Machine %s has the Pod %s", node.GetName(), machine.GetName(), pod.Name)
 		}
 	}
