@@ -67,13 +67,7 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasReservedSlots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	grows := func() (lists int) {
-		asked := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "MachineSet" }
-		s, _ := w.pass()
-		before := w.store.CountRequests(asked)
-		require.NoError(t, w.grow(s, 1))
-		return w.store.CountRequests(asked) - before
-	}
+	grows := func() int { return w.asks(func(s *scope) error { return w.grow(s, 1) }) }
 	require.Equal(t, 1, grows())
 	require.Equal(t, 0, grows())
 	one := w.memory
@@ -82,6 +76,26 @@ func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasReservedSlots(t *testing
 	w.memory = one
 	require.Equal(t, 1, grows())
 	require.Equal(t, 0, grows())
+}
+
+func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasMadeWhatWasReserved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require.Equal(t, 1, w.asks(func(s *scope) error {
+		w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" }, errors.New("refused"))
+		require.Error(t, w.grow(s, 1))
+		return nil
+	}))
+	one := w.memory
+	w.memory = newMemory()
+	require.Equal(t, 0, w.asks(func(s *scope) error { return w.grow(s, 0) }), "what was reserved is only resumed")
+	w.memory = one
+	mayCreate := func(s *scope) error {
+		_, err := s.MayCreate(t.Context(), true)
+		return err
+	}
+	require.Equal(t, 1, w.asks(mayCreate))
+	require.Equal(t, 0, w.asks(mayCreate))
 }
 
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {

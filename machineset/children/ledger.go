@@ -53,7 +53,7 @@ func (s *Scope[CS, CU]) readLedger(ctx context.Context, had bool) (scale.Ledger,
 	case ledger.Behind([]scale.Machine{{Slot: highest}}):
 		return s.recoverLedger(ctx, scale.RecoveryFacts{Own: len(s.candidates)}, highest)
 	}
-	s.memory.trusted = s.memory.trusted && ledger.Next == s.memory.next
+	s.memory.trusted = s.memory.trusted && text == s.memory.ledger
 	s.covers(ledger)
 	return ledger, nil
 }
@@ -147,10 +147,11 @@ func (s *Scope[CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) erro
 }
 
 func (s *Scope[CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
-	s.owner.ChangeAnnotation(scale.LedgerAnnotation, contract.SetTo(ledger.String()))
+	text := ledger.String()
+	s.owner.ChangeAnnotation(scale.LedgerAnnotation, contract.SetTo(text))
 	err := s.owner.Commit(ctx)
 	if err == nil {
-		s.memory.next = ledger.Next
+		s.memory.ledger = text
 	}
 	return err
 }

@@ -21,9 +21,9 @@ type Memory[CS any] struct {
 	shown   map[types.UID]bool
 	trusted bool
 	through string
-	// next is the Next of the ledger that this process has written last, or for which it was asked: with another one, another process has
-	// reserved slots, whose children the cache may leave out.
-	next int64
+	// ledger is the one that this process has written last, or for which it was asked: with another one, another process has reserved slots,
+	// or created what was reserved, and the cache may leave that out.
+	ledger string
 	// missing is since when children have been missing in the cache, and leftOut what a person was told about it, until the API server is
 	// asked again.
 	missing time.Time
@@ -142,8 +142,8 @@ func (m *Memory[CS]) attempted(uid types.UID, err error) {
 }
 
 // shows remembers that the API server has named no child that the cache did not show, for a ledger.
-func (m *Memory[CS]) shows(through string, next int64) {
-	m.trusted, m.through, m.next, m.missing = true, through, next, time.Time{}
+func (m *Memory[CS]) shows(through, ledger string) {
+	m.trusted, m.through, m.ledger, m.missing = true, through, ledger, time.Time{}
 }
 
 // caughtUp remembers that the cache has seen what was created.

@@ -192,6 +192,16 @@ func (w *world) grow(s *scope, n int) error {
 	return err
 }
 
+// asks returns how often the API server is asked for all sets in a pass.
+func (w *world) asks(does func(*scope) error) int {
+	w.t.Helper()
+	asked := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "MachineSet" }
+	s, _ := w.pass()
+	before := w.store.CountRequests(asked)
+	require.NoError(w.t, does(s))
+	return w.store.CountRequests(asked) - before
+}
+
 func (w *world) make(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 	u := w.set(e.Name, string(w.deployment.GetUID()))
 	u.SetAnnotations(scale.Stamp(w.deployment.GetUID(), e.Slot))

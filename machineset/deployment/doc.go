@@ -16,8 +16,9 @@
 //     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
 //     plan no longer needs are removed. Marks of others, such as cluster-autoscaler, are those of scale.Marks.
 //   - Before MachineSets are created or scaled, the API server is asked whether the cache shows all of them: once in the life of a process,
-//     and again when one is missing, also one that was being deleted, because it may have Machines. One that the cache leaves out is named
-//     by the condition RollingOut, and the deployment creates and scales none. It asks again after a minute.
+//     again when one is missing, also one that was being deleted, because it may have Machines, and again when another process has written
+//     the ledger. One that the cache leaves out is named by the condition RollingOut, and the deployment creates and scales none. It asks
+//     again after a minute.
 //   - Before a MachineSet shrinks of which the cache shows fewer Machines than it has replicas, and before one grows beside such a
 //     MachineSet in deletion, the API server is asked for its Machines: a cache that is narrowed by labels, fields or namespaces leaves
 //     some out. The condition RollingOut then names one of them, and the deployment scales no MachineSet. It asks again after a minute.
