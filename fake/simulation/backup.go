@@ -105,7 +105,8 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 }
 
 // operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their
-// instance is gone, and instances and Nodes whose Machine the backup does not know.
+// instance is gone, and instances and Nodes whose Machine the backup does not know. They create the infrastructure of a MachinePool whose
+// deletion the backup has ended, when it was too late for that.
 type operators struct{}
 
 func (operators) can(ctx context.Context, w *World) []func() {
@@ -119,6 +120,9 @@ func (operators) can(ctx context.Context, w *World) []func() {
 				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
 			})
 		}
+	}
+	if root := w.root(); w.pool != nil && root != nil && root.GetDeletionTimestamp() == nil && w.poolInfra() == nil {
+		all = append(all, func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) })
 	}
 	instances := w.instances()
 	for _, i := range instances {

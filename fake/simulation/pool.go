@@ -95,10 +95,14 @@ func (w *World) createPool(ctx context.Context) error {
 		obj.SetAnnotations(map[string]string{"cluster.x-k8s.io/replicas-managed-by": "external-autoscaler"})
 		w.pool.wanted = 3
 	}
+	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
+		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")), w.deploy(ctx))
+}
+
+func (w *World) createPoolInfra(ctx context.Context) error {
 	infra := fake.InfraMachinePool(contract.V1Beta2, RootName)
 	infra.SetNamespace(namespace)
-	return errors.Join(w.store.Client().Create(ctx, infra), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")), w.deploy(ctx))
+	return w.store.Client().Create(ctx, infra)
 }
 
 func readyNode(name, id string) *corev1.Node {
