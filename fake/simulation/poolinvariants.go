@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,19 +100,30 @@ func saysDrained(node *unstructured.Unstructured) bool {
 	return node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
 }
 
-// poolEnds is about the deletion of the infrastructure of a pool, which ends all instances.
+// poolEnds is about the deletion of the infrastructure of a pool, which ends all instances. Of a Node that has registered again the pool
+// knows nothing while no list names its instance.
 func (w *World) poolEnds(e Write) error {
 	if !goes(e) {
 		return nil
 	}
 	for _, i := range w.pool.live() {
-		if node := w.object("Node", "", i.name); node != nil && i.boots.Before(w.Now()) {
+		node := w.object("Node", "", i.name)
+		if node != nil && i.boots.Before(w.Now()) && (w.recordsNode(typed[corev1.Node](node)) || i.isListed(w.root()) || i.isListed(e.After)) {
 			if err := w.poolDrained(node); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// isListed reports whether an object, which may be nil, lists an instance in one of the two forms.
+func (i *poolInstance) isListed(obj *unstructured.Unstructured) bool {
+	if obj == nil {
+		return false
+	}
+	ids, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "providerIDList")
+	return slices.Contains(ids, i.id) || slices.Contains(ids, respelled(i.id))
 }
 
 // poolDrained reports an error for a Pod that holds a Node.

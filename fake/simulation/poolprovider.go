@@ -244,7 +244,7 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 func (p *pool) list() (ids []string, leaving string) {
 	form := func(i *poolInstance) string {
 		if p.respelled {
-			return "fake://" + strings.ToUpper(strings.TrimPrefix(i.id, "fake:///"))
+			return respelled(i.id)
 		}
 		return i.id
 	}
@@ -263,6 +263,11 @@ func (p *pool) list() (ids []string, leaving string) {
 		ids = append(ids, ids[0])
 	}
 	return ids, strings.Join(leave, ",")
+}
+
+// respelled is the other form of a provider ID.
+func respelled(id string) string {
+	return "fake://" + strings.ToUpper(strings.TrimPrefix(id, "fake:///"))
 }
 
 func (w *World) provides(ctx context.Context, infra *unstructured.Unstructured, body string, status bool) {
