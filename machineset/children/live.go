@@ -21,7 +21,7 @@ const askAgain = time.Minute
 // ShowsAll reports whether the API server itself has no children of the owner, and none for it to adopt, that the cache does not show. Call
 // it before something is done that counts on their number. The API server is asked once, and again when a child is missing of which this
 // process has neither seen nor requested the deletion, or when another process has written the ledger. Without an error, false sets Waiting
-// for a cache that is behind, and adds a hold, with the reason of NotShown, for one that leaves a child out: it is asked about every minute.
+// for a cache that is behind, and adds a hold, with the reason of NotShown, for one that leaves a child out: it is asked once a minute.
 func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	return s.cacheShowsAll(ctx, s.Ledger.Through)
 }
