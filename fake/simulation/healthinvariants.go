@@ -171,7 +171,8 @@ func outageStays(_ *World, m *marked) error {
 	return nil
 }
 
-// recoversFirst holds for a Machine whose Node was not ready all the time.
+// recoversFirst holds for a Machine whose Node was not ready all the time. Times are also judged by the clock of the process, as in
+// awaitsTimeout: one that is ahead ends each limit early.
 func recoversFirst(w *World, m *marked) error {
 	_, node := w.storedNode(m.before)
 	if m.reason != healthcheck.ReasonUnhealthyNode || node == nil {
@@ -183,7 +184,8 @@ func recoversFirst(w *World, m *marked) error {
 		if !slices.Contains(o.machines, m.after.GetUID()) || since.After(o.at) || o.recovered.IsZero() {
 			continue
 		}
-		if had, timeout := w.Now().Sub(o.recovered), m.timeout(); had+w.slack() < timeout {
+		had := max(w.Now().Sub(o.recovered), (skewed{m.pass.process}).Since(o.recovered))
+		if timeout := m.timeout(); had+w.slack() < timeout {
 			return fmt.Errorf("%s has had %s of %s since the outage of the domain %q ended", m.name, had, timeout, domain)
 		}
 	}
