@@ -206,11 +206,11 @@ func foreignStays(w *World, e Write) error {
 }
 
 // instanceFirst: a Machine goes with its last finalizer, but for that of the garbage collector, which may stay for longer. An instance of
-// which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is that of a Machine that a backup
-// has brought back as it was before its finalizer was stored.
+// which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is that of a Machine, or of an
+// infrastructure object with a provider, that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
 	held := isHeld(e.Before)
-	if !e.Removed && (!held || isHeld(e.After)) || w.backups.restored && e.Before != nil && !held {
+	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -219,6 +219,18 @@ func instanceFirst(w *World, e Write) error {
 		}
 	}
 	return nil
+}
+
+// goesUnheld reports whether an object is removed that a backup has brought back without a finalizer, or whose infrastructure object was.
+func (w *World) goesUnheld(e Write) bool {
+	unheld := e.Removed && w.backups.restored && e.Before != nil && !isHeld(e.Before)
+	if w.provided == nil {
+		return unheld
+	}
+	if unheld && e.After.GetKind() == partGVK().Kind {
+		w.provided.unheld[e.After.GetName()] = true
+	}
+	return unheld || w.provided.unheld[e.After.GetName()]
 }
 
 // isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.

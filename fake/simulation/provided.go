@@ -28,13 +28,17 @@ type provided struct {
 	// fresh are instances that were made, by token, until a time: the cloud lists a new one late.
 	fresh map[string]cloud.Instance
 	until map[string]time.Time
+	// unheld are the names of infrastructure objects that went without a finalizer after a backup was restored, each that of its Machine.
+	unheld map[string]bool
 }
 
 // listedAfter is when the cloud lists a new instance at the latest.
 const listedAfter = 10 * time.Second
 
 func newProvided() *provided {
-	return &provided{slow: map[types.UID]time.Time{}, fresh: map[string]cloud.Instance{}, until: map[string]time.Time{}}
+	return &provided{
+		slow: map[types.UID]time.Time{}, fresh: map[string]cloud.Instance{}, until: map[string]time.Time{}, unheld: map[string]bool{},
+	}
 }
 
 // provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
