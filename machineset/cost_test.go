@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -59,13 +62,19 @@ func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
 	}
 }
 
-// exist waits until a set has so many Machines, and its ledger says that it is about to create none.
+// exist waits until a set has so many Machines, all of which are available, and its ledger says that it is about to create none. A Machine
+// that changes while it is deleted is deleted again.
 func (w *world) exist(set *unstructured.Unstructured, n int) {
 	w.t.Helper()
 	w.eventually("have so many Machines", func() string {
 		ledger := w.get(set).GetAnnotations()[scale.LedgerAnnotation]
 		if there := len(w.machines()); there != n || strings.Contains(ledger, "pending") {
 			return fmt.Sprintf("want %d, got %d, and the ledger %s", n, there, ledger)
+		}
+		for _, m := range w.machines() {
+			if c := testenv.Condition(&m, contract.ConditionAvailable); c.Status != metav1.ConditionTrue {
+				return m.GetName() + " is not available"
+			}
 		}
 		return ""
 	})
