@@ -143,8 +143,8 @@ func (l *Ledger) fail(m *Machine, now time.Time) {
 // settle returns the ledger without what is over: Machines that are healthy and not marked any more, those that are gone for longer than
 // the expiry, and owners with a Machine that started after their last failure. The place of a Machine that is gone goes to one that was
 // made later: until that one is healthy, one Machine is missing, however many were made. One that is leaving has its place until it is
-// gone.
-func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.Duration) Ledger {
+// gone. all are also those that the check skips: one that has taken a place takes no other later.
+func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry time.Duration) Ledger {
 	byUID, groups := indexed(machines, leaving)
 	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
 	entries := slices.Clone(l.InFlight)
@@ -176,7 +176,8 @@ func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.D
 		settled.InFlight = append(settled.InFlight, e)
 	}
 	for _, uid := range successors {
-		if m := byUID[uid]; m != nil && slices.ContainsFunc(settled.InFlight, func(e Entry) bool { return e.At < m.Created.Unix() }) {
+		at := slices.IndexFunc(all, func(m Machine) bool { return m.UID == uid })
+		if at >= 0 && slices.ContainsFunc(settled.InFlight, func(e Entry) bool { return e.At < all[at].Created.Unix() }) {
 			settled.Successors = append(settled.Successors, uid)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -42,6 +43,22 @@ func TestAMachineThatIsSkippedKeepsItsPlaceWhileItIsDeleted(t *testing.T) {
 	require.Equal(t, f.Ledger.InFlight, d.Ledger.InFlight, "its replacement takes the place once it is gone")
 	f.Machines = slices.Delete(f.Machines, 2, 3)
 	require.Equal(t, f.Machines[2].UID, healthcheck.Plan(f).Ledger.InFlight[0].Machine)
+}
+
+// Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, and has no other one yet.
+func TestAMachineThatHasTakenAPlaceTakesNoOtherAfterItWasSkipped(t *testing.T) {
+	f := planned(t, "hhhh", "50%")
+	f.Known, f.Machines[3].Created = true, now
+	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(), Decided: true}}
+	f.Ledger.Successors = []types.UID{"u03"}
+	f.Now = now.Add(time.Minute)
+	healthy := f.Machines[3].Verdict
+	for _, verdict := range []healthcheck.Verdict{healthy, {Skipped: true, Reason: healthcheck.ReasonSkipped}, healthy} {
+		f.Machines[3].Verdict = verdict
+		f.Ledger = healthcheck.Plan(f).Ledger
+		require.Equal(t, "gone", string(f.Ledger.InFlight[0].Machine))
+		require.Equal(t, []types.UID{"u03"}, f.Ledger.Successors)
+	}
 }
 
 func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {

@@ -174,7 +174,7 @@ type plan struct {
 // count counts the Machines, and what the limit compares.
 func (p *plan) count() {
 	p.Ledger = p.Ledger.notAfter(p.Now, p.Machines)
-	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Now, p.policy.Expiry)
+	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Machines, p.Now, p.policy.Expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {
 		m := &p.machines[i]
