@@ -121,10 +121,11 @@ func spread(token string, failures int) float64 {
 	return float64(hash.Sum32()) / (1 << 32)
 }
 
-// fingerprint is a digest of what a refusal depends on: another one is asked for at once.
+// fingerprint is a digest of what a refusal depends on: another one is asked for at once. A look is asked for otherwise than a creation:
+// another process may have made the instance that this one was refused.
 func fingerprint(ctx context.Context, r *provider.Request) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %q\n", r.Spec, r.Version, r.FailureDomain, r.Account)
+	fmt.Fprintf(sum, "%t %q %q %q %q\n", r.ProviderID != "", r.Spec, r.Version, r.FailureDomain, r.Account)
 	values, err := r.Credentials.Read(ctx)
 	fmt.Fprintf(sum, "%t\n", err != nil)
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -53,6 +54,31 @@ func TestAnErrorThatSaysNothingIsNoMissedInstance(t *testing.T) {
 		c.passes(10 * time.Minute)
 	}
 	require.True(t, c.ensure(&in).Gone)
+}
+
+// A leader whose creation was refused until the specification changes comes back after another one, whose attempt was accepted.
+func TestARefusalToCreateHoldsNoLookAtTheInstanceThatAnotherProcessMade(t *testing.T) {
+	t.Parallel()
+	refuses := true
+	c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+		create := c.Create
+		c.Create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if refuses {
+				return provider.Instance{}, provider.Errorf(provider.Terminal, "no")
+			}
+			return create(ctx, r)
+		}
+		return c
+	}), small("1", "one")
+	require.Equal(t, string(provider.Terminal), c.ensure(&in).Reason)
+	refuses = false
+	require.False(t, c.ensure(&in).Adopt, "the refusal holds")
+	made, err := c.Create(t.Context(), in.Request)
+	require.NoError(t, err)
+	in.Request.ProviderID, in.Provisioned = made.ProviderID, true
+	found := c.ensure(&in)
+	require.True(t, found.Provisioned, "%+v", found)
+	require.Equal(t, instance.DefaultRefresh, found.RequeueAfter)
 }
 
 // What a look could not see may run, and have a Node with pods.
