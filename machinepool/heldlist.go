@@ -87,14 +87,14 @@ func confirmation(ids []string, rules noderef.Rules) string {
 
 // mayHold reports whether a list of instances can be held: one because of which Nodes would be drained or deleted.
 func (p *Scope) mayHold() bool {
-	return p.infraRead && !p.Deleting() && len(p.State.Nodes) > 0 && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
+	return p.infraRead && !p.Deleting() && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
 }
 
 // holdsUnread keeps the recorded instances while the Nodes cannot be read that decide about a list which names none of these instances.
 func (p *Scope) holdsUnread() {
 	rules := p.env.options.Matching
 	known := keysOf(p.State.ProviderIDs, rules)
-	if p.mayHold() && len(known) > 0 && !known.HasAny(keysOf(p.ids, rules).UnsortedList()...) {
+	if p.mayHold() && len(p.State.Nodes) > 0 && len(known) > 0 && !known.HasAny(keysOf(p.ids, rules).UnsortedList()...) {
 		p.keepInstances(p.State.ProviderIDs)
 	}
 }
@@ -102,7 +102,7 @@ func (p *Scope) holdsUnread() {
 // holdsList holds a list that is unbelievable: the instances stay those of the recorded Nodes, and a condition says why and what a person
 // can do.
 func (p *Scope) holdsList(facts matchFacts) {
-	if !p.mayHold() {
+	if !p.mayHold() || len(facts.Recorded) == 0 {
 		return
 	}
 	judged, leaving := p.match, p.isLeaving()
@@ -112,7 +112,7 @@ func (p *Scope) holdsList(facts matchFacts) {
 		judged = matchNodes(whole)
 	}
 	held, again := unbelievable(believeFacts{
-		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: p.State.Nodes, Wanted: p.State.Replicas, Now: p.Now,
+		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: facts.Recorded, Wanted: p.State.Replicas, Now: p.Now,
 		Leaves:    leaving,
 		Confirmed: p.State.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
 	})

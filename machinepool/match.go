@@ -55,6 +55,17 @@ type matchFacts struct {
 	Rules  noderef.Rules
 }
 
+// known returns the recorded Nodes. Before the first status is written, which may have failed, they are those of the recorded instances:
+// a list that no longer names these must not lose their Nodes.
+func (f matchFacts) known(ids []string) []contract.NodeRef {
+	if len(f.Recorded) > 0 || len(ids) == 0 || sameInstances(ids, f.IDs, f.Rules) {
+		return f.Recorded
+	}
+	f.IDs, f.Complete = ids, false
+	m := matchNodes(f)
+	return m.refs()
+}
+
 // matching is the result of matchNodes.
 type matching struct {
 	// Nodes are those of the instances, sorted by name.

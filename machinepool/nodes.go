@@ -62,6 +62,7 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
 		Claims: others, Rules: p.env.options.Matching,
 	}
+	facts.Recorded = facts.known(p.State.ProviderIDs)
 	p.match = matchNodes(facts)
 	p.holdsList(facts)
 	if err := errors.Join(p.spareClaimed(ctx), others.err); err != nil {
