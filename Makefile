@@ -153,7 +153,7 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 	done
 
 .PHONY: simulate
-simulate: ## Seeded histories with faults, on all cores, with a table of what was seen (SEEDS=1000, SEED=0, ARGS=-shrink=0)
+simulate: ## Seeded histories with faults, on all cores, with a table of what was seen (SEEDS=1000, SEED=0, ARGS="-shrink 0 -steps 500")
 	GOGC=1600 $(GO) test -count=1 -timeout 0 -run '^Test(NoHistoryBreaksAnInvariant|AnOperatorOfAnotherKindIsSimulated)$$' -v ./fake/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
 
 .PHONY: calibrate
