@@ -175,13 +175,28 @@ func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry t
 		}
 		settled.InFlight = append(settled.InFlight, e)
 	}
-	for _, uid := range successors {
+	settled.Successors = stillTaken(successors, all, settled.InFlight)
+	return settled
+}
+
+// maxUnseen is how many Machines are remembered that have taken a place and are not seen: a cache may leave them out for a while.
+const maxUnseen = 20
+
+// stillTaken returns those of the Machines which have taken a place that could take one of these others.
+func stillTaken(successors []types.UID, all []Machine, others []Entry) (still []types.UID) {
+	unseen := 0
+	for _, uid := range slices.Backward(successors) { // the latest are remembered
 		at := slices.IndexFunc(all, func(m Machine) bool { return m.UID == uid })
-		if at >= 0 && slices.ContainsFunc(settled.InFlight, func(e Entry) bool { return e.At < all[at].Created.Unix() }) {
-			settled.Successors = append(settled.Successors, uid)
+		could := at >= 0 && slices.ContainsFunc(others, func(e Entry) bool { return e.At < all[at].Created.Unix() })
+		if at < 0 && len(others) > 0 && unseen < maxUnseen {
+			could, unseen = true, unseen+1
+		}
+		if could {
+			still = append(still, uid)
 		}
 	}
-	return settled
+	slices.Reverse(still)
+	return still
 }
 
 // indexed returns all Machines by UID, and those that can take a place by group.

@@ -1,6 +1,7 @@
 package healthcheck_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -45,20 +46,30 @@ func TestAMachineThatIsSkippedKeepsItsPlaceWhileItIsDeleted(t *testing.T) {
 	require.Equal(t, f.Machines[2].UID, healthcheck.Plan(f).Ledger.InFlight[0].Machine)
 }
 
-// Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, and has no other one yet.
+// Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, or is left out by the cache.
 func TestAMachineThatHasTakenAPlaceTakesNoOtherAfterItWasSkipped(t *testing.T) {
 	f := planned(t, "hhhh", "50%")
 	f.Known, f.Machines[3].Created = true, now
 	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(), Decided: true}}
 	f.Ledger.Successors = []types.UID{"u03"}
 	f.Now = now.Add(time.Minute)
-	healthy := f.Machines[3].Verdict
-	for _, verdict := range []healthcheck.Verdict{healthy, {Skipped: true, Reason: healthcheck.ReasonSkipped}, healthy} {
-		f.Machines[3].Verdict = verdict
+	all, skipped := f.Machines, slices.Clone(f.Machines)
+	skipped[3].Verdict = healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
+	for _, seen := range [][]healthcheck.Machine{all, skipped, all, all[:3], all} {
+		f.Machines = seen
 		f.Ledger = healthcheck.Plan(f).Ledger
 		require.Equal(t, "gone", string(f.Ledger.InFlight[0].Machine))
 		require.Equal(t, []types.UID{"u03"}, f.Ledger.Successors)
 	}
+	f.Machines = all[:3]
+	for i := range 100 {
+		f.Ledger.Successors = append(f.Ledger.Successors, types.UID(fmt.Sprint(i)))
+	}
+	f.Ledger = healthcheck.Plan(f).Ledger
+	require.Len(t, f.Ledger.Successors, 20, "those that are not seen are bounded")
+	require.Equal(t, types.UID("99"), f.Ledger.Successors[19])
+	f.Ledger.InFlight = nil
+	require.Empty(t, healthcheck.Plan(f).Ledger.Successors)
 }
 
 func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
