@@ -39,16 +39,16 @@ func evictsOwnPods(w *World, e Write) error {
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
 	for _, m := range w.Objects("Machine") {
-		if sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(m) {
+		if sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
 	}
 	return nil
 }
 
-// revived reports whether a backup has ended the deletion of a Machine, and the process that acts has yet to see that, or to act on it.
-func (w *World) revived(m *unstructured.Unstructured) bool {
-	shown := w.acting.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
+// revived reports whether a backup has ended the deletion of a Machine, and a process has yet to see that, or to act on it.
+func (w *World) revived(p *process, m *unstructured.Unstructured) bool {
+	shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
 	return w.backups.restored && (w.Now().Sub(w.backups.ended) < time.Minute || shown != nil && shown.GetDeletionTimestamp() != nil)
 }
 
@@ -210,10 +210,11 @@ func (w *World) isLate(m, node *unstructured.Unstructured) bool {
 // skewSlack is how much the clocks of two processes differ at most, unless they jump.
 const skewSlack = 2 * time.Minute
 
-// overLimit reports whether the time for the drain can be over by the clock of the process.
+// overLimit reports whether the time for the drain can be over by the clock of the process. A pass may be under way that began before a
+// backup ended the deletion.
 func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
 	if w.apps.limit == 0 || m.GetDeletionTimestamp() == nil {
-		return false
+		return w.apps.limit > 0 && w.revived(p, m)
 	}
 	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack+2*w.far >= w.apps.limit
 }
