@@ -213,7 +213,8 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 }
 
 func TestTheNodesOfRecordedInstancesAreKnownBeforeTheFirstStatusIsWritten(t *testing.T) {
-	f := matchFacts{Pool: testPool, IDs: []string{"p:///zone/1"}, Nodes: index(noderef.Rules{}, testNode("a", "p://1"), testNode("b", "p://2"))}
+	nodes := index(noderef.Rules{}, testNode("a", "p://1"), testNode("b", "p://2"))
+	f := matchFacts{Pool: testPool, IDs: []string{"p:///zone/1"}, Nodes: nodes}
 	a, b := contract.NodeRef{Name: "a", UID: "a-uid"}, contract.NodeRef{Name: "b", UID: "b-uid"}
 	for name, tc := range map[string]struct {
 		ids      []string
