@@ -53,7 +53,7 @@ func (s *Scope[CS, CU]) readLedger(ctx context.Context, had bool) (scale.Ledger,
 	case ledger.Behind([]scale.Machine{{Slot: highest}}):
 		return s.recoverLedger(ctx, scale.RecoveryFacts{Own: len(s.candidates)}, highest)
 	}
-	s.memory.trusted = s.memory.trusted && text == s.memory.ledger
+	s.memory.trusted = s.memory.trusted && (text == s.memory.ledger || ledger.String() == s.memory.ledger)
 	s.covers(ledger)
 	return ledger, nil
 }
