@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -139,13 +140,23 @@ func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
 		if written := w.atRest(manager.agent, begin); round > 0 {
 			t.Logf("%s takes %d Machines over and writes: %s", manager.name, handedOver, written)
 			require.Empty(t, cmp.Diff(before, w.fleetNow()), manager.name)
-			require.LessOrEqual(t, len(written.To("cluster.x-k8s.io", "machines")), 2*handedOver)
+			requireFewWrites(t, written)
 		}
 		w.scaled(d, handedOver+2)
 		w.scaled(d, handedOver)
 		w.atRest(manager.agent, begin)
 		stop()
 	}
+}
+
+// requireFewWrites fails if the Machines were changed more than twice each: once by the controller of Machines and once by that of their
+// set. The two work at the same time, so a write of the first may meet that of the second, is refused (409), and is made again once.
+func requireFewWrites(t *testing.T, written cluster.AuditEvents) {
+	t.Helper()
+	all := written.To("cluster.x-k8s.io", "machines")
+	refused := all.Where(func(e cluster.AuditEvent) bool { return e.Code == http.StatusConflict })
+	require.LessOrEqual(t, len(all)-len(refused), 2*handedOver, written)
+	require.LessOrEqual(t, len(refused), handedOver, written)
 }
 
 // theirs and ours return what starts a manager.
