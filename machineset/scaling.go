@@ -100,17 +100,14 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 		if s.Deleting() {
 			keep = 0
 		}
-		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell(keep)))
+		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell()))
 	}
 	return s.DeferError(err)
 }
 
 // unwell returns the versions in which Machines were read to be unhealthy, not ready or not available. Where some stay, such a Machine may
 // go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
-func (s *Scope) unwell(keep int) map[types.UID]string {
-	if keep == 0 {
-		return nil
-	}
+func (s *Scope) unwell() map[types.UID]string {
 	versions := map[types.UID]string{}
 	for i, m := range s.plannable() {
 		if m.Unhealthy || !m.Ready || !m.Available {

@@ -3,6 +3,7 @@ package children_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -180,24 +181,48 @@ func swapped(w *world, ports *pass.Ports) {
 func TestOnlyTheChildThatWasChosenIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, ports := range map[string]func(*world, *pass.Ports){"it was replaced before": nil, "it is replaced meanwhile": swapped} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, ports)
-			w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
-			s, _ := w.pass()
-			victim := scale.Victim{Name: "a", UID: w.stored()["a"].GetUID()}
-			if ports == nil {
-				victim.UID = types.UID("of an earlier one")
-			}
-			err := s.Delete(t.Context(), []scale.Victim{victim}, 0)
-			if ports == nil {
-				require.NoError(t, err)
-			} else {
-				require.True(t, pass.IsStale(err), "%v", err)
-			}
-			require.Len(t, w.stored(), 2)
-		})
+		for _, keep := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d remain", name, keep), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, ports)
+				w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+				s, o := w.pass()
+				victim := scale.Victim{Name: "a", UID: w.stored()["a"].GetUID()}
+				if ports == nil {
+					victim.UID = types.UID("of an earlier one")
+				}
+				err := s.Delete(t.Context(), []scale.Victim{victim}, keep)
+				if ports == nil && keep > 0 {
+					require.NoError(t, err)
+					require.NotZero(t, o.RequeueAfter())
+				} else {
+					require.True(t, pass.IsStale(err), "%v", err)
+				}
+				require.Len(t, w.stored(), 2)
+			})
+		}
 	}
+}
+
+func TestAChildThatIsReleasedWhileAllAreDeletedStaysAndNoneIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+	w.pass()
+	require.Zero(t, w.asks(func(s *scope) error {
+		var victims []scale.Victim
+		for _, m := range s.Own {
+			victims = append(victims, scale.Victim{Name: m.Key.Name, UID: m.UID})
+		}
+		released := w.set("a", "")
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))
+		require.NoError(t, w.client.Patch(t.Context(), released, patch))
+		err := s.Delete(t.Context(), victims, 0)
+		require.True(t, pass.IsStale(err), "%v", err)
+		require.Empty(t, s.Undeleted)
+		return nil
+	}))
+	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(w.stored())))
 }
 
 func TestADeletionLeavesAsManyChildrenAsItShould(t *testing.T) {

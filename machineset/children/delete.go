@@ -34,7 +34,8 @@ func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
 // Delete requests the deletion of children, in order: one, and after each success twice as many at a time. A rejected one does not delay
 // the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
-// read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain.
+// read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. With keep
+// 0 there is nothing to count: each child is deleted only as it was read, and so only while the owner controls it.
 func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
 	return s.DeleteAsRead(ctx, victims, keep, nil)
 }
@@ -43,9 +44,17 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 // while it has that resource version. The pass comes again for one that has changed before; the error for one that changes at the same
 // time matches patch.Retryable.
 func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
-	victims, live, err := s.confirm(ctx, victims, keep, versions)
-	if err != nil {
+	if err := s.sameOwner(ctx); err != nil {
 		return err
+	}
+	read := s.versions()
+	if keep == 0 {
+		versions = read
+	} else {
+		var err error
+		if victims, read, err = s.confirm(ctx, victims, keep, versions); err != nil {
+			return err
+		}
 	}
 	mem, name := s.memory, s.frame.config.Name
 	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
@@ -59,7 +68,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 				failed = append(failed, err)
 				continue
 			}
-			mem.requested.Add(victims[i].UID, live[victims[i].Name].ResourceVersion, s.frame.clock.Now())
+			mem.requested.Add(victims[i].UID, read[victims[i].UID], s.frame.clock.Now())
 			names = append(names, victims[i].Name)
 		}
 		if victims = victims[n:]; len(failed) > before {
@@ -70,36 +79,48 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulDelete", "Delete"+name, "Deleted %s", s.frame.named(names))
 	}
-	if len(failed) > 0 {
-		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, failed[0])
-		s.Undeleted = slices.DeleteFunc(slices.Clone(failed), pass.IsStale)
+	if s.Undeleted = slices.DeleteFunc(slices.Clone(failed), pass.IsStale); len(s.Undeleted) > 0 {
+		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, s.Undeleted[0])
 	}
 	return errors.Join(failed...)
 }
 
-// confirm returns the victims that may go as the API server itself knows the owner and its children, and those children by name.
-func (s *Scope[CS, CU]) confirm(
-	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
-) ([]scale.Victim, map[string]metav1.PartialObjectMetadata, error) {
+// sameOwner confirms that the owner is as it was read. The error matches pass.ErrStale.
+func (s *Scope[CS, CU]) sameOwner(ctx context.Context) error {
 	owner := s.owner.Common()
 	now, err := s.frame.live(ctx, owner.Metadata)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if now.GetResourceVersion() != owner.ResourceVersion {
-		return nil, nil, fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
+		return fmt.Errorf("%w: %s %s has changed", pass.ErrStale, s.frame.owner.Kind, owner.Key)
 	}
+	return nil
+}
+
+// versions returns those in which the children were read, by their UIDs.
+func (s *Scope[CS, CU]) versions() map[types.UID]string {
+	read := map[types.UID]string{}
+	for _, m := range s.Own {
+		read[m.UID] = m.ResourceVersion
+	}
+	return read
+}
+
+// confirm returns the victims that may go as the API server itself knows the children, and the versions of those.
+func (s *Scope[CS, CU]) confirm(
+	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
+) ([]scale.Victim, map[types.UID]string, error) {
 	live, err := s.live(ctx, s.narrowest()) // one that is not among them makes this delete fewer
 	if err != nil {
 		return nil, nil, err
 	}
-	if owner.Deleting.IsZero() {
-		if err := s.seesMarks(live); err != nil {
-			return nil, nil, err
-		}
+	if err := s.seesMarks(live); err != nil {
+		return nil, nil, err
 	}
-	spare := -keep
+	spare, read := -keep, map[types.UID]string{}
 	for _, m := range live {
+		read[m.UID] = m.ResourceVersion
 		if m.DeletionTimestamp == nil {
 			spare++
 		}
@@ -114,7 +135,7 @@ func (s *Scope[CS, CU]) confirm(
 	if len(confirmed) < len(victims) {
 		s.owner.Requeue(pass.ConflictRetry)
 	}
-	return confirmed, live, nil
+	return confirmed, read, nil
 }
 
 // isSame reports whether a child exists as the one to delete: it is not being deleted, and has the version, if there is one.

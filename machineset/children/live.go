@@ -134,10 +134,9 @@ func (s *Scope[CS, CU]) live(ctx context.Context, selector labels.Selector) (map
 }
 
 // narrowest returns the selector of the owner where it selects all children that the owner controls, otherwise one that selects everything:
-// an owner in deletion, or with another selector than before, has children with other labels too.
+// an owner with another selector than before has children with other labels too.
 func (s *Scope[CS, CU]) narrowest() labels.Selector {
-	if !s.owner.Common().Deleting.IsZero() ||
-		slices.ContainsFunc(s.Own, func(m Child[CS]) bool { return !s.selector.Matches(labels.Set(m.Labels)) }) {
+	if slices.ContainsFunc(s.Own, func(m Child[CS]) bool { return !s.selector.Matches(labels.Set(m.Labels)) }) {
 		return labels.Everything()
 	}
 	return s.selector

@@ -1,29 +1,45 @@
-package deployment
+package deployment_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-func TestAnOldSetThatHasChangedSinceItWasReadIsNotDeleted(t *testing.T) {
+func TestAnOldSetThatChangesWhileItIsDeletedStaysUntilItIsReadAgain(t *testing.T) {
 	t.Parallel()
-	read := func(name string) *set {
-		one := &set{}
-		one.Metadata = &contract.Metadata{UID: types.UID(name), ResourceVersion: "1"}
-		return one
+	w := newWorld(t).live()
+	var refused atomic.Int32
+	w.deletes = func(obj client.Object, pass func() error) error {
+		if refused.Load() > 0 {
+			return pass()
+		}
+		old := object(w.kinds.Set.GVK, obj.GetName())
+		w.change(old, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"example.com/keep": "a while"}) })
+		err := pass()
+		if !apierrors.IsConflict(err) || w.get(old) == nil {
+			t.Errorf("the set was deleted: %v", err)
+		}
+		refused.Add(1)
+		return err
 	}
-	is := func(uid types.UID, version string) metav1.PartialObjectMetadata {
-		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version}}
-	}
-	due := []rollout.Ref{{Name: "a", UID: "a"}, {Name: "b", UID: "b"}, {Name: "c", UID: "c"}, {Name: "d", UID: "d"}}
-	live := map[string]metav1.PartialObjectMetadata{"a": is("a", "1"), "b": is("b", "2"), "c": is("other", "1")}
-	got := unchanged(due, []*set{read("a"), read("b"), read("c"), read("d")}, live)
-	require.Equal(t, []scale.Victim{{Name: "a", UID: "a"}}, got, "b was scaled, c is another one, and d is gone")
+	w.run()
+	d := w.deployment(1, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.RevisionHistoryLimitAnnotation: "0"})
+	})
+	w.rolled(d, "blue", 1)
+	w.change(d, template("green"))
+	w.rolled(d, "green", 1)
+	w.eventually("the old set to go", func() string {
+		if sets := w.describeSets(); len(sets) != 1 || refused.Load() == 0 {
+			return fmt.Sprint(sets)
+		}
+		return ""
+	})
 }

@@ -37,6 +37,8 @@ type world struct {
 	scheme   *runtime.Scheme // nil for the manager's own
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
+	// deletes makes the deletions of the reconciler under test; nil makes them as they are.
+	deletes func(obj client.Object, pass func() error) error
 	// most and least are the largest number of Machines and the smallest number of available ones that were seen.
 	mu          sync.Mutex
 	most, least int
@@ -89,10 +91,10 @@ func newWorldWith(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds, o
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
 	options := ctrl.Options{Scheme: w.scheme}
-	if w.admit != nil && agent == "deployments" {
+	if agent == "deployments" {
 		options.NewClient = func(cfg *rest.Config, o client.Options) (client.Client, error) {
 			c, err := client.New(cfg, o)
-			return admitted{c, w.admit}, err
+			return admitted{c, w}, err
 		}
 	}
 	return w.Manager(agent, options)
@@ -102,14 +104,24 @@ func (w *world) manager(agent string) ctrl.Manager {
 type admitted struct {
 	client.Client
 
-	admit func(client.Object) error
+	world *world
 }
 
 func (a admitted) Create(ctx context.Context, obj client.Object, options ...client.CreateOption) error {
-	if err := a.admit(obj); err != nil {
-		return err
+	if a.world.admit != nil {
+		if err := a.world.admit(obj); err != nil {
+			return err
+		}
 	}
 	return a.Client.Create(ctx, obj, options...)
+}
+
+func (a admitted) Delete(ctx context.Context, obj client.Object, options ...client.DeleteOption) error {
+	pass := func() error { return a.Client.Delete(ctx, obj, options...) }
+	if a.world.deletes == nil {
+		return pass()
+	}
+	return a.world.deletes(obj, pass)
 }
 
 func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }
