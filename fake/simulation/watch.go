@@ -26,6 +26,8 @@ type passing struct {
 	timeout time.Duration
 	// down are the Machines whose Nodes were not ready at once, by failure domain; all Machines are the domain without a name.
 	down map[string][]types.UID
+	// well: a Machine is that the check judges. Without one, the check may take the outage of a domain for one of all Machines.
+	well bool
 	// silent are the Machines whose Nodes had not reported.
 	silent map[types.UID]bool
 	// frozen: the set is. closed: the gate of the process is.
@@ -51,9 +53,10 @@ type place struct {
 	at      time.Time
 }
 
-// outage is one that a pass has seen, and when the first Machine of it had recovered.
+// outage is one that a pass has seen, and when the first Machine of it had recovered: of any domain where it is everywhere.
 type outage struct {
 	machines      []types.UID
+	everywhere    bool
 	at, recovered time.Time
 	first         types.UID // the Machine that has recovered
 }
@@ -106,21 +109,23 @@ func (t *watch) ofMachine(w *World, e Write) {
 	if e.Removed || isExcused(e.After) {
 		for domain, o := range t.outages {
 			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
-			if o.first == uid && !recordsEnd(w, domain) { // the check may never have seen it well
+			if o.first == uid && !o.endRecorded(w, domain) { // the check may never have seen it well
 				o.recovered, o.first = time.Time{}, ""
 			}
 		}
 	}
 }
 
-// recordsEnd reports whether the ledger of the check says that an outage has ended.
-func recordsEnd(w *World, domain string) bool {
+// endRecorded reports whether the ledger of the check says that the outage of a domain has ended.
+func (o *outage) endRecorded(w *World, domain string) bool {
 	check := w.object(checkKind, namespace, CheckName)
 	if check == nil {
 		return false
 	}
 	ledger, _ := healthcheck.ParseLedger(check.GetAnnotations()[healthcheck.LedgerAnnotation], check.GetUID())
-	return slices.ContainsFunc(ledger.Outages, func(e healthcheck.OutageEntry) bool { return e.Domain == domain && e.Ended != 0 })
+	return slices.ContainsFunc(ledger.Outages, func(e healthcheck.OutageEntry) bool {
+		return e.Ended != 0 && (e.Domain == domain || o.everywhere && e.Domain == "")
+	})
 }
 
 // takesPlace forgets the place that a Machine has which is marked, if it was made for one that is gone and never was well: it is no further
@@ -148,8 +153,8 @@ func (t *watch) recovers(w *World) {
 		if isExcused(m) {
 			continue // the check does not see that it is well
 		}
-		for _, domain := range []string{"", domainOf(m)} {
-			if o := t.outages[domain]; o != nil && o.recovered.IsZero() {
+		for domain, o := range t.outages {
+			if o.recovered.IsZero() && (o.everywhere || domain == domainOf(m)) {
 				o.recovered, o.first = w.Now(), m.GetUID()
 			}
 		}
@@ -194,6 +199,8 @@ func (w *World) passBegins(p *process, kind string, key types.NamespacedName) pa
 		b.down, b.silent = down(p), map[types.UID]bool{}
 		for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
 			b.silent[m.GetUID()] = isSilent(p, m)
+			node := shownNode(p, m)
+			b.well = b.well || isOfRoot(m) && !isExcused(m) && node != nil && readyOf(node).Status == corev1.ConditionTrue
 		}
 	case kind == "MachineSet":
 		b.frozen = isFrozen(shown)
@@ -207,7 +214,7 @@ func (t *watch) passEnds(w *World, b *passing) {
 		return
 	}
 	for domain, machines := range b.down {
-		t.outages[domain] = &outage{machines: machines, at: w.Now()}
+		t.outages[domain] = &outage{machines: machines, at: w.Now(), everywhere: domain == "" || !b.well}
 	}
 }
 
