@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,7 +44,7 @@ func (g *collector) dependents(uid types.UID) []*record {
 	for rec := range g.owned[uid] {
 		out = append(out, rec)
 	}
-	slices.SortFunc(out, func(a, b *record) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(out, compareRecords)
 	return out
 }
 
@@ -191,7 +193,8 @@ func (n *namespaces) sync(key objectKey) time.Duration {
 		return 0
 	}
 	left := 0
-	for _, k := range n.registry.kinds {
+	byName := func(a, b *kind) int { return cmp.Compare(a.String(), b.String()) }
+	for _, k := range slices.SortedFunc(maps.Values(n.registry.kinds), byName) {
 		if !k.namespaced {
 			continue
 		}

@@ -322,3 +322,32 @@ func TestTheDependentsOfAnObjectThatARestoredBackupReplacesAreCollected(t *testi
 
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(dependent), dependent)))
 }
+
+func TestTheDependentsOfOneNameAreOrphanedInTheSameOrderEveryTime(t *testing.T) {
+	var kinds []fake.ServedKind
+	for _, kind := range []string{"C", "F", "B", "E", "A", "D"} {
+		kinds = append(kinds, fake.ServedKind{GVK: widget.GroupVersion().WithKind(kind)})
+	}
+	var orphaned []string
+	store := fake.NewStore(fake.Options{Kinds: kinds, OnEvent: func(obj *unstructured.Unstructured, _ bool) {
+		if obj.GetName() == "dependent" && len(obj.GetOwnerReferences()) == 0 {
+			orphaned = append(orphaned, obj.GetKind())
+		}
+	}})
+	owner := configMap("owner")
+	require.NoError(t, store.Client().Create(t.Context(), owner))
+	for _, kind := range kinds {
+		dependent := &unstructured.Unstructured{}
+		dependent.SetGroupVersionKind(kind.GVK)
+		dependent.SetNamespace("default")
+		dependent.SetName("dependent")
+		dependent.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
+		require.NoError(t, store.Client().Create(t.Context(), dependent))
+	}
+	loops := store.Step(fake.Loops{GarbageCollector: true})
+	require.NoError(t, store.Client().Delete(t.Context(), owner, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	for _, task := range loops.Tasks() {
+		loops.Do(task)
+	}
+	require.Equal(t, []string{"A", "B", "C", "D", "E", "F"}, orphaned)
+}

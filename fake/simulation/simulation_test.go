@@ -120,7 +120,7 @@ func TestSeedsThatHaveFailedPass(t *testing.T) {
 
 func TestASeedGivesTheSameHistoryEveryTime(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5) {
+	for _, seed := range []uint64{0, 1, 2, 3, 4, 63, 68} { // in the last two, an owner has objects of several kinds and of one name
 		one, err := simulation.Run(t.Context(), simulation.Seeded(seed), simulation.Options{})
 		require.NoError(t, err)
 		other, err := simulation.Run(t.Context(), simulation.Seeded(seed), simulation.Options{})
