@@ -22,6 +22,8 @@ const (
 	settleFor = quietFor + 5*time.Minute
 	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
+	// mostOverdue is by how much a wait may be too long in which something is always possible, as where processes crash in each round.
+	mostOverdue = time.Hour
 	// oneFaultIn is how many steps there are to one in which something goes wrong.
 	oneFaultIn = 8
 	// onePauseIn is how many steps there are to one in which time passes although there is work.
@@ -279,14 +281,14 @@ func (w *World) delete(ctx context.Context) {
 	}
 }
 
-// until runs everything fairly, until nothing is missing; with an empty name only for as long.
+// until runs everything fairly, until nothing is missing; with an empty name only for as long, and until nothing is possible.
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
 	end := w.Now().Add(limit)
 	for range mostRounds {
 		if w.broken != nil {
 			return
 		}
-		if w.round(ctx) {
+		if w.round(ctx) && w.Now().Before(end.Add(mostOverdue)) {
 			continue
 		}
 		text := missing()
