@@ -100,7 +100,11 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 			return f == contract.MachineFinalizer
 		}))
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(l.write(ctx, machine, u))
+	err := l.write(ctx, machine, u)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
 // isHealthy reports whether no health check has failed for a Machine.
@@ -128,16 +132,19 @@ func ready(since metav1.Time, works bool) (all []metav1.Condition) {
 	return all
 }
 
-// write writes an update, with the status through its own endpoint where there is one.
+// write writes an update of a Machine as it was read, because a list of conditions replaces those of others. The status is written through
+// its own endpoint where there is one.
 func (l *Machines) write(ctx context.Context, machine client.Object, u contract.MachineUpdate) error {
 	base, _ := machine.DeepCopyObject().(client.Object)
 	if err := l.kind.Adapter.Write(machine, u); err != nil {
 		return err
 	}
 	status, _ := machine.DeepCopyObject().(client.Object)
-	err := l.client.Patch(ctx, machine, client.MergeFrom(base))
+	lock := client.MergeFromWithOptimisticLock{}
+	err := l.client.Patch(ctx, machine, client.MergeFromWithOptions(base, lock))
 	if err == nil && l.kind.StatusSubresource && machine.GetDeletionTimestamp() == nil {
-		err = l.client.Status().Patch(ctx, status, client.MergeFrom(base))
+		base.SetResourceVersion(machine.GetResourceVersion())
+		err = l.client.Status().Patch(ctx, status, client.MergeFromWithOptions(base, lock))
 	}
 	return err
 }
