@@ -216,13 +216,6 @@ func decideAvailable(
 	return pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
 }
 
-const (
-	// longDeletion is the duration after which Ready says that a deletion takes long. longDrain is the duration after which it names what
-	// delays the drain. The values are Cluster API's.
-	longDeletion = 15 * time.Minute
-	longDrain    = 5 * time.Minute
-)
-
 // stageFacts are the inputs of decideStage.
 type stageFacts struct {
 	// Reason is the one of Deleting.
@@ -238,14 +231,14 @@ type stageFacts struct {
 // decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
 // again is when the line changes with time at the latest, zero when it does not.
 func decideStage(f stageFacts) (text string, again time.Duration) {
-	if left := f.Deleting.Add(longDeletion).Sub(f.Now); left > 0 {
+	if left := f.Deleting.Add(pass.LongDeletion).Sub(f.Now); left > 0 {
 		return "Machine deletion in progress, stage: " + f.Reason, left
 	}
 	text = "Machine deletion in progress since more than 15m, stage: " + f.Reason
 	if f.Reason != contract.ReasonDrainingNode || f.DrainStarted.IsZero() {
 		return text, 0
 	}
-	if left := f.DrainStarted.Add(longDrain).Sub(f.Now); left > 0 {
+	if left := f.DrainStarted.Add(pass.LongDrain).Sub(f.Now); left > 0 {
 		return text, left
 	}
 	if delays := delaysOf(f.Blockers, f.Counts); len(delays) > 0 {

@@ -11,13 +11,6 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-const (
-	// staleAfter is when a deletion has lasted for so long that a set names the Machine.
-	staleAfter = 15 * time.Minute
-	// drainSlowAfter is when a drain has lasted for so long that it counts as the cause.
-	drainSlowAfter = 5 * time.Minute
-)
-
 // delays are the causes that messages of drains name, in the order in which a condition lists them.
 func delays() []struct{ said, means string } {
 	return []struct{ said, means string }{
@@ -39,8 +32,8 @@ func (f Summary) stale() (string, time.Duration) {
 			continue
 		}
 		since := f.Now.Sub(m.Deleting)
-		if since <= staleAfter {
-			again = pass.Soonest(again, staleAfter-since+time.Second)
+		if since <= pass.LongDeletion {
+			again = pass.Soonest(again, pass.LongDeletion-since+time.Second)
 			continue
 		}
 		names = append(names, m.Key.Name)
@@ -68,8 +61,8 @@ func (f Summary) causesOf(m *contract.MachineState, into map[string]bool) (again
 	if !found || c.Status != metav1.ConditionTrue || c.Reason != contract.ReasonDrainingNode || m.DrainStarted.IsZero() {
 		return 0
 	}
-	if since := f.Now.Sub(m.DrainStarted); since <= drainSlowAfter {
-		return drainSlowAfter - since + time.Second
+	if since := f.Now.Sub(m.DrainStarted); since <= pass.LongDrain {
+		return pass.LongDrain - since + time.Second
 	}
 	for _, d := range delays() {
 		if strings.Contains(c.Message, d.said) {
