@@ -65,6 +65,20 @@ func (b *before) Delete(ctx context.Context, obj client.Object, options ...clien
 	return b.Client.Delete(ctx, obj, options...)
 }
 
+func TestTheOnlyMachineOfASetIsDeletedAsItSaysThatItGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake0()).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", 1)
+	w.create(set)
+	w.has(set, 1)
+	m := w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.replaced(set, &m, 1)
+	w.saysBeforeItDeletes(&m)
+}
+
 func TestAMachineThatRecoversInTheLastMomentStaysAndItsLineCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()

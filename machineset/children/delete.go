@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,13 +43,14 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 
 // DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
 // while it has that resource version. The pass comes again for one that has changed before; the error for one that changes at the same
-// time matches patch.Retryable.
+// time matches patch.Retryable. With keep 0, the others are deleted as they were read.
 func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
 	if err := s.sameOwner(ctx); err != nil {
 		return err
 	}
 	read := s.versions()
 	if keep == 0 {
+		maps.Copy(read, versions)
 		versions = read
 	} else {
 		var err error
