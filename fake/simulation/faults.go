@@ -188,7 +188,7 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 // drawn returns one of some faults that the history has, once in n times; empty for none.
 func (w *World) drawn(among []Fault, n int) Fault {
 	among = slices.DeleteFunc(among, func(f Fault) bool { return !w.has(f) })
-	if w.calm || len(among) == 0 || !w.choices.oneIn(n) {
+	if w.calm || w.exhausted() || len(among) == 0 || !w.choices.oneIn(n) {
 		return ""
 	}
 	return among[w.choices.pick(len(among))]

@@ -22,8 +22,9 @@ const (
 	settleFor = quietFor + 5*time.Minute
 	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
-	// mostOverdue is by how much a wait may be too long in which something is always possible, as where processes crash in each round.
-	mostOverdue = time.Hour
+	// mostEvents to each step are those after which the faults stop, and calmEvents more for the time before there are any: people act in
+	// waits too, which no step counts, and each Machine that they leave makes what follows longer. Of 500 histories, none has half of them.
+	mostEvents, calmEvents = 100, 1000
 	// oneFaultIn is how many steps there are to one in which something goes wrong.
 	oneFaultIn = 8
 	// onePauseIn is how many steps there are to one in which time passes although there is work.
@@ -58,7 +59,7 @@ func run(ctx context.Context, choices *Choices, o Options, needs []string) (*Wor
 		return nil, errSkipped
 	}
 	w.begin(ctx)
-	for i := 0; i < w.options.Steps && w.broken == nil; i++ {
+	for i := 0; i < w.options.Steps && w.broken == nil && !w.exhausted(); i++ {
 		w.step(ctx)
 	}
 	w.end(ctx)
@@ -73,6 +74,11 @@ func run(ctx context.Context, choices *Choices, o Options, needs []string) (*Wor
 		return w, w.broken
 	}
 	return w, nil
+}
+
+// exhausted reports whether so much has happened that there are no faults any more.
+func (w *World) exhausted() bool {
+	return len(w.history.Events) >= calmEvents+mostEvents*w.options.Steps
 }
 
 // stop ends what the processes began: what waits for the end of a context would keep the World in memory.
@@ -146,7 +152,7 @@ func (w *World) restart(ctx context.Context, p *process) {
 
 // between is what happens between two requests of one pass.
 func (w *World) between() {
-	if w.calm || w.nested > 0 || !w.choices.oneIn(oneBetweenIn) {
+	if w.calm || w.exhausted() || w.nested > 0 || !w.choices.oneIn(oneBetweenIn) {
 		return
 	}
 	w.nested++
@@ -288,7 +294,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		if w.broken != nil {
 			return
 		}
-		if w.round(ctx) && w.Now().Before(end.Add(mostOverdue)) {
+		if w.round(ctx) {
 			continue
 		}
 		text := missing()

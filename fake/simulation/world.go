@@ -74,7 +74,7 @@ type World struct {
 
 // Options say how large a history is. The zero value is ready for use.
 type Options struct {
-	// Steps are how many things happen before the faults stop. Default 150.
+	// Steps are how many things happen before the faults stop, or fewer where they cause a hundred times as many events. Default 150.
 	Steps int
 	// Invariants are checked in addition to Invariants().
 	Invariants []Invariant
