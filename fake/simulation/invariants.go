@@ -116,7 +116,8 @@ func oneInstance(w *World, _ Write) error {
 
 // notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those that it says it has,
 // and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
-// them, as a ReplicaSet does. A set whose creation arrives after a backup was restored is one that the restored ledger does not know.
+// them, as a ReplicaSet does. A set whose creation arrives after a backup was restored is one that the restored ledger does not know. No plan
+// knows the Machines that a pass, while a backup was restored, has created for a set that the backup lacks: they are collected.
 func notTooMany(w *World, e Write) error {
 	if w.acting != nil && e.After.GetKind() == "MachineSet" && replicasIn(e.After) > replicasIn(e.Before) {
 		if w.scene.unknownAt == nil {
@@ -130,10 +131,18 @@ func notTooMany(w *World, e Write) error {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	if n, most := len(w.owned())-max(w.unknown(set), w.scene.unknownAt[set]), w.scene.most+w.scene.surge; n > most {
+	owned := slices.DeleteFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.backups.restored && w.isCollected(m) })
+	if n, most := len(owned)-max(w.unknown(set), w.scene.unknownAt[set]), w.scene.most+w.scene.surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
+}
+
+// isCollected reports whether a Machine is being deleted whose set is gone.
+func (w *World) isCollected(m *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(m)
+	set := w.object("MachineSet", m.GetNamespace(), owner.Name)
+	return m.GetDeletionTimestamp() != nil && (set == nil || set.GetUID() != owner.UID)
 }
 
 // floor holds for what a rollout does: a person who scales or deletes can break any bound. A plan is judged by what was available when it
