@@ -146,7 +146,7 @@ func (w *World) isCollected(m *unstructured.Unstructured) bool {
 }
 
 // floor holds for what a rollout does: a person who scales or deletes can break any bound. A plan is judged by what was available when it
-// lowered the replicas of a set: the set may be paused, and carry that out when Machines have failed or recovered.
+// lowered the replicas of a set: the set may be paused, and carry that out when Machines have failed, have been replaced or have recovered.
 func floor(w *World, e Write) error {
 	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil {
 		return nil
@@ -154,8 +154,12 @@ func floor(w *World, e Write) error {
 	if lowers(e) {
 		w.noteAvailable(e.After.GetUID())
 	}
+	if isReplaced(w, e) {
+		w.scene.replaced = append(w.scene.replaced, e.After.GetUID())
+		return nil
+	}
 	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
-	if byHand || w.ending() || !deletesAvailable(e) || isReplaced(w, e) {
+	if byHand || w.ending() || !deletesAvailable(e) {
 		return nil
 	}
 	planned := w.scene.availableAt[metav1.GetControllerOf(e.After).UID]
@@ -175,6 +179,11 @@ func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types
 	left := 0
 	for _, m := range w.owned() {
 		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] > 0 {
+			left++
+		}
+	}
+	for uid, places := range planned {
+		if places > 0 && slices.Contains(w.scene.replaced, uid) {
 			left++
 		}
 	}
