@@ -181,7 +181,7 @@ func recoversFirst(w *World, m *marked) error {
 	since := readyOf(typed[corev1.Node](node)).LastTransitionTime.Time
 	for _, domain := range slices.Sorted(maps.Keys(w.health.watch.outages)) {
 		o := w.health.watch.outages[domain]
-		if !slices.Contains(o.machines, m.after.GetUID()) || since.After(o.at) || o.recovered.IsZero() {
+		if !slices.Contains(o.machines, m.after.GetUID()) || since.After(o.at) || !o.there {
 			continue
 		}
 		had := max(w.Now().Sub(o.recovered), (skewed{m.pass.process}).Since(o.recovered))

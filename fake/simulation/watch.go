@@ -53,12 +53,13 @@ type place struct {
 	at      time.Time
 }
 
-// outage is one that a pass has seen, and when the first Machine of it had recovered: of any domain where it is everywhere.
+// outage is one that a pass has seen, and when the first Machine of it had recovered: of any domain where it is everywhere. The check may
+// have taken one that is everywhere for one of its domain all the same, and that has ended once a Machine there has recovered.
 type outage struct {
-	machines      []types.UID
-	everywhere    bool
-	at, recovered time.Time
-	first         types.UID // the Machine that has recovered
+	machines          []types.UID
+	everywhere, there bool
+	at, recovered     time.Time
+	first             types.UID // the Machine that has recovered
 }
 
 func newWatch() watch {
@@ -110,7 +111,7 @@ func (t *watch) ofMachine(w *World, e Write) {
 		for domain, o := range t.outages {
 			o.machines = slices.DeleteFunc(o.machines, func(m types.UID) bool { return m == uid })
 			if o.first == uid && !o.endRecorded(w, domain) { // the check may never have seen it well
-				o.recovered, o.first = time.Time{}, ""
+				o.recovered, o.first, o.there = time.Time{}, "", false
 			}
 		}
 	}
@@ -154,7 +155,8 @@ func (t *watch) recovers(w *World) {
 			continue // the check does not see that it is well
 		}
 		for domain, o := range t.outages {
-			if o.recovered.IsZero() && (o.everywhere || domain == domainOf(m)) {
+			there := domain == "" || domain == domainOf(m)
+			if o.there = o.there || there; o.recovered.IsZero() && (o.everywhere || there) {
 				o.recovered, o.first = w.Now(), m.GetUID()
 			}
 		}
