@@ -16,7 +16,8 @@
 //
 //   - Machines that became unhealthy at once are an outage, of everything or of a failure domain, and stay. Machines whose timeout is not
 //     reached yet count for this: an outage is known before its first Machine is marked. It ends when one of its Machines is healthy, or a
-//     new one there, in any domain for an outage of everything: then the limits of those that have not recovered yet begin anew;
+//     new one there, in any domain for an outage of everything: then the limits of those that have not recovered yet begin anew. A Machine
+//     whose remediation a person requests is no part of an outage, and a single one that is left is none;
 //   - remediations in flight count against the limit until a replacement is healthy, also when the Machine is gone: its place counts as a
 //     Machine that is unhealthy;
 //   - an owner whose Machines do not start gets new ones with a growing delay, and at last no more.

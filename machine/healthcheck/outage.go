@@ -54,7 +54,7 @@ func (e OutageEntry) recovering(m *Machine) string {
 }
 
 // remember records the outages that last, and when the others have ended: when a Machine is healthy again, and not when none could be
-// judged. An outage that has ended is forgotten when no Machine is recovering from it.
+// judged. An outage that has ended is forgotten when no Machine is recovering from it, those included that cannot be judged.
 func (p *plan) remember() {
 	p.out.Ledger.Outages = nil
 	lasts := map[string]bool{}
@@ -85,7 +85,10 @@ func (p *plan) continues(e *OutageEntry) bool {
 	if e.Ended == 0 {
 		return slices.ContainsFunc(p.machines, concerns)
 	}
-	return slices.ContainsFunc(p.machines, func(m Machine) bool { return e.left(&m, p.Now) > 0 })
+	return slices.ContainsFunc(p.machines, func(m Machine) bool {
+		unjudged := m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting // it may have yet to recover
+		return e.left(&m, p.Now) > 0 || concerns(m) && unjudged
+	})
 }
 
 // outages finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches

@@ -1,6 +1,7 @@
 package healthcheck_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,27 @@ func TestAnOutageEndsWithAHealthyMachineAndNotWithOneThatCannotBeJudged(t *testi
 	h.Machines = h.Machines[3:]
 	require.Equal(t, "None None", h.then(0))
 	require.Empty(t, h.Ledger.Outages, "no Machine recovers from it")
+}
+
+func TestAMachineThatCannotBeJudgedForAWhileKeepsItsTimeAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, unjudged := range map[string]healthcheck.Verdict{
+		"its Node is not read": {Reason: healthcheck.ReasonNodeUnread}, "the API server of the Nodes does not answer": {Suspect: true},
+	} {
+		h := fails(t, "uuuuhh", "aaaabb")
+		require.NotContains(t, h.then(0), "Mark")
+		h.recover(0, 1)
+		require.Equal(t, "None None Hold/Outage Hold/Outage None None", h.then(time.Minute))
+		before := slices.Clone(h.Machines)
+		for i := range h.Machines {
+			h.Machines[i].Verdict = unjudged
+		}
+		require.Equal(t, "None None None None None None", h.then(time.Minute))
+		h.Machines = before
+		require.Equal(t, "None None Hold/Outage Hold/Outage None None", h.then(time.Minute), "%s: of five minutes, two are over", name)
+		require.Equal(t, "None None Mark Mark None None", h.then(3*time.Minute))
+		require.Empty(t, h.Ledger.Outages)
+	}
 }
 
 func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileNoneIsLookedFor(t *testing.T) {
