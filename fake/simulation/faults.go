@@ -165,10 +165,12 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		r.strip()
 		return call()
 	case Late:
-		ended := w.backups.ended
+		ended, sent := w.backups.ended, w.available(p)
 		w.late = append(w.late, func() {
 			w.backups.crossed = w.backups.crossed || w.backups.ended != ended
+			w.scene.sentAt = sent
 			w.note("network", r.String()+" of "+p.name+" arrives", said(r.later()))
+			w.scene.sentAt = nil
 		})
 		return context.DeadlineExceeded
 	case LostAnswer:

@@ -116,8 +116,7 @@ func oneInstance(w *World, _ Write) error {
 
 // notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those that it says it has,
 // and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
-// them, as a ReplicaSet does. A set whose creation arrives after a backup was restored is one that the restored ledger does not know. No plan
-// knows the Machines that a pass, while a backup was restored, has created for a set that the backup lacks: they are collected.
+// them, as a ReplicaSet does. A set whose creation arrives after a backup was restored is one that the restored ledger does not know.
 func notTooMany(w *World, e Write) error {
 	if w.acting != nil && e.After.GetKind() == "MachineSet" && replicasIn(e.After) > replicasIn(e.Before) {
 		if w.scene.unknownAt == nil {
@@ -131,28 +130,32 @@ func notTooMany(w *World, e Write) error {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	owned := slices.DeleteFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.backups.restored && w.isCollected(m) })
-	if n, most := len(owned)-max(w.unknown(set), w.scene.unknownAt[set]), w.scene.most+w.scene.surge; n > most {
+	n := len(slices.DeleteFunc(w.owned(), w.isCollected)) - max(w.unknown(set), w.scene.unknownAt[set])
+	if most := w.scene.most + w.scene.surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
 }
 
-// isCollected reports whether a Machine is being deleted whose set is gone.
+// isCollected reports whether a Machine is being deleted whose set a restored backup lacks: no plan knows the Machines that a pass has
+// created for it meanwhile.
 func (w *World) isCollected(m *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(m)
 	set := w.object("MachineSet", m.GetNamespace(), owner.Name)
-	return m.GetDeletionTimestamp() != nil && (set == nil || set.GetUID() != owner.UID)
+	return w.backups.restored && m.GetDeletionTimestamp() != nil && (set == nil || set.GetUID() != owner.UID)
 }
 
 // floor holds for what a rollout does: a person who scales or deletes can break any bound. A plan is judged by what was available when it
 // lowered the replicas of a set: the set may be paused, and carry that out when Machines have failed, have been replaced or have recovered.
 func floor(w *World, e Write) error {
-	if w.scene.kind != "MachineDeployment" || w.acting == nil || e.Before == nil {
+	if w.scene.kind != "MachineDeployment" || e.Before == nil {
 		return nil
 	}
 	if lowers(e) {
 		w.noteAvailable(e.After.GetUID())
+	}
+	if w.acting == nil {
+		return nil
 	}
 	if isReplaced(w, e) {
 		w.scene.replaced = append(w.scene.replaced, e.After.GetUID())
@@ -198,13 +201,27 @@ func lowers(e Write) bool {
 	return e.After.GetKind() == "MachineSet" && replicasIn(e.After) < replicasIn(e.Before)
 }
 
-// noteAvailable keeps, as the replicas of a set are lowered, in how many places Machines are available: the API server and the cache of the
-// process.
+// noteAvailable keeps what was available as a process planned to lower the replicas of a set: when it sent the request.
 func (w *World) noteAvailable(set types.UID) {
+	at := w.scene.sentAt
+	if at == nil && w.acting != nil {
+		at = w.available(w.acting)
+	}
+	if at == nil {
+		return
+	}
 	if w.scene.availableAt == nil {
 		w.scene.availableAt = map[types.UID]map[types.UID]int{}
 	}
-	at, shown := map[types.UID]int{}, w.acting.view.kinds[kindOf("Machine").GroupKind()].objects
+	w.scene.availableAt[set] = at
+}
+
+// available returns in how many places Machines of sets are available: the API server and the cache of a process. Nil without a deployment.
+func (w *World) available(p *process) map[types.UID]int {
+	if w.scene.kind != "MachineDeployment" {
+		return nil
+	}
+	at, shown := map[types.UID]int{}, p.view.kinds[kindOf("Machine").GroupKind()].objects
 	for _, m := range w.owned() {
 		at[m.GetUID()] = 0
 		for _, one := range []*unstructured.Unstructured{m, shown[client.ObjectKeyFromObject(m)]} {
@@ -213,7 +230,7 @@ func (w *World) noteAvailable(set types.UID) {
 			}
 		}
 	}
-	w.scene.availableAt[set] = at
+	return at
 }
 
 func foreignStays(w *World, e Write) error {

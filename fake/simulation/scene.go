@@ -40,6 +40,8 @@ type scene struct {
 	again bool
 	// availableAt says, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
 	availableAt map[types.UID]map[types.UID]int
+	// sentAt says the same of when a request was sent that arrives late, while it arrives.
+	sentAt map[types.UID]int
 	// replaced are the Machines that were deleted because a health check has marked them.
 	replaced []types.UID
 	// unknownAt says how many Machines of other sets were unknown when a manager last raised the replicas of one.
