@@ -1,15 +1,13 @@
 package deployment_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 func TestAnOldSetThatChangesWhileItIsDeletedStaysUntilItIsReadAgain(t *testing.T) {
@@ -29,17 +27,6 @@ func TestAnOldSetThatChangesWhileItIsDeletedStaysUntilItIsReadAgain(t *testing.T
 		refused.Add(1)
 		return err
 	}
-	w.run()
-	d := w.deployment(1, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.RevisionHistoryLimitAnnotation: "0"})
-	})
-	w.rolled(d, "blue", 1)
-	w.change(d, template("green"))
-	w.rolled(d, "green", 1)
-	w.eventually("the old set to go", func() string {
-		if sets := w.describeSets(); len(sets) != 1 || refused.Load() == 0 {
-			return fmt.Sprint(sets)
-		}
-		return ""
-	})
+	w.keepsNoHistory()
+	require.Equal(t, int32(1), refused.Load())
 }

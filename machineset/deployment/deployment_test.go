@@ -150,6 +150,12 @@ func TestTheMarkedMachineGoesWhicheverSetHasIt(t *testing.T) {
 func TestOldSetsBeyondTheHistoryLimitAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()
+	w.keepsNoHistory()
+}
+
+// keepsNoHistory rolls a deployment out that keeps no old sets, and waits until the old one has gone.
+func (w *world) keepsNoHistory() {
+	w.t.Helper()
 	w.run()
 	d := w.deployment(1, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{contract.RevisionHistoryLimitAnnotation: "0"})
