@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -89,6 +90,19 @@ func (w *world) handOver(m *unstructured.Unstructured, detached string) {
 	})
 }
 
+// providersAreDone waits for the last write of the providers: an object that changes while its deletion is requested is deleted again.
+func (w *world) providersAreDone() {
+	w.t.Helper()
+	for _, obj := range []*unstructured.Unstructured{fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1")} {
+		w.eventually("write of "+obj.GetKind(), func() string {
+			if c := testenv.Condition(w.get(obj), contract.ConditionReady); c.Status != metav1.ConditionTrue {
+				return "its provider has not written it"
+			}
+			return ""
+		})
+	}
+}
+
 // refersTo writes a reference as v1beta1 does.
 func refersTo(gvk schema.GroupVersionKind, path ...string) fake.Option {
 	return fake.WithField(map[string]any{
@@ -111,7 +125,8 @@ func TestAMachineThatClusterAPIHandsOverInItsDeletionIsNotDrainedAgain(t *testin
 				m.SetGroupVersionKind(kind.GVK)
 				w := newWorld(t, worldOptions{
 					kind: kind, store: fake.Options{Clock: anHourAgo{}}, infrastructure: fake.Infrastructure{NoNode: true},
-					before: func(w *world) { w.handOver(m, detached) },
+					before:   func(w *world) { w.handOver(m, detached) },
+					provided: (*world).providersAreDone,
 				})
 				if detached == "False" {
 					w.waitsForVolumes(m, "default/data")

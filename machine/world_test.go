@@ -46,6 +46,7 @@ type worldOptions struct {
 	noCRDs         bool
 	noCollector    bool // no garbage collector
 	before         func(*world)
+	provided       func(*world) // when the providers run, and the reconciler does not yet
 	// ports changes the ports that the manager has by default.
 	ports func(ctrl.Manager, *machine.Ports)
 	// clusters has Clusters served and read.
@@ -89,6 +90,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	}
 	o.setup(t.Context(), t, ours)
 	w.Run(providers)
+	if o.provided != nil {
+		o.provided(w)
+	}
 	w.Run(ours)
 	return w
 }
