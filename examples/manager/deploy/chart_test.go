@@ -28,22 +28,14 @@ func tool(t *testing.T, variable string) string {
 	return path
 }
 
-// run runs a program, and returns its standard output and what it wrote to either.
+// run runs a program, and returns its standard output and all that it wrote.
 func run(t *testing.T, program string, args ...string) (stdout, all string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	var out, both bytes.Buffer
-	cmd.Stdout, cmd.Stderr = writers{&out, &both}, &both
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
 	err = cmd.Run()
-	return out.String(), both.String(), err
-}
-
-// writers write everything to both.
-type writers [2]*bytes.Buffer
-
-func (w writers) Write(p []byte) (int, error) {
-	w[0].Write(p)
-	return w[1].Write(p)
+	return out.String(), out.String() + problems.String(), err
 }
 
 // succeeds is run for a program that must not fail. It returns the standard output.

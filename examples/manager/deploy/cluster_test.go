@@ -15,18 +15,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/examples/controlplane/chaos"
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 const (
 	namespace = "machinist-system"
 	name      = "machinist-manager"
+	// prometheusOperator has the CRDs of ServiceMonitors and PrometheusRules.
+	prometheusOperator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 )
 
 // site is a real control plane without Nodes, and kubectl for it.
@@ -53,6 +53,16 @@ func (s *site) kubectl(args ...string) string {
 	return succeeds(s.t, s.program, append([]string{"kubectl", "--kubeconfig", s.plane.Kubeconfig()}, args...)...)
 }
 
+// dryRun applies manifests without storing them, and returns what kubectl says.
+func (s *site) dryRun(manifests string) (string, error) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "manifests.yaml")
+	require.NoError(s.t, os.WriteFile(file, []byte(manifests), 0o600))
+	_, all, err := run(s.t, s.program, "kubectl", "--kubeconfig", s.plane.Kubeconfig(),
+		"apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", file)
+	return all, err
+}
+
 // until waits for a condition.
 func (s *site) until(what string, holds func() bool) {
 	s.t.Helper()
@@ -67,15 +77,20 @@ func (s *site) until(what string, holds func() bool) {
 func TestManifestsWorkOnARealAPIServer(t *testing.T) {
 	helm, manager := tool(t, "HELM"), managerBinary(t)
 	s := newSite(t)
-	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} { // without the schemas of prometheus-operator
-		gvk := schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind}
-		require.NoError(t, cluster.InstallCRDs(t.Context(), s.plane.Config(), fake.CRD(gvk)))
-	}
+	monitoring, err := cluster.ModuleCRDs(t.Context(), prometheusOperator, "example/prometheus-operator-crd/*.yaml")
+	require.NoError(t, err)
+	require.NoError(t, cluster.InstallCRDs(t.Context(), s.plane.Config(), monitoring["ServiceMonitor"], monitoring["PrometheusRule"]))
 	s.kubectl("apply", "-f", filepath.Join("base", "namespace.yaml"))
-	built := filepath.Join(t.TempDir(), "overlay.yaml")
-	require.NoError(t, os.WriteFile(built, []byte(succeeds(t, tool(t, "KUSTOMIZE"), "build", "overlay")), 0o600))
-	dry := s.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", built)
+	built := succeeds(t, tool(t, "KUSTOMIZE"), "build", "overlay")
+	dry, err := s.dryRun(built)
+	require.NoError(t, err, dry)
 	require.Equal(t, 19, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	for _, field := range []string{"interval: ", "for: "} { // of the ServiceMonitor, and of the first alert
+		require.Contains(t, built, field)
+		dry, err = s.dryRun(strings.Replace(built, field, field+"soon ", 1))
+		require.Error(t, err, "the schemas of prometheus-operator refuse what is no duration")
+		require.Contains(t, dry, "should match '^(0|", "%s", field)
+	}
 	t.Chdir(root)
 	dry = s.kubectl(append(documented(t, "kubectl apply --server-side -k "), "--dry-run=server", "--validate=strict")...)
 	require.Equal(t, 17, strings.Count(dry, "serverside-applied (server dry run)"), dry)
