@@ -10,5 +10,6 @@
 // rendered, so that kubectl alone can apply it. The chart has no CRDs: the manager installs them (crds.install), since Helm does not
 // update those of a chart.
 //
-// The package is empty: its tests run helm, kustomize, promtool and a real API server over these files ("make verify-manifests").
+// The package is empty: its tests run helm, kustomize, promtool and a real API server with the CRDs of prometheus-operator over these files
+// ("make verify-manifests"). The tests of ../dashboard read the dashboard with Grafana's types.
 package deploy

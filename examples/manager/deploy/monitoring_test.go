@@ -48,7 +48,7 @@ func readYAML(t *testing.T, file string, into any) {
 	require.NoError(t, yaml.Unmarshal(text, into))
 }
 
-// TestManifestsHaveADashboardWithExpressionsThatPrometheusTakes: no Grafana is here to show it.
+// TestManifestsHaveADashboardWithExpressionsThatPrometheusTakes: ../dashboard reads the rest of it with Grafana's types.
 func TestManifestsHaveADashboardWithExpressionsThatPrometheusTakes(t *testing.T) {
 	t.Parallel()
 	var dashboard struct {
