@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -249,8 +250,8 @@ spec: {providerSpec: {value: {cloudProviderSpec: {cpu: "2"}}}}
 	var nodes corev1.NodeList
 	require.NoError(t, store.Client().List(t.Context(), &nodes))
 	require.Empty(t, nodes.Items)
-	m.SetAnnotations(nil)
-	require.NoError(t, store.Client().Update(t.Context(), m))
+	done := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, machine.KubermaticInitializers)
+	require.NoError(t, store.Client().Patch(t.Context(), m, client.RawPatch(types.MergePatchType, done)))
 	phaseIs("Running")
 }
 
