@@ -15,11 +15,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
+
+// ranBefore reports whether this process has registered the metrics of a manager.
+func ranBefore(t *testing.T) bool {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "machinist_") {
+			return true
+		}
+	}
+	return false
+}
 
 // servesMetrics: what the manager knows of one Machine that it looks after, and of a MachineDeployment.
 func servesMetrics(ctx context.Context, t *testing.T, store *fake.Store, address string) {
