@@ -68,14 +68,16 @@ func TestANodeThatRegistersAgainUnderItsNameReplacesTheOldOne(t *testing.T) {
 	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
 	c.start(t)
 	eventually(t, "a is told", func() bool { return r.count() == 1 })
+	c.Add(newNode("b", "u0", "test://0"))
+	eventually(t, "the watch has begun", func() bool { return r.count() == 2 }) // one that begins later tells of what was dropped
 
 	t.Log("the watch breaks, and the deletion and the new Node are only seen in the next list")
 	c.DeleteDropWatch(newNode("a", "u1", "test://1"))
 	c.AddDropWatch(newNode("a", "u2", "test://1"))
 	c.ResetWatch()
 	eventually(t, "the new Node is indexed", func() bool { n := x.ByName("a"); return n != nil && n.UID == "u2" })
-	eventually(t, "the new Node is told", func() bool { return r.count() == 2 })
-	require.Equal(t, []string{">u1", "u1>u2"}, r.seen())
+	eventually(t, "the new Node is told", func() bool { return r.count() == 3 })
+	require.Equal(t, []string{">u1", ">u0", "u1>u2"}, r.seen())
 	require.Len(t, x.ByProviderID("test://1"), 1)
 }
 
