@@ -61,9 +61,12 @@ func TestAServerThatDiesIsNoticedProbedWithBackoffAndFoundAgain(t *testing.T) {
 		_, again := w.clusters.Get(keyA)
 		return again != nil && err.Error() == again.Error()
 	})
+	s.refuse("GET /readyz", 503) // or a late probe opens the gate
 	s.restart()
 	s.put("n2")
+	w.stepUntil(time.Second, "it is probed", func() bool { return s.count("GET /readyz") > 1 })
 	require.Equal(t, lists, s.count("GET /api/v1/nodes")+s.count("WATCH /api/v1/nodes"), "caches wait at the gate")
+	s.refuse("GET /readyz", 0)
 	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
 	w.eventually("n2 is seen", func() bool { return view.Value.has(t, "n2") })
 	require.Same(t, view.Value, w.get(keyA).Value, "the connection is the same")
