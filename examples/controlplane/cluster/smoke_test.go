@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 )
@@ -144,20 +145,28 @@ func isReady(pod *corev1.Pod) bool {
 
 func (s *smoke) evictedPodGoes(t *testing.T) {
 	victim := s.waitForPods(t, 2)[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	events, err := s.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + victim.Name, ResourceVersion: victim.ResourceVersion,
+	})
+	require.NoError(t, err)
+	defer events.Stop()
 	require.NoError(t, s.client.CoreV1().Pods("default").EvictV1(t.Context(), &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: victim.Name, Namespace: victim.Namespace},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))},
 	}))
-	pod, err := s.client.CoreV1().Pods("default").Get(t.Context(), victim.Name, metav1.GetOptions{})
-	require.NoError(t, err, "it takes PodTermination to go")
-	require.NotNil(t, pod.DeletionTimestamp)
-	eventually(t, "the evicted pod is gone", func(ctx context.Context) (bool, error) {
-		_, err := s.client.CoreV1().Pods("default").Get(ctx, victim.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
+	terminating, gone := false, false
+	for event := range events.ResultChan() {
+		pod, ok := event.Object.(*corev1.Pod)
+		require.True(t, ok, "%v", event)
+		if gone = event.Type == watch.Deleted; gone {
+			break
 		}
-		return false, err
-	})
+		terminating = terminating || pod.DeletionTimestamp != nil
+	}
+	require.True(t, terminating, "it takes PodTermination to go")
+	require.True(t, gone, "the evicted pod is gone")
 	for _, pod := range s.waitForPods(t, 2) {
 		require.NotEqual(t, victim.UID, pod.UID)
 	}
