@@ -38,7 +38,7 @@ func brisk() pace {
 
 func quick() options {
 	return options{
-		machines: 3, seed: 1, minAvailable: automatic, timeout: time.Minute, output: outputJSON, pace: brisk(), log: logr.Discard(),
+		machines: 3, seed: 1, minAvailable: automatic, timeout: 5 * time.Minute, output: outputJSON, pace: brisk(), log: logr.Discard(),
 	}
 }
 
