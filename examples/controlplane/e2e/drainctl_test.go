@@ -137,6 +137,7 @@ func (s *drainScene) user(name string, command ...string) string {
 	}
 	require.NoError(s.t, s.client.Create(s.t.Context(), &role))
 	require.NoError(s.t, s.client.Create(s.t.Context(), binding))
+	s.knowsRights(role.Name, role.Rules)
 	limited, err := s.plane.ConfigFor(role.Name)
 	require.NoError(s.t, err)
 	path := filepath.Join(s.t.TempDir(), "kubeconfig")

@@ -181,6 +181,7 @@ func (p *poolScene) limited() *rest.Config {
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: poolAgent},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: poolAgent}},
 	})))
+	p.knowsRights(poolAgent, rules)
 	limited, err := p.plane.ConfigFor(poolAgent)
 	require.NoError(p.t, err)
 	limited.UserAgent, limited.QPS = poolAgent, -1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,11 +111,30 @@ func (w *world) kubeconfigWith(binary, user string, flags ...string) string {
 			require.NoError(w.t, err)
 		}
 	}
+	w.knowsRights(user, role.Rules)
 	limited, err := w.plane.ConfigFor(user)
 	require.NoError(w.t, err)
 	path := filepath.Join(w.t.TempDir(), "kubeconfig")
 	require.NoError(w.t, cluster.WriteKubeconfig(path, limited))
 	return path
+}
+
+// knowsRights waits until the API server knows of the rules of a role that a user has. It reads them a moment after they are written.
+func (w *world) knowsRights(user string, rules []rbacv1.PolicyRule) {
+	w.t.Helper()
+	resource, sub, _ := strings.Cut(rules[0].Resources[0], "/")
+	w.eventually("the rights of "+user, func() string {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: resource, Subresource: sub,
+			},
+		}}
+		require.NoError(w.t, w.client.Create(w.t.Context(), review))
+		if !review.Status.Allowed {
+			return fmt.Sprint("it is refused ", rules[0])
+		}
+		return ""
+	})
 }
 
 // scaleOf is the scale subresource of a set.
