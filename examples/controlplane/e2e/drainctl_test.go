@@ -76,6 +76,14 @@ func newDrainScene(t *testing.T) *drainScene {
 		}
 		return ""
 	})
+	s.eventually("the budget to count them", func() string {
+		var budget policyv1.PodDisruptionBudget
+		require.NoError(t, s.client.Get(t.Context(), clientKey(s.name, "web"), &budget))
+		if n := budget.Status.CurrentHealthy; n != drainPods {
+			return fmt.Sprintf("it counts %d", n)
+		}
+		return ""
+	})
 	s.join(s.second) // only now, so that all pods are on the other one
 	return s
 }
