@@ -169,6 +169,7 @@ func recordedFirst(s *scene) {
 	unpause := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+contract.PausedAnnotation+`":null}}}`))
 	require.NoError(s.t, s.client.Patch(s.t.Context(), m.DeepCopy(), unpause))
 	s.gone(m, after)
+	s.eventually("the events of the end", func() string { return map[bool]string{false: "one is late"}[seen.ended(m, after)] })
 	seen.check(s.t, after)
 }
 

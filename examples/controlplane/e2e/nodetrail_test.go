@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -44,6 +45,21 @@ func (k *trail) keep(from watch.Interface) {
 		k.events = append(k.events, e)
 		k.mu.Unlock()
 	}
+}
+
+// ended reports whether the watches have told of the end of a Machine and of a Node. Each of them may be late.
+func (k *trail) ended(objects ...client.Object) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, obj := range objects {
+		if !slices.ContainsFunc(k.events, func(e watch.Event) bool {
+			gone, is := e.Object.(client.Object)
+			return is && e.Type == watch.Deleted && gone.GetUID() == obj.GetUID()
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // check fails when the Node was cordoned, which comes before any eviction, or deleted before the Machine had recorded it. Resource
