@@ -238,6 +238,7 @@ func (w *world) endedAfterItsPods(run *workload, seen *nodesSeen, node string) {
 		}
 		return ""
 	})
+	w.seesTheEnd(run, node)
 	require.Negative(w.t, compare(w.t, run.left(w.t, node), seen.goneAt(node)), "the last pod left before the Node went")
 }
 

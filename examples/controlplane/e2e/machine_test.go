@@ -71,6 +71,7 @@ func (w *world) livesAndDies(t *testing.T, v contract.Version) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: dying}}
 	w.gone(m, infra, config, node)
+	w.seesTheEnd(watched, dying, infra)
 	watched.check(t, dying, infra)
 	w.touchedNothingElse(mark, watched.podsOn(dying), dying, staying)
 

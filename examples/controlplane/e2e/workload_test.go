@@ -129,6 +129,33 @@ func (r *workload) keep(from watch.Interface, into *[]watch.Event) {
 	}
 }
 
+// seesTheEnd waits until the watches have told of the end of all pods that were on a Node, and of some objects of the provider. They may be
+// late.
+func (w *world) seesTheEnd(r *workload, node string, infras ...*unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("the events of the end of "+node, func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		there := map[types.UID]bool{}
+		for _, e := range r.pods {
+			if pod, is := e.Object.(*corev1.Pod); is && pod.Spec.NodeName == node {
+				there[pod.UID] = e.Type != watch.Deleted
+			}
+		}
+		for uid, is := range there {
+			if is {
+				return "no end of pod " + string(uid)
+			}
+		}
+		for _, obj := range infras {
+			if deletionAsked(r.infras, obj.GetUID()) == "0" {
+				return "no deletion of " + obj.GetName()
+			}
+		}
+		return map[bool]string{true: "no pod has been seen on it"}[len(there) == 0]
+	})
+}
+
 // podsOn are the names of all pods that were ever seen on a Node.
 func (r *workload) podsOn(node string) map[string]bool {
 	r.mu.Lock()
