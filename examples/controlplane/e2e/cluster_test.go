@@ -63,7 +63,7 @@ func (f *far) startClusters() {
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
 	f.clusters, err = workloads.New(workloads.Options[*nodeindex.Index]{
-		Access: secrets, UserAgent: workloadAgent, Patience: time.Second, ProbeTimeout: 2 * time.Second,
+		Access: secrets, UserAgent: workloadAgent, Patience: time.Second,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}}},
 		Setup: func(ctx context.Context, c *workloads.Connection) (*nodeindex.Index, error) {
 			return nodeindex.New(ctx, c.GetCache(), nodeindex.Options{})
