@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,10 +194,9 @@ func (f *fleet) conditionSays(m *unstructured.Unstructured, kind, reason, text s
 	f.t.Helper()
 	f.eventually(m.GetName()+": "+kind+" to say "+reason, func() string {
 		c, _, err := contract.ConditionsAt("status", "conditions").Find(f.get(m).Object, kind)
-		if err != nil || c.Reason != reason {
+		if err != nil || c.Reason != reason || !strings.Contains(c.Message, text) {
 			return describe(f.get(m))
 		}
-		require.Contains(f.t, c.Message, text)
 		return ""
 	})
 }
