@@ -84,6 +84,7 @@ func TestE2EAPoolOf200ScalesUpAndDownBehindBudgets(t *testing.T) {
 	p.scale(pool, 0)
 	p.reaches(pool, 0)
 	p.nodesAre(0)
+	p.eventually("the watches to tell all", seen.behind)
 	seen.areRight()
 
 	require.NoError(t, p.client.Delete(t.Context(), pool))
@@ -268,8 +269,9 @@ func (p *poolScene) sent(mark cluster.AuditMark) cluster.AuditEvents {
 	return events.From(poolAgent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" })
 }
 
-// rests waits until the reconciler makes no more requests, and looks whether it stays so. The recorder sends an event late that came right
-// after one of its kind: it learns that there is one from a conflict, and tries again ten seconds later.
+// rests waits until the reconciler makes no requests for longer than anything takes that it does at intervals of seconds. The recorder
+// sends an event late that came right after one of its kind: it learns that there is one from a conflict, and tries again ten seconds
+// later.
 func (p *poolScene) rests() {
 	p.t.Helper()
 	inTime := func(e cluster.AuditEvent) bool { return e.Resource != "events" || e.Verb != "patch" }

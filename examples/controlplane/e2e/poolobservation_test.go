@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -101,6 +102,22 @@ func version(t *testing.T, obj client.Object) uint64 {
 		t.Errorf("resourceVersion %q: %v", obj.GetResourceVersion(), err)
 	}
 	return v
+}
+
+// behind says what the watches have not told yet of a pool that has come to nothing: each of them may be late.
+func (o *observation) behind() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ready := map[string]bool{}
+	for _, change := range o.nodes {
+		if ready[change.name] = change.ready; !change.ready {
+			delete(ready, change.name)
+		}
+	}
+	if len(o.pools) == 0 || len(ready) > 0 || statusOf(o.t, o.pools[len(o.pools)-1]).ReadyReplicas.Or(-1) != 0 {
+		return fmt.Sprintf("%d Nodes, after %d versions of the pool", len(ready), len(o.pools))
+	}
+	return ""
 }
 
 // areRight checks every status: references are sorted, each once; counters agree with each other; a pool that is Running has what it
