@@ -43,8 +43,8 @@ type checked struct {
 }
 
 // untilAllAreNotReady is longer than the time between the Leases of two Nodes that die at once, which kwok renews every 10 s: as with the
-// timeouts that people set, the last Node is not Ready before the first Machine is unhealthy.
-const untilAllAreNotReady = 15 * time.Second
+// timeouts that people set, the last Node is not Ready before the first Machine is unhealthy, also when those who say so are late.
+const untilAllAreNotReady = 30 * time.Second
 
 // newChecked makes Machines that a ConfigMap owns, as a set would, and waits until they are healthy.
 func newChecked(t *testing.T, w *world, timeout time.Duration, names ...string) *checked {
