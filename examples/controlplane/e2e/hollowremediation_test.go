@@ -48,7 +48,7 @@ spec:
   clusterName: demo
   selector: {matchLabels: {pool: hollow}}
   unhealthyConditions:
-  - {type: Ready, status: Unknown, timeout: 2s}
+  - {type: Ready, status: Unknown, timeout: 10s} # a kubelet that is only late on a busy machine is back by then
 `
 
 // kubeletWorld has the reconcilers of Machines, sets and health checks in this process, and a driver whose instances are kubelets.
