@@ -56,7 +56,7 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	}
 	for i, m := range machines {
 		machines[i] = w.ready(m)
-		w.joined(machines[i], seen.first(nodes[i]))
+		w.joined(machines[i], seen)
 	}
 	w.certified(nodes)
 
@@ -186,9 +186,13 @@ func (w *world) node(name string) *corev1.Node {
 }
 
 // joined checks that a Node had its labels and taints from the first moment, and that its Machine removed the uninitialized taint.
-func (w *world) joined(m *unstructured.Unstructured, first *corev1.Node) {
+func (w *world) joined(m *unstructured.Unstructured, seen *nodesSeen) {
 	w.t.Helper()
-	require.NotNil(w.t, first)
+	var first *corev1.Node
+	w.eventually("the event of the Node "+m.GetName(), func() string {
+		first = seen.first(m.GetName())
+		return map[bool]string{true: "none yet"}[first == nil]
+	})
 	require.Equal(w.t, "rendered", first.Labels["example.com/boot"])
 	keys := map[string]bool{}
 	for _, taint := range first.Spec.Taints {
