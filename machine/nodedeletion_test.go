@@ -48,6 +48,7 @@ func TestAMachineDeletedBeforeItsNodeWasKnownTakesItAlong(t *testing.T) {
 			return ""
 		})
 	}
+	w.eventually("the Node to be known", func() string { return diffOf("n-early", nodeNameOf(w.get(early))) })
 	hold("early", []string{}...)
 	w.goes(early)
 	require.Nil(t, w.node("n-early"))
