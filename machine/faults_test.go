@@ -61,9 +61,11 @@ func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
 
 func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	w := byHandWorld(t, machine.Options{})
-	// How long it takes until a kind is listed for the first time may be worth a status, too.
+	// How long it takes until a kind is listed for the first time, or an object of it is read, may be worth a status, too.
+	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
 	before := w.provisioned("before", "fake://x/0")
 	w.conditionIs(before, contract.ConditionInfrastructureReady, contract.ReasonReady)
+	w.conditionIs(before, contract.ConditionBootstrapConfigReady, contract.ReasonNotReady)
 	w.isQuiet()
 	w.store.ResetRequests()
 	list := &unstructured.UnstructuredList{}
@@ -71,7 +73,8 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	events, err := w.client.Watch(t.Context(), list, client.InNamespace("default"))
 	require.NoError(t, err)
 	defer events.Stop()
-	m := w.machineWith("m1")
+	m := fake.Machine("m1")
+	w.create(m)
 	w.reaches(m, "Pending")
 	w.setConfig("m1", dataCreated("m1"))
 	w.reaches(m, "Provisioning")
