@@ -242,8 +242,15 @@ func TestADrainRuleKindThatComesLaterIsNoticedAndCostsNoRequestPerPassBefore(t *
 	first := w.occupied("m1", "web")
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.goes(first) // without the kind there are no rules
+	missing := fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().WithKind("LateMachine")
+	waiting := fake.Machine("waiting", fake.WithField(map[string]any{"apiGroup": missing.Group, "kind": missing.Kind, "name": "x"}, "spec",
+		"infrastructureRef"))
+	w.create(waiting)
+	w.conditionIs(waiting, contract.ConditionInfrastructureReady, external.ReasonCRDNotFound)
 	w.create(fake.CRD(drainRuleKind()))
 	w.create(drainRule("keep", "WaitCompleted", "late"))
+	w.create(fake.CRD(missing, contract.V1Beta2)) // who has seen this one has seen the one before
+	w.conditionIs(waiting, contract.ConditionInfrastructureReady, contract.ReasonDoesNotExist)
 	second := w.occupied("m2", "late")
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	w.drainSays(second, "waiting for completion")
