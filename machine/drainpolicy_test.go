@@ -145,8 +145,11 @@ func TestADrainThatIsGivenUpEndsAsAtItsLimit(t *testing.T) {
 		m := w.running([]string{"m"}, 2, 2)[0]
 		require.NoError(t, w.client.Delete(t.Context(), m))
 		w.goes(m)
-		require.Equal(t, `error draining Machine's node "m": not completed within 1s: the deletion goes on without`,
-			w.recorded(machine.EventDrainFailed, 1)[0].Note)
+		// The Drainer gives up too, where the second ends in the middle of a pass.
+		require.Contains(t, []string{
+			`error draining Machine's node "m": not completed within 1s: the deletion goes on without`,
+			`error draining Machine's node "m": given up by the drain policy: the deletion goes on without`,
+		}, w.recorded(machine.EventDrainFailed, 1)[0].Note)
 		require.Empty(t, w.events(machine.EventNodeDrained))
 	})
 	t.Run("by the Drainer", func(t *testing.T) {
