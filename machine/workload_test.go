@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -151,20 +152,25 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 	t.Parallel()
 	a := newFar(1)
 	a.up()
-	f := newFarWorld(t, machine.Options{ConnectionGrace: 2 * time.Second}, map[string]*far{"a": a})
+	clock := clocktesting.NewFakePassiveClock(time.Now()) // the while is over when the test says so, and not before
+	f := newFarWorld(t, machine.Options{ConnectionGrace: 2 * time.Second, StatusDelay: -1, Clock: clock}, map[string]*far{"a": a})
 	m := f.provisionedIn("a", "m", "fake://x/1")
 	f.joins(a, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.isQuiet()
 
+	before := f.passesOf("m")
+	clock.SetTime(time.Now())
 	a.down()
 	f.eventually("the Machine to be woken", func() string {
-		if f.passesOf("m") == 0 {
+		if f.passesOf("m") == before {
 			return "not yet"
 		}
 		return ""
 	})
+	f.isQuiet()
 	require.Equal(t, contract.ReasonReady, conditionOf(f.get(m), contract.ConditionReady).Reason)
+	clock.SetTime(time.Now().Add(2 * time.Second))
 	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonConnectionDown)
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReadyUnknown)
 	a.up()
