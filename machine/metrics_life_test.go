@@ -255,6 +255,9 @@ func TestNoTimeIsCountedTwiceHoweverOftenTheProcessDies(t *testing.T) {
 		require.NoError(t, m.client.Delete(t.Context(), m.machine))
 		until(m.isGone)
 		m.leavesNothing()
+		if kill == 0 { // a process that is stopped before it has heard that its Machine is gone does not count it
+			m.eventually("the end to be counted", func() string { return diffOf("1", fmt.Sprint(times(metrics)["Deleting"])) })
+		}
 		m.eventually("the last pass to end", m.atRest)
 		p.stop() // no pass is under way
 		return metrics, p.writes()
