@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -251,9 +252,12 @@ func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing
 		"set-uid"),
 		fake.WithAnnotations(map[string]string{healthcheck.NodeStartupAnnotation: "2s"}))
 	check := w.check("workers")
+	clock := clocktesting.NewFakePassiveClock(time.Now()) // its limit is reached when the test says so, and not before
 	w.Create(check, waiting)
-	w.run(remediation.Options{})
+	w.run(remediation.Options{Clock: clock})
 	w.status(check, 4, 3, 4)
+	require.Empty(t, w.said("slow"))
+	clock.SetTime(time.Now().Add(2 * time.Second))
 	w.says("HealthCheckSucceeded=False/NodeStartupTimeout OwnerRemediated=False/WaitingForRemediation", "slow")
 }
 

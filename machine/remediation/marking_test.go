@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -64,15 +65,18 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 		"timeoutSeconds": int64(3)}},
 		"spec", "checks", "unhealthyNodeConditions"))
 	w.Create(check)
-	w.run(remediation.Options{})
+	clock := clocktesting.NewFakePassiveClock(time.Now()) // its time is over when the test says so, and not before
+	w.run(remediation.Options{Clock: clock})
 	w.says(healthy, "a", "b")
+	clock.SetTime(time.Now())
 	w.becomes("a", corev1.ConditionFalse, 0)
 	w.status(check, 2, 1, 1)
 	require.Equal(t, healthy, w.said("a"), "it stays as it is until then")
-	w.says(marked, "a") // without another event
-	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
 	var node corev1.Node
 	require.NoError(t, w.Client.Get(t.Context(), keyOf("a"), &node))
+	clock.SetTime(node.Status.Conditions[0].LastTransitionTime.Add(4 * time.Second))
+	w.says(marked, "a") // without another event
+	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
 	require.Greater(t, c.LastTransitionTime.Sub(node.Status.Conditions[0].LastTransitionTime.Time), 3*time.Second)
 }
 
