@@ -191,12 +191,19 @@ func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	check := w.check("workers", limited(int64(1)))
 	w.Create(check)
-	w.run(remediation.Options{})
+	r, mgr := w.reconciler(remediation.Options{})
+	require.NoError(t, r.AddToManager(t.Context(), mgr))
+	w.Run(mgr)
 	w.says(marked, "a")
 	w.status(check, 4, 3, 0)
 	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
 	w.Gone(check)
-	w.Quiet(userAgent, 500*time.Millisecond) // its event is here
+	w.Eventually("know that the check is gone", func() string {
+		if r.Remembers(client.ObjectKeyFromObject(check)) {
+			return "it is remembered"
+		}
+		return ""
+	})
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.Never("judge without a check", time.Second, func() string {
 		if got := w.said("a") + w.said("b"); got != marked+healthy {
