@@ -153,6 +153,9 @@ type defect struct {
 	plant       func(*broken)
 }
 
+// hopeless is the limit of waits of which some cannot succeed. The others have to, however busy the machine is.
+const hopeless = 10 * time.Second
+
 func defects() []defect {
 	return append(defectsOfLives(), defectsOfSpecifications()...)
 }
@@ -167,12 +170,12 @@ func defectsOfLives() []defect {
 			}
 		}},
 		{
-			name: "instances never run", found: "a new instance runs after a while", limit: time.Second,
+			name: "instances never run", found: "a new instance runs after a while", limit: hopeless,
 			options: fake.DriverOptions{Boot: time.Hour}, plant: func(*broken) {},
 		},
 		{name: "tokens are forgotten later", found: "a second create with a token returns the same instance", plant: forgetTokens},
 		{name: "create looks first, without a lock", found: "concurrent creates with a token make one instance", plant: lookThenCreate},
-		{name: "get ignores the provider ID", found: "an instance is found by its token and by its provider ID", limit: time.Second,
+		{name: "get ignores the provider ID", found: "an instance is found by its token and by its provider ID", limit: hopeless,
 			plant: func(b *broken) {
 				b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 					r.ProviderID = ""
@@ -277,7 +280,7 @@ func byName(b *broken) {
 
 func defectsOfSpecifications() []defect {
 	return []defect{
-		{name: "delete validates", found: "a deletion needs no specification", limit: time.Second, plant: func(b *broken) {
+		{name: "delete validates", found: "a deletion needs no specification", limit: hopeless, plant: func(b *broken) {
 			b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 				if err := b.Driver.Validate(ctx, r); err != nil && b.Made(r.Token) > 0 {
 					return false, err

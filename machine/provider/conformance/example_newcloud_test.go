@@ -145,11 +145,11 @@ func (d *rack) List(_ context.Context, r provider.Request) ([]provider.Instance,
 
 // A new cloud begins with four empty methods. The cases say what is missing and why, until they are silent.
 func Example_newCloud() {
-	judge := func(driver provider.Driver) (failed []string) {
+	judge := func(driver provider.Driver, patience time.Duration) (failed []string) {
 		n := 0
 		env := conformance.Env{
 			Driver: driver, Request: provider.Request{Cluster: "c1", Spec: []byte(`{"size":"2u"}`)}, Invalid: []byte(`{"size":"9u"}`),
-			Token: func() string { n++; return fmt.Sprint("token-", n) }, Limit: 20 * time.Millisecond, Pause: time.Millisecond,
+			Token: func() string { n++; return fmt.Sprint("token-", n) }, Limit: patience, Pause: time.Millisecond,
 		}
 		for _, c := range conformance.Cases() {
 			if err := c.Run(context.Background(), env); err != nil {
@@ -158,8 +158,8 @@ func Example_newCloud() {
 		}
 		return failed
 	}
-	fmt.Println("the empty struct:\n-", strings.Join(judge(nothing{}), "\n- "))
-	fmt.Println("the finished cloud:", judge(&rack{tags: map[string]map[string]string{}}))
+	fmt.Println("the empty struct:\n-", strings.Join(judge(nothing{}, 20*time.Millisecond), "\n- "))
+	fmt.Println("the finished cloud:", judge(&rack{tags: map[string]map[string]string{}}, time.Minute))
 	// Output:
 	// the empty struct:
 	// - a new instance has its token and its provider ID
