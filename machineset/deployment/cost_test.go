@@ -1,14 +1,18 @@
 package deployment_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // countingMaker counts the sets that are made, also for a comparison only.
@@ -39,6 +43,7 @@ func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
 func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()
+	w.machines.NotReady(w.isBeingCreated)
 	w.run()
 	const rounds = 6
 	d := w.deployment(rounds)
@@ -66,4 +71,12 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
+}
+
+// isBeingCreated reports whether the set of a Machine has yet to say in its ledger that it has created it. Until then a change of the set
+// would be in conflict with that, and the next creation would say it too.
+func (w *world) isBeingCreated(m client.Object) bool {
+	set := object(w.kinds.Set.GVK, metav1.GetControllerOf(m).Name)
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(set), set)
+	return err != nil || strings.Contains(set.GetAnnotations()[scale.LedgerAnnotation], "pending")
 }
