@@ -125,6 +125,7 @@ func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
 	recorded := false
 	for _, r := range w.Writes(userAgent) {
 		switch {
+		case r.Code == http.StatusConflict: // the stand-in has just written that the Machine is not ready; the next pass does it
 		case r.GVK == w.kinds.Set.GVK && r.Subresource == "" && r.Code == http.StatusOK:
 			recorded = true // nothing else is written to the set after its Machines were created
 		case r.GVK == w.kinds.Machine.GVK && r.Subresource == "" && r.Verb == "create":
