@@ -35,11 +35,11 @@ func TestARestartThatTheControllerHasYetToSeeIsNotDone(t *testing.T) {
 			stop := w.live().run()
 			d := w.deploymentOf(s, 2)
 			key := client.ObjectKeyFromObject(d)
+			w.done(deployment.Commands{Client: w.client, Kinds: s.kinds}, key)
+			stop()
 			// Sets are as old as the second says in which they were created: it has to be over.
 			clock := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Second))
 			commands := deployment.Commands{Client: w.client, Kinds: s.kinds, Clock: clock}
-			w.done(commands, key)
-			stop()
 			old := w.uids()
 			require.NoError(t, commands.Restart(t.Context(), key))
 			progress, err := commands.Status(t.Context(), key)
