@@ -147,6 +147,12 @@ func TestMachinesOfASetInDeletionThatTheCacheLeavesOutFromNowOnAreNoFreePlaces(t
 	set := w.setsNow()[0]
 	require.NoError(t, w.client.Delete(t.Context(), &set))
 	w.Says(d, deployment.ConditionRollingOut, "", "to be gone")
+	w.eventually("the Machine that there may be more", func() string {
+		if n := len(w.list(w.kinds.Machine.GVK)); n < 3 {
+			return fmt.Sprint(n, w.describeSets())
+		}
+		return ""
+	})
 	w.labels(&set, true)
 	w.Says(d, deployment.ConditionRollingOut, "", set.GetName()+" exists, and the cache does not show it")
 	require.Len(t, w.list(w.kinds.Machine.GVK), 3, "surge is 1")
