@@ -170,7 +170,7 @@ func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
 	w.run()
 	d := w.inPlace(3)
 	w.rolled(d, "blue", 3)
-	machines := w.uids()
+	machines, first := w.uids(), w.setsNow()[0].GetName()
 	w.change(d, version("v1.37.0"))
 	w.eventually("a Machine to be selected", func() string {
 		if w.updateSelected(func(*unstructured.Unstructured, string) string { return "" }) == 0 {
@@ -180,9 +180,9 @@ func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
 	})
 	lag.Store(int64(500 * time.Millisecond))
 	require.Equal(t, 1, w.updateSelected(succeeds))
-	w.eventually("it to move", func() string {
+	w.eventually("it to move", func() string { // it says so itself until its new set has received it
 		moved := slices.ContainsFunc(w.list(w.kinds.Machine.GVK), func(m unstructured.Unstructured) bool {
-			return m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceMoved
+			return m.GetLabels()[contract.SetNameLabel] != first
 		})
 		return map[bool]string{false: fmt.Sprint(w.describeSets())}[moved]
 	})
