@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -257,7 +258,8 @@ func (w *world) condition(d *unstructured.Unstructured, kind string) metav1.Cond
 	return testenv.Condition(w.get(d), kind)
 }
 
-// watch counts Machines until it is stopped: how many there are at most, and how many are available at least.
+// watch counts Machines until it is stopped: how many there are at most, and how many are available at least. stop waits until all that
+// was written before it has been counted.
 func (w *world) watch() (stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -266,34 +268,54 @@ func (w *world) watch() (stop func()) {
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	events, err := w.client.Watch(ctx, list, client.InNamespace("default"))
 	require.NoError(w.t, err)
-	seen := map[string]bool{} // whether it is available
+	seen := map[string]*unstructured.Unstructured{}
 	for _, m := range w.list(gvk) {
-		seen[m.GetName()] = available(&m)
+		seen[m.GetName()] = &m
 	}
 	w.most, w.least = len(seen), len(seen)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for e := range events.ResultChan() {
-			m, ok := e.Object.(*unstructured.Unstructured)
-			if !ok {
-				continue
+			if m, ok := e.Object.(*unstructured.Unstructured); ok {
+				w.count(seen, m, e.Type == "DELETED")
 			}
-			if seen[m.GetName()] = available(m); e.Type == "DELETED" {
-				delete(seen, m.GetName())
-			}
-			n := 0
-			for _, is := range seen {
-				if is {
-					n++
-				}
-			}
-			w.mu.Lock()
-			w.most, w.least = max(w.most, len(seen)), min(w.least, n)
-			w.mu.Unlock()
 		}
 	}()
-	return func() { events.Stop(); cancel(); <-done }
+	return func() {
+		w.t.Helper()
+		w.eventually("the count to have seen all", func() string {
+			now, counted := map[string]string{}, map[string]string{}
+			for _, m := range w.list(gvk) {
+				now[m.GetName()] = m.GetResourceVersion()
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for name, m := range seen {
+				counted[name] = m.GetResourceVersion()
+			}
+			return cmp.Diff(now, counted)
+		})
+		events.Stop()
+		cancel()
+		<-done
+	}
+}
+
+// count adds a Machine as it is now to those that were seen before.
+func (w *world) count(seen map[string]*unstructured.Unstructured, m *unstructured.Unstructured, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seen[m.GetName()] = m; gone {
+		delete(seen, m.GetName())
+	}
+	n := 0
+	for _, one := range seen {
+		if available(one) {
+			n++
+		}
+	}
+	w.most, w.least = max(w.most, len(seen)), min(w.least, n)
 }
 
 func available(m *unstructured.Unstructured) bool {
