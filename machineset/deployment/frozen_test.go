@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
@@ -52,6 +53,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 			})
 			set := w.setsNow()[0]
 			freeze(&set, "True")
+			w.seesFrozen(&set)
 			freeze(d, "false")
 			w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
 			require.Len(t, w.setsNow(), 1, "a frozen set is enough")
@@ -59,6 +61,16 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 			w.rolled(d, "green", 1)
 		})
 	}
+}
+
+// seesFrozen waits until the reconciler under test sees the label of a set: it may see sooner that a deployment has lost its own.
+func (w *world) seesFrozen(set *unstructured.Unstructured) {
+	w.t.Helper()
+	w.eventually("the deployment to see it", func() string {
+		seen := object(w.kinds.Set.GVK, "")
+		require.NoError(w.t, w.seen.Get(w.t.Context(), client.ObjectKeyFromObject(set), seen))
+		return map[bool]string{true: "it does not"}[seen.GetLabels()[safety.FreezeLabel] != "True"]
+	})
 }
 
 // The deployment has fewer Machines than it wants: what may be unavailable of it is used up.

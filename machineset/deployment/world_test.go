@@ -35,6 +35,7 @@ type world struct {
 	sets     machineset.Kinds
 	machines *fake.Machines
 	cached   client.Reader   // what the reconciler of sets sees
+	seen     client.Reader   // what the reconciler under test sees
 	scheme   *runtime.Scheme // nil for the manager's own
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
@@ -162,6 +163,7 @@ func (w *world) run() (stop func()) {
 	mgr := w.manager("deployments")
 	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
 	require.NoError(w.t, err)
+	w.seen = mgr.GetCache()
 	return w.start(mgr)
 }
 
