@@ -121,6 +121,12 @@ func TestASetDoesNotAdoptWhatAnEarlierOneOfItsNameHasMadeFromAnotherTemplate(t *
 			orphans := w.list(w.kinds.Machine.GVK)
 			require.Len(t, orphans, 2)
 			w.run()
+			w.eventually("two Machines that are available", func() string { // the status says nothing before
+				if n, _, _ := unstructured.NestedInt64(w.get(d).Object, "status", "availableReplicas"); n != 2 {
+					return fmt.Sprint(n, w.describeSets())
+				}
+				return ""
+			})
 			w.settled(d)
 			require.Equal(t, old.GetName(), w.setsNow()[0].GetName())
 			for i := range orphans {
