@@ -265,7 +265,7 @@ func TestTurns_AVolumeOfSeveralPodsIsWaitedForWithTheLast(t *testing.T) {
 	s.want("b Evict Evictable")
 }
 
-func TestTurns_AnAttachmentElsewhereThatNobodyWatchedCounts(t *testing.T) {
+func TestTurns_AnAttachmentElsewhereThatWasNotWatchedCounts(t *testing.T) {
 	s := newSerialDrain(t, SerialVolumes{ReattachTimeout: time.Hour})
 	s.look()
 	s.remove("b")
@@ -314,7 +314,7 @@ func TestTurns_ARestartFindsLeftoverVolumesAgain(t *testing.T) {
 	s.want("a Wait VolumeTurn", "c Wait VolumeTurn", "w Evict Evictable") // waits for its new Node
 }
 
-func TestTurns_NobodyGoesWhileVolumesAreUnknown(t *testing.T) {
+func TestTurns_NoPodGoesWhileVolumesAreUnknown(t *testing.T) {
 	s := newSerialDrain(t, SerialVolumes{})
 	s.look()
 	unknown := s.policy.UnknownVolumes(s.turns, "waiting for the list of VolumeAttachments")

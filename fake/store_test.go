@@ -77,7 +77,7 @@ func TestRequestsAreRecordedAsAnAuditLogWould(t *testing.T) {
 	require.Empty(t, store.Requests())
 }
 
-func TestADryRunIsNoWriteWhereverItIsSaid(t *testing.T) {
+func TestADryRunIsNoWriteWhereverItIsRequested(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	c := store.Client()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}

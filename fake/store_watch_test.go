@@ -79,7 +79,7 @@ func TestAWatchFromBeforeTheHistoryIsExpired(t *testing.T) {
 	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
 }
 
-func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
+func TestASlowWatcherIsCutOffAndDelaysNoOther(t *testing.T) {
 	store := fake.NewStore(fake.Options{History: 10})
 	c := store.Client()
 	w, err := c.Watch(t.Context(), &corev1.ConfigMapList{})

@@ -142,7 +142,7 @@ func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T)
 	w.goes(lost)
 }
 
-func TestAClusterThatNobodyCanAskForIsNotCalledAbsent(t *testing.T) {
+func TestAClusterThatCannotBeReadIsNotReportedAsAbsent(t *testing.T) {
 	t.Parallel()
 	var mend func()
 	w := newWorld(t, worldOptions{clusters: true, before: func(w *world) {

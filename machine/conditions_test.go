@@ -84,7 +84,7 @@ func TestMessagesOfOthersAreBounded(t *testing.T) {
 }
 
 // Defect of Cluster API: conditions with values of another type panic.
-func TestAMalformedConditionOfAProviderIsSaidAndPanicsNowhere(t *testing.T) {
+func TestAMalformedConditionOfAProviderIsReportedWithoutAPanic(t *testing.T) {
 	for name, ready := range map[string]any{
 		"a status that is no text":   map[string]any{"type": "Ready", "status": int64(5)},
 		"a status of no meaning":     map[string]any{"type": "Ready", "status": "Maybe"},

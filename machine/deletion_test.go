@@ -102,7 +102,7 @@ func TestTwoNodesOfOneMachineStopItsDrainUntilOneIsGone(t *testing.T) {
 }
 
 // An API server that does not serve a version at the moment answers 404 to all that is asked of it.
-func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
+func TestADeletionThatTheServerDidNotUnderstandIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.provisioned("m", "fake://x/1")
@@ -117,7 +117,7 @@ func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
 }
 
 // New refuses a kind that never keeps a provider ID, so this one loses it only in a deletion.
-func TestAKindThatCannotKeepAProviderIDIsToldWhenAMachineGoes(t *testing.T) {
+func TestAKindThatCannotStoreAProviderIDIsReportedInADeletion(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	kind.Adapter = forgetful{kind.Adapter, func(s *contract.MachineState) {

@@ -102,7 +102,7 @@ func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	return w
 }
 
-func TestADrainIsToldItsPolicyAndWhatTheProviderSaysOfTheMachine(t *testing.T) {
+func TestADrainGetsItsPolicyAndWhatTheProviderReportsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	type seen struct{ Drains, Volumes, Off bool }
 	for name, tc := range map[string]struct {

@@ -190,7 +190,7 @@ func TestABrokenDrainRuleHoldsTheDrainSaysWhichItIsAndLetsGoWhenItIsMended(t *te
 	w.goes(m)
 }
 
-func TestDrainRulesThatAskForWhatNobodyReadsHoldTheDrain(t *testing.T) {
+func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
 	t.Parallel()
 	rule := drainRule("of-a-cluster", "Skip", "web", selecting("machines", "clusterSelector", object{"env": "test"}))
 	for name, tc := range map[string]struct {

@@ -20,7 +20,7 @@ func reasonsOf(all []pass.Event) []string {
 	return reasons
 }
 
-func TestAnEventIsToldOncePerTransition(t *testing.T) {
+func TestAnEventIsRecordedOncePerTransition(t *testing.T) {
 	deleted := bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted while the Machine still exists")
 	for name, tc := range map[string]struct {
 		stored, written []metav1.Condition
@@ -92,7 +92,7 @@ func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
 	}
 }
 
-func TestAFailureIsSaidInClusterAPIsWordsAndNeverTakenBack(t *testing.T) {
+func TestAFailureIsReportedInClusterAPIsWordsAndStays(t *testing.T) {
 	found := present("FakeMachine")
 	found.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
 	for name, tc := range map[string]struct {

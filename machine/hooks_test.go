@@ -65,7 +65,7 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 	require.Contains(t, waitingForHooks("pre-drain", hooks), p+"/j,... (2 more))")
 }
 
-func TestAStageThatIsLeftIsToldOfOnceAndInThePassThatLeavesIt(t *testing.T) {
+func TestAStageThatEndsIsReportedOnceAndInThePassThatEndsIt(t *testing.T) {
 	for stored, want := range map[string]bool{
 		"":                               true, // the condition was never written
 		contract.ReasonNotDeleting:       true,

@@ -54,7 +54,7 @@ func (w webhook) Patch(ctx context.Context, obj client.Object, patch client.Patc
 }
 
 // The API server answers such a write as it answers any other, and where nothing is left of it, no event comes either.
-func TestAWriteThatAWebhookTakesAwayIsToldAndTriedAgain(t *testing.T) {
+func TestAWriteThatAWebhookRemovesIsReportedAndRepeated(t *testing.T) {
 	t.Parallel()
 	const lost = "the API server accepts and does not keep "
 	for name, tc := range map[string]struct {
@@ -127,7 +127,7 @@ func runningOf(t *testing.T, forget func(*contract.MachineState)) (*world, contr
 }
 
 // Otherwise each pass would begin with what it has to store, and the deletion would hang without a word.
-func TestAKindThatForgetsWhatIsStoredBeforeANodeIsTouchedIsTold(t *testing.T) {
+func TestAKindThatDoesNotStoreWhatPrecedesADrainIsReported(t *testing.T) {
 	t.Parallel()
 	noStart, noUID := func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, func(s *contract.MachineState) { s.Node.UID = "" }
 	for name, tc := range map[string]struct {
@@ -156,7 +156,7 @@ func TestAKindThatForgetsWhatIsStoredBeforeANodeIsTouchedIsTold(t *testing.T) {
 }
 
 // The machine would go undrained while its Node and its pods stay.
-func TestAMachineThatHasLostItsProviderIDWaitsForItOrForSomebodyToExcludeTheDrain(t *testing.T) {
+func TestAMachineThatHasLostItsProviderIDWaitsForItOrForTheDrainToBeExcluded(t *testing.T) {
 	t.Parallel()
 	w, _, m := runningOf(t, func(s *contract.MachineState) { s.ProviderID = "" })
 	require.NoError(t, w.client.Delete(t.Context(), m))

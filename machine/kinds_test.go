@@ -128,7 +128,7 @@ func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
 	require.LessOrEqual(t, w.writes()["Server"]+w.writes()["Server/status"], 8, "%v", w.writes())
 }
 
-func TestWhatAStepFailsWithIsSaidOnceAndTakesNoReadinessAway(t *testing.T) {
+func TestTheErrorOfAStepIsReportedOnceAndKeepsReady(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	var asked atomic.Int64

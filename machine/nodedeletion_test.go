@@ -172,7 +172,7 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsLeftAsItIsIsToldOfOnceAndSaidForAsLongAsTheDeletionLasts(t *testing.T) {
+func TestANodeThatIsNotDrainedHasOneEventAndAConditionUntilTheDeletionEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		options            []fake.Option
@@ -266,7 +266,7 @@ func TestANodeThatTheServerDoesNotKnowIsGoneAndOneItRefusesIsGivenUpInTime(t *te
 	require.LessOrEqual(t, attempts("replaced", http.StatusConflict), 5, "each attempt waits longer than the one before")
 }
 
-func TestANodeThatDoesNotGoInTimeIsSaidForAsLongAsOthersHoldTheMachine(t *testing.T) {
+func TestANodeThatDoesNotGoInTimeIsReportedWhileOthersHoldTheMachine(t *testing.T) {
 	t.Parallel()
 	w := byHandWorld(t, atOnce)
 	m := w.runningByHand("m", "fake://x/m")

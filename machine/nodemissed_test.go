@@ -99,7 +99,7 @@ func TestANodeThatIsThereIsNotAskedFor(t *testing.T) {
 	require.Zero(t, w.askedForNodes())
 }
 
-func TestANodeThatNobodyCanAskForIsWaitedForWithinTheLimits(t *testing.T) {
+func TestANodeThatCannotBeReadIsWaitedForWithinTheLimits(t *testing.T) {
 	t.Parallel()
 	w, _, m := missedWorld(t)
 	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {

@@ -63,7 +63,7 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 	}
 }
 
-func TestTheHealthOfANodeIsToldInAsFewWordsAsThereAreTroubles(t *testing.T) {
+func TestTheHealthOfANodeIsReportedWithoutRepetition(t *testing.T) {
 	all := func(status corev1.ConditionStatus, message string) *corev1.Node {
 		return nodeWith(says(corev1.NodeReady, status, message), says(corev1.NodeMemoryPressure, status, message),
 			says(corev1.NodeDiskPressure, status, message), says(corev1.NodePIDPressure, status, message))
@@ -104,7 +104,7 @@ func TestTheHealthOfANodeIsToldInAsFewWordsAsThereAreTroubles(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
+func TestTheMessageOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
 	seen, now := time.Unix(1_700_000_000, 0), time.Unix(1_700_000_100, 0)
 	key := types.NamespacedName{Namespace: "ns", Name: "c"}
 	down := func(seen time.Time) error {

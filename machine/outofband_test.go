@@ -83,7 +83,7 @@ func TestInfrastructureThatTakesItsWordBackIsStillRead(t *testing.T) {
 	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
 }
 
-func TestInfrastructureThatIsDeletedUnderARunningMachineIsToldOnceAndWaitedFor(t *testing.T) {
+func TestInfrastructureThatIsDeletedUnderARunningMachineIsReportedOnceAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")

@@ -122,7 +122,7 @@ func (w *world) refused() map[string]bool {
 }
 
 // Defect 17 of Cluster API: a patch of a list without a lock removes an owner that another client added meanwhile.
-func TestAnOwnerThatSomebodyAddsMeanwhileIsKept(t *testing.T) {
+func TestAnOwnerThatIsAddedMeanwhileIsKept(t *testing.T) {
 	t.Parallel()
 	var first, second sync.Once
 	var w *world

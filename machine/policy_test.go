@@ -314,7 +314,7 @@ func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) 
 	require.NotZero(t, server.CountRequests(func(r fake.Request) bool { return r.IsWrite() && r.Name == "n" }))
 }
 
-func TestAnUnreachablePolicyIsToldOfTheCluster(t *testing.T) {
+func TestAnUnreachablePolicyGetsTheCluster(t *testing.T) {
 	t.Parallel()
 	var v views
 	var told atomic.Pointer[machine.UnreachableFacts]

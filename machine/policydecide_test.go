@@ -116,7 +116,7 @@ func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) 
 	}
 }
 
-func TestANodeThatNobodyCouldLookForMayExist(t *testing.T) {
+func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 	waiting := external.ClusterView{Presence: external.Present}
 	known := contract.MachineSpec{ProviderID: "a://b"}
 	foreign := present("Infra")

@@ -99,7 +99,7 @@ func TestMachinesOfEveryShapeLiveAndDie(t *testing.T) {
 }
 
 // The Node is there before its Machine, so that one write records both, and the status follows later.
-func TestANodeIsToldOfWhereALayoutKeepsItInTheMetadata(t *testing.T) {
+func TestANodeIsReportedWhereALayoutKeepsItInTheMetadata(t *testing.T) {
 	t.Parallel()
 	options := worldOptions{kind: shapes()["Gardener"].kind, noCRDs: true}
 	options.machine.Steps = driverSteps(t, &options)

@@ -63,7 +63,7 @@ func TestAListThatTakesItsTimeAfterARestartChangesNoReadiness(t *testing.T) {
 	m.eventually("the Machine to be left alone", m.atRest)
 }
 
-func TestAListThatDoesNotComeBackIsSaidWhenTheGraceIsOver(t *testing.T) {
+func TestAListThatDoesNotComeBackIsReportedWhenTheGraceIsOver(t *testing.T) {
 	t.Parallel()
 	m, listed := restarted(t, -1)
 	m.conditionSays(m.machine, contract.ConditionBootstrapConfigReady, external.ReasonCacheNotSynced, "FakeConfig", "permissions")
@@ -72,7 +72,7 @@ func TestAListThatDoesNotComeBackIsSaidWhenTheGraceIsOver(t *testing.T) {
 	m.conditionIs(m.machine, contract.ConditionReady, contract.ReasonReady)
 }
 
-func TestAListThatDoesNotComeBackIsSaidAtOnceOfAMachineThatIsNew(t *testing.T) {
+func TestAListThatDoesNotComeBackIsReportedAtOnceOfANewMachine(t *testing.T) {
 	t.Parallel()
 	m := newMortal(t, "m1")
 	listed := m.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {

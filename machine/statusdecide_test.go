@@ -11,7 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-func TestWhatIsSaidOfAReferencedObjectOutlivesOnlyAReadThatHasYetToComeBack(t *testing.T) {
+func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.T) {
 	t.Parallel()
 	said := pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, "")
 	for name, tc := range map[string]struct {

@@ -192,7 +192,7 @@ func TestAMachineOfAProviderThatSpeaksAnOldContractIsProvisioned(t *testing.T) {
 	w.reaches(m, "Provisioned")
 }
 
-func TestAContractVersionThatNobodyKnowsIsRefused(t *testing.T) {
+func TestAnUnknownContractVersionIsRejected(t *testing.T) {
 	_, err := machine.New(contract.Kind{}, machine.Ports{}, machine.Options{ContractVersions: []contract.Version{"v1beta9"}})
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 	require.ErrorContains(t, err, "v1beta9")

@@ -23,7 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-func TestWhatIsSaidOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
+func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := func(reason string) unreadDecision {
 		return unreadDecision{Conditions: []metav1.Condition{

@@ -92,7 +92,7 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 	}
 }
 
-func TestANodeOfAnOldRevisionIsMarkedAndOneThatNobodyMeasuresIsLeftAlone(t *testing.T) {
+func TestANodeOfAnOldRevisionIsMarkedAndOneWithoutARevisionIsLeftAlone(t *testing.T) {
 	revisions := func(set, deployment string) *Rollout {
 		return rolledOut(func(_, _ *contract.MachineSpec, r *Rollout) {
 			r.Set.Annotations = map[string]string{contract.RevisionAnnotation: set}
@@ -132,7 +132,7 @@ func TestANodeOfAnOldRevisionIsMarkedAndOneThatNobodyMeasuresIsLeftAlone(t *test
 	}
 }
 
-func TestUpToDateIsLeftToOthersWhereNobodyIsAsked(t *testing.T) {
+func TestUpToDateIsLeftToOthersWithoutRollouts(t *testing.T) {
 	mine := contract.MachineState{Metadata: contract.Metadata{Labels: map[string]string{contract.DeploymentNameLabel: "md"}}}
 	for name, tc := range map[string]struct {
 		state   contract.MachineState

@@ -312,7 +312,7 @@ func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
 	require.Len(t, tellsOf(told), 2)
 }
 
-func TestNoNodeIsTakenBackWhileWhoLeavesIsUnknown(t *testing.T) {
+func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	marked := testNode("a", "p://a", func(n *corev1.Node) {
 		n.Spec.Unschedulable, n.Annotations = true, map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"}
 	})
@@ -342,7 +342,7 @@ func TestNoNodeIsTakenBackWhileWhoLeavesIsUnknown(t *testing.T) {
 	}
 }
 
-func TestNodesAreDrainedWhereSomebodyCanAndNobodyObjects(t *testing.T) {
+func TestNodesAreDrainedWhereThatIsPossibleAndNotExcluded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Scope)
 		want   bool

@@ -68,7 +68,7 @@ func TestAllNodesThatLeaveAreCordonedByUIDAndTheDrainsOfTheFirstBegin(t *testing
 }
 
 // A cache showed a drain, from which the pool had taken the Node back since: the provider would have deleted an instance with pods.
-func TestANodeIsSaidToBeDrainedOnlyWithTheMarksOfThatDrain(t *testing.T) {
+func TestANodeIsReportedAsDrainedOnlyWithTheMarksOfThatDrain(t *testing.T) {
 	a := &api{}
 	p, _ := acting(t, a)
 	node := testNode("a", "", func(n *corev1.Node) {

@@ -277,7 +277,7 @@ func TestInstancesThatAreAnotherControllersNowKeepTheirNodes(t *testing.T) {
 }
 
 // An API server that does not serve a version at the moment answers 404 to all that is asked of it.
-func TestADeletionThatNobodyUnderstoodIsAskedForAgain(t *testing.T) {
+func TestADeletionThatTheServerDidNotUnderstandIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")

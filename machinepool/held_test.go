@@ -210,7 +210,7 @@ func refuse(w *world, verb, kind, name string) (remove func()) {
 	})
 }
 
-func TestARefusedDeletionOfANodeHoldsUpNoOther(t *testing.T) {
+func TestARefusedDeletionOfANodeDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	pool, infra := w.poolOf("p://1", "p://2", "p://3")
@@ -223,7 +223,7 @@ func TestARefusedDeletionOfANodeHoldsUpNoOther(t *testing.T) {
 	w.nodesGo(1)
 }
 
-func TestARefusedAdoptionHoldsUpOnlyItsOwnStageOfADeletion(t *testing.T) {
+func TestARefusedAdoptionDelaysOnlyItsOwnStageOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, noGarbage: true})
 	pool := w.poolWith(1)

@@ -77,7 +77,7 @@ func TestANodeThatStaysAfterAllServesAgainAndIsDrainedAgainWhenItLeaves(t *testi
 	}
 }
 
-func TestANodeThatSomebodyElseCordonedStaysCordoned(t *testing.T) {
+func TestANodeThatAnotherCordonedStaysCordoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
@@ -144,7 +144,7 @@ func TestAPoolWhoseNodesAreNotToBeDrainedHoldsNoInstanceUp(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 }
 
-func TestThatANodeWasDrainedIsSaidAgainUntilItIsWritten(t *testing.T) {
+func TestThatANodeWasDrainedIsReportedUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
@@ -156,7 +156,7 @@ func TestThatANodeWasDrainedIsSaidAgainUntilItIsWritten(t *testing.T) {
 	w.nodeIs("pool-0", true, true)
 }
 
-func TestNobodyIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
+func TestNoMachineIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
 	t.Parallel()
 	// The cache of a process that has just begun may be behind what the one before it has seen.
 	var ahead atomic.Bool
@@ -192,7 +192,7 @@ func TestNobodyIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
 	})
 }
 
-func TestANodeIsTakenBackOnlyWhenTheAPIServerSaysThatItsInstanceStays(t *testing.T) {
+func TestANodeIsUncordonedOnlyWhenTheAPIServerSaysThatItsInstanceStays(t *testing.T) {
 	t.Parallel()
 	// The provider may have read already that the Node was drained.
 	var ahead atomic.Bool
@@ -318,7 +318,7 @@ func (r *releases) Release(node string) {
 	r.record("release " + node)
 }
 
-func TestADrainThatItsPolicyGivesUpIsToldOf(t *testing.T) {
+func TestADrainThatItsPolicyGivesUpIsReported(t *testing.T) {
 	t.Parallel()
 	policy := machinepool.Policy{DrainPolicy: &drain.Policy{Stages: []drain.Stage{{After: time.Second, Mode: drain.ModeAbandon}}}}
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{StatusDelay: -1, Policy: policy}})

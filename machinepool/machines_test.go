@@ -343,7 +343,7 @@ func TestAMachineThatTheCacheHasYetToShowIsNotMadeAgain(t *testing.T) {
 	require.Zero(t, refused, "creations of what is there")
 }
 
-func TestAMachineOfSomebodyElsesUnderTheNameOfAnInfraMachineIsTold(t *testing.T) {
+func TestAnInstanceOfAnotherOwnerUnderTheNameOfAnInfraMachineIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
 	foreign := fake.Machine("pool-2")

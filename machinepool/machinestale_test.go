@@ -226,7 +226,7 @@ func TestAMachineThatRecoveredIsNotReplacedOnAnOldRead(t *testing.T) {
 	}
 }
 
-func TestMachinesThatNameThePoolFromBeforeARestoreAreTakenBack(t *testing.T) {
+func TestMachinesThatNameThePoolFromBeforeARestoreAreAdoptedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, noGarbage: true}) // or it would have taken them
 	pool := w.poolWith(2)

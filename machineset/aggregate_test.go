@@ -48,7 +48,7 @@ func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
 	}
 }
 
-func TestAMessageWithAListIsToldBelowItsMachine(t *testing.T) {
+func TestAMessageWithAListIsPrintedBelowItsMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0())
 	w.run(machineset.Options{})

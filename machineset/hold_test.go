@@ -35,7 +35,7 @@ func TestASetWithoutItsTemplateSaysSoAndGoesOnWhenThereIsOne(t *testing.T) {
 	w.has(set, 2)
 }
 
-func TestWhatKeepsASetFromCreatingIsSaid(t *testing.T) {
+func TestWhatKeepsASetFromCreatingIsReported(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*unstructured.Unstructured)

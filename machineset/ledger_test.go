@@ -190,7 +190,7 @@ func (w *world) fails(r *machineset.Reconciler, set *unstructured.Unstructured, 
 }
 
 // A pass that is tried again in silence, each second, tells a person nothing.
-func TestTroubleWithTheKindOfAPartIsToldWhenItIsInTheWay(t *testing.T) {
+func TestAProblemWithTheKindOfAPartIsReportedWhenItDelaysTheMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	stop := w.run(machineset.Options{})

@@ -24,7 +24,7 @@ func (w *world) nameOf(set *unstructured.Unstructured, slot int64) string {
 	return naming.Name(slot)
 }
 
-func TestANameThatIsSomebodyElsesBurnsItsSlotAndIsNotWaitedFor(t *testing.T) {
+func TestANameOfAnotherOwnerUsesItsSlotUpAndIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, gvk := range map[string]schema.GroupVersionKind{
 		"a Machine": kindsOf(t).Machine.GVK, "an infrastructure object": infraGVK(), "a bootstrap object": bootstrapGVK(),

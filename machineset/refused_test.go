@@ -40,7 +40,7 @@ func (w *world) names() []string {
 	return names
 }
 
-func TestARefusedDeletionDoesNotHoldUpTheOthersAndIsTold(t *testing.T) {
+func TestARefusedDeletionDoesNotDelayTheOthersAndIsReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		do        func(w *world, set *unstructured.Unstructured)
@@ -94,7 +94,7 @@ func TestARefusedDeletionDoesNotHoldUpTheOthersAndIsTold(t *testing.T) {
 	}
 }
 
-func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsTold(t *testing.T) {
+func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	w.run(machineset.Options{})
@@ -207,7 +207,7 @@ func TestAMachineThatCannotBeReadDoesNotHoldUpTheDeletionOfItsSet(t *testing.T) 
 	w.has(set, 0)
 }
 
-func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
+func TestADeletionThatMaxUnavailableDelaysIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()) // no reconciler of Machines runs
 	w.run(machineset.Options{Policy: scale.Policy{MaxUnavailable: contract.Some(0)}})
@@ -233,7 +233,7 @@ func TestADeletionThatMaxUnavailableHoldsUpIsTold(t *testing.T) {
 }
 
 // A refusal is over when the Machine that was refused is not wanted any more, or was made after all: no attempt follows that could succeed.
-func TestARefusedCreationThatIsNotWantedAnyMoreHoldsUpNoReplacement(t *testing.T) {
+func TestARefusedCreationThatIsNoLongerWantedDelaysNoReplacement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	w.run(machineset.Options{})

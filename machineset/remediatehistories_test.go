@@ -140,7 +140,7 @@ func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
 }
 
 // When many Machines fail, the last of them does not wait for a request for each of the others.
-func TestMachinesAreToldAtTheSameTimeThatTheyAreReplaced(t *testing.T) {
+func TestMachinesAreMarkedAtTheSameTimeThatTheyAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	stop := w.run(machineset.Options{})

@@ -128,7 +128,7 @@ func merge(a, b map[string]string) map[string]string {
 	return all
 }
 
-func TestASetAdoptsBeforeItCreatesAndReleasesWhatSomebodyRelabels(t *testing.T) {
+func TestASetAdoptsBeforeItCreatesAndReleasesWhatAUserRelabels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	orphan := object(w.kinds.Machine.GVK, "mine-already")

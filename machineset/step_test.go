@@ -151,7 +151,7 @@ func (w *world) passesUntil(r *machineset.Reconciler, set *unstructured.Unstruct
 	})
 }
 
-func TestAStepOfAnEmbedderThatFailsHoldsUpADeletionAlone(t *testing.T) {
+func TestAStepOfAnEmbedderThatFailsDelaysADeletionAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (machineset.Result, error) {

@@ -85,7 +85,7 @@ func TestWhatCouldNotBeDeletedForASlotThatWasGivenUpIsTriedAgain(t *testing.T) {
 }
 
 // An API server that does not serve a version at the moment answers 404 to all that is asked of it.
-func TestAMachineWhoseDeletionNobodyUnderstoodIsDeletedAgain(t *testing.T) {
+func TestAMachineWhoseDeletionTheServerDidNotUnderstandIsDeletedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	w.run(machineset.Options{})

@@ -157,7 +157,7 @@ func cluster() external.ClusterView {
 	return view
 }
 
-func TestAPausedObjectIsOnlyToldThatItIsPaused(t *testing.T) {
+func TestAPausedObjectIsOnlyReportedAsPaused(t *testing.T) {
 	b := newBench(t, true, standard()...)
 	b.view = cluster()
 	b.view.State.SpecPaused = true

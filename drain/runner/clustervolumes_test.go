@@ -55,7 +55,7 @@ func clusterRunner(t *testing.T, mapper func(*rest.Config, *http.Client) (meta.R
 	}
 }
 
-func TestPersistentVolumesThatCannotBeListedAreToldAndWaitedFor(t *testing.T) {
+func TestPersistentVolumesThatCannotBeListedAreReportedAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	store, step := clusterRunner(t, nil)
 	mend := store.Inject(fake.Fault{

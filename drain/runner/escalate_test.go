@@ -298,7 +298,7 @@ func TestStep_TwoBudgetsSeenInTheCacheAreOvercomeByDeletion(t *testing.T) {
 	g.wantRequests("a") // it was asked for once
 }
 
-func TestStep_AQueuedPodThatIsHeldNowIsTakenBack(t *testing.T) {
+func TestStep_AQueuedPodThatIsHeldNowLeavesTheQueue(t *testing.T) {
 	g, _ := newDeletingRig(t, nil)
 	g.budgets.set(1, 10)
 	g.pods.put(pod("n", "a"))

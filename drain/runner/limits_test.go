@@ -113,7 +113,7 @@ func TestWait_ErrorsNameTheNodeThatWasNeverRead(t *testing.T) {
 	}
 }
 
-func TestDrain_ATimeoutEndsWhatAServerThatNeverAnswersHoldsUp(t *testing.T) {
+func TestDrain_ATimeoutEndsTheWaitForAServerThatNeverAnswers(t *testing.T) {
 	silence := make(chan struct{})
 	time.AfterFunc(30*time.Second, sync.OnceFunc(func() { close(silence) }))
 	var asked, ended atomic.Int32

@@ -87,7 +87,7 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 
 // An API server answers 422 to a patch whose test fails, to a patch that makes a Node invalid, and where it says nothing itself a
 // proxy may.
-func TestStep_ANodeReplacedUnderTheSameNameIsToldFromOneThatIsRefused(t *testing.T) {
+func TestStep_ANodeReplacedUnderTheSameNameIsDistinguishedFromARefusedOne(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for name, tc := range map[string]struct {
 		answer   *apierrors.StatusError

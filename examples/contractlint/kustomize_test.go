@@ -109,7 +109,7 @@ func TestKustomize_AFolderThatIsIncludedTwiceIsNotShared(t *testing.T) {
 	require.False(t, labelled(in.documents[2]))
 }
 
-func TestKustomize_WhatCannotBeDoneIsSaid(t *testing.T) {
+func TestKustomize_WhatCannotBeDoneIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		kustomization string
 		code          int

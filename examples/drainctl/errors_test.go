@@ -179,7 +179,7 @@ func TestErrors_VolumesThatCannotBeWatchedAreNotWaitedFor(t *testing.T) {
 	require.Contains(t, stdout.String()+stderr.String(), "no route to host")
 }
 
-func TestErrors_PassingTroubleIsTold(t *testing.T) {
+func TestErrors_TemporaryTroubleIsReported(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "a")
 	node := s.node("a")

@@ -93,7 +93,7 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-func TestCommandsAreToldAgainForAShell(t *testing.T) {
+func TestCommandsArePrintedForAShell(t *testing.T) {
 	t.Parallel()
 	o, err := parse([]string{
 		"plan", "a", "--force", "--pod-selector", "app notin (x)", "-o=json", "--ignore-daemonsets=false", "--context=it's",

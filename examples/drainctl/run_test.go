@@ -124,7 +124,7 @@ func TestRun_RefusesBeforeTheFirstCordon(t *testing.T) {
 	require.Zero(t, s.writes())
 }
 
-func TestRun_WaitsForSomebodyToMakeWay(t *testing.T) {
+func TestRun_WaitsUntilABudgetAllowsAnEviction(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "a")
 	s.pods(numbered("a", "web", 2)...)
@@ -188,7 +188,7 @@ func TestRun_GivesUpAfterItsTime(t *testing.T) {
 	require.NotNil(t, end.Nodes[0].Blockers[0].Since)
 }
 
-func TestRun_GoesPastBudgetsOnlyWhenTold(t *testing.T) {
+func TestRun_DisablesEvictionOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
 	for name, flag := range map[string]string{"at once": "--disable-eviction", "after a time": "--delete-after=100ms"} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func tell(t *testing.T, ctx context.Context, o options) told {
 	return result
 }
 
-func TestTheStoryIsToldToItsEnd(t *testing.T) {
+func TestTheQuickstartRunsToItsEnd(t *testing.T) {
 	t.Parallel()
 	o := quick()
 	o.pace.startPod = steady().startPod // or, on a busy computer, the budget is open again before the drain has met it closed

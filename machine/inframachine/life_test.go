@@ -95,7 +95,7 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 	require.Empty(t, w.instances())
 }
 
-func TestAnInstanceThatNoAnswerToldOfIsDeletedByItsToken(t *testing.T) {
+func TestAnInstanceWhoseAnswerWasLostIsDeletedByItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{cloud: fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
 		if op == provider.OpCreate {

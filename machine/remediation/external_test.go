@@ -125,7 +125,7 @@ func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 	require.NotNil(t, w.Get(request("b")), "an object of another owner is not deleted")
 }
 
-func TestATemplateThatDoesNotExistIsToldAndWaitedFor(t *testing.T) {
+func TestATemplateThatDoesNotExistIsReportedAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	w, check := remedied(t, contract.V1Beta2, "a", "b")
 	w.serveRemedies()
@@ -137,7 +137,7 @@ func TestATemplateThatDoesNotExistIsToldAndWaitedFor(t *testing.T) {
 	w.says(requested, "a", "b")
 }
 
-func TestAKindOfTemplatesThatIsNotServedIsTold(t *testing.T) {
+func TestAKindOfTemplatesThatIsNotServedIsReported(t *testing.T) {
 	t.Parallel()
 	w, check := remedied(t, contract.V1Beta2, "a")
 	w.Create(check)

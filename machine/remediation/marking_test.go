@@ -80,7 +80,7 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 	require.Greater(t, c.LastTransitionTime.Sub(node.Status.Conditions[0].LastTransitionTime.Time), 3*time.Second)
 }
 
-func TestTooManyUnhealthyMachinesAreToldAndNotMarked(t *testing.T) {
+func TestTooManyUnhealthyMachinesAreReportedAndNotMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a", "b", "c", "d"} {

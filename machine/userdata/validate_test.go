@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-func TestAllThatIsWrongIsSaidAtOnceAndNoValueIsRepeated(t *testing.T) {
+func TestAllMistakesAreReportedAtOnceWithoutTheValues(t *testing.T) {
 	const hostile = "s3cr3t\"'$(reboot)`{{.}}\n"
 	c := userdata.Config{
 		Version: hostile, Architecture: hostile, Families: hostile,

@@ -123,7 +123,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	}
 }
 
-func TestOfManyMachinesTheLoudestAreTold(t *testing.T) {
+func TestTheMostFrequentMessagesOfManyMachinesAreReported(t *testing.T) {
 	var machines []*contract.MachineState
 	add := func(n int, status metav1.ConditionStatus, message string) {
 		for range n {
@@ -152,7 +152,7 @@ func TestOfManyMachinesTheLoudestAreTold(t *testing.T) {
 	}
 }
 
-func TestTimeAloneChangesWhatIsSaid(t *testing.T) {
+func TestTimeAloneChangesTheReport(t *testing.T) {
 	young := stateOf("young")
 	young.Created = noon().Add(-4 * time.Second)
 	_, again := factsOf(1, young, goingFor("g", 14*time.Minute, "")).Conditions()

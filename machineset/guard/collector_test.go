@@ -309,7 +309,7 @@ func TestOneClusterThatCannotBeListedDelaysNoOther(t *testing.T) {
 	require.Equal(t, 2, f.instances())
 }
 
-func TestADeletionThatFailsIsToldAndMadeAgain(t *testing.T) {
+func TestADeletionThatFailsIsReportedAndRepeated(t *testing.T) {
 	t.Parallel()
 	refuse := true
 	f := newFleet(t, 3, func(f *fleet) {

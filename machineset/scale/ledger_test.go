@@ -143,14 +143,14 @@ func TestLedger_IsOfTheSetThatTookSlots(t *testing.T) {
 	require.False(t, l.IsOf("another-uid"))
 }
 
-func TestASlotThatNobodyCanHaveTakenIsNone(t *testing.T) {
+func TestASlotThatCannotHaveBeenTakenIsNone(t *testing.T) {
 	t.Parallel()
 	state := &contract.MachineState{}
 	state.Annotations = scale.Stamp("set-uid", 1<<62)
 	require.Zero(t, scale.Of(state, "set-uid").Slot)
 }
 
-func TestLedger_AbandonsTheYoungestAndKnowsWhomNobodyHasSeen(t *testing.T) {
+func TestLedger_AbandonsTheYoungestAndKnowsWhichWereNeverSeen(t *testing.T) {
 	t.Parallel()
 	l, taken := scale.NewLedger().Reserve(3, naming(t, ""), nil)
 	if diff := cmp.Diff(taken[:2], l.Abandon(1).Pending); diff != "" {

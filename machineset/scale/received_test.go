@@ -9,7 +9,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-func TestAMachineThatMovesToASetCountsWhenTheSetIsToldSo(t *testing.T) {
+func TestAMachineThatMovesToASetCountsWhenItsReplicasSaySo(t *testing.T) {
 	machines := []scale.Machine{{Name: "a"}, {Name: "b", Moved: true}, {Name: "c", Moved: true}}
 	set := contract.Metadata{Annotations: map[string]string{}}
 	plan := func(desired int) scale.Decision {

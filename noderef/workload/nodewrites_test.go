@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-func TestANodeThatIsNotAsItWasReadIsToldFromOneThatIsGoneAndFromAFailure(t *testing.T) {
+func TestAChangedNodeIsDistinguishedFromOneThatIsGoneAndFromAFailure(t *testing.T) {
 	t.Parallel()
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for name, tc := range map[string]struct {

@@ -52,7 +52,7 @@ func TestTheLastLineHasMediansAndRatios(t *testing.T) {
 	require.Contains(t, alone, "ratio=-")
 }
 
-func TestTheCostOfARolloutIsSaidOnItsOwn(t *testing.T) {
+func TestTheCostOfARolloutIsPrintedOnItsOwn(t *testing.T) {
 	p := phase{seconds: 3, writes: map[string]int{"create machines": 10}}
 	text := report(options{machines: 10, rounds: 1, rollout: true}, map[arms.Name][]figures{armOurs: {{
 		machines: 10, phases: []phase{p.named(stepUp), p.named(stepRoll), p.named(stepDown)},
@@ -62,7 +62,7 @@ func TestTheCostOfARolloutIsSaidOnItsOwn(t *testing.T) {
 	require.Contains(t, text, "Machines of one deployment")
 }
 
-func TestTheCostOfAFleetIsSaidForEachMachine(t *testing.T) {
+func TestTheCostOfAFleetIsPrintedForEachMachine(t *testing.T) {
 	p := phase{seconds: 3, cpu: 0.5, heap: 102400, reads: 10, writes: map[string]int{"patch machines": 40}}
 	text := report(options{machines: 100, rounds: 1, fleet: true}, map[arms.Name][]figures{armOurs: {{
 		machines: 100, phases: []phase{p.named(stepUp), p.named(stepRoll), p.named(stepDown)},

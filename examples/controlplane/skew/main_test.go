@@ -100,7 +100,7 @@ func TestTheTestsOfARunAreCountedAndWhatFailsIsPrinted(t *testing.T) {
 	require.Equal(t, outcome{passed: []string{"TestA"}, failed: []string{"p"}}, got)
 }
 
-func TestWhatDoesNotCompileIsSaidOnceAndWithoutThePlaceOfTheCopy(t *testing.T) {
+func TestWhatDoesNotCompileIsReportedOnceAndWithoutThePathOfTheCopy(t *testing.T) {
 	var log bytes.Buffer
 	got, err := readEvents(strings.NewReader(`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}
 {"Action":"build-output","ImportPath":"p","Output":"a/b.go:66:26: s.Checker undefined (type T has no method Checker)\n"}

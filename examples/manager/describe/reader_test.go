@@ -144,7 +144,7 @@ func TestADescriptionSaysWhatAPersonCanDo(t *testing.T) {
 }
 
 // Unknown is not absent: a Node that cannot be read does not look like one that is gone.
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestWhatCannotBeReadIsReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	key := types.NamespacedName{Namespace: "default", Name: "workers-1-b"}
