@@ -126,7 +126,9 @@ func TestTheQuickstartRunsToItsEnd(t *testing.T) {
 
 func TestEveryPodLeavesBeforeTheMachineBehindItIsDeleted(t *testing.T) {
 	t.Parallel()
-	got := tell(t, t.Context(), quick())
+	o := quick()
+	o.pace.sort = time.Second // on a busy computer one watch is later than another by more than a person would wait for
+	got := tell(t, t.Context(), o)
 	require.Equal(t, exitDone, got.code, got.stderr)
 	victim := newScript(quick()).victim
 	left := map[string]bool{} // Nodes that a pod has left

@@ -13,13 +13,15 @@ type pace struct {
 	// status is how long an intermediate status of a Machine must last to be written: less than a stage, so that every phase
 	// shows, and more than a Node takes to become ready, which is no stage.
 	status time.Duration
+	// sort is how long changes of several watches are held back to be sorted.
+	sort time.Duration
 }
 
 // steady is slow enough for a person to see every phase.
 func steady() pace {
 	return pace{
 		stage: 1300 * time.Millisecond, startPod: 1500 * time.Millisecond, stopPod: 700 * time.Millisecond,
-		readyNode: 300 * time.Millisecond, status: 400 * time.Millisecond,
+		readyNode: 300 * time.Millisecond, status: 400 * time.Millisecond, sort: 20 * time.Millisecond,
 	}
 }
 

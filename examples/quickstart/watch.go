@@ -19,17 +19,14 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// moment is how long changes are held back to be sorted.
-const moment = 20 * time.Millisecond
-
 // change is a change from a watch.
 type change struct {
 	object client.Object
 	gone   bool
 }
 
-// follow watches all kinds of the story and sends the changes.
-func (w *world) follow(ctx context.Context) error {
+// follow watches all kinds of the story and sends the changes, each held back to be sorted.
+func (w *world) follow(ctx context.Context, held time.Duration) error {
 	for _, list := range []client.ObjectList{
 		listOf(fake.MachineGVK()), listOf(fake.InfraMachineGVK(contract.V1Beta2)), listOf(fake.BootstrapConfigGVK(contract.V1Beta2)),
 		listOf(capi("MachineDeployment")), &corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{},
@@ -40,7 +37,7 @@ func (w *world) follow(ctx context.Context) error {
 		}
 		w.group.Go(func() { w.pump(ctx, watcher) })
 	}
-	w.group.Go(func() { w.order(ctx) })
+	w.group.Go(func() { w.order(ctx, held) })
 	return nil
 }
 
@@ -69,9 +66,9 @@ func (w *world) pump(ctx context.Context, watcher watch.Interface) {
 
 // order sorts the changes of several watches by time. It holds each change back for a moment that a user does not
 // notice.
-func (w *world) order(ctx context.Context) {
+func (w *world) order(ctx context.Context, held time.Duration) {
 	for {
-		batch := w.collect(ctx)
+		batch := w.collect(ctx, held)
 		if len(batch) == 0 {
 			return
 		}
@@ -94,7 +91,7 @@ func (w *world) order(ctx context.Context) {
 
 // collect waits for a change and also takes those that follow within a moment. It returns nothing when the context
 // ends.
-func (w *world) collect(ctx context.Context) []change {
+func (w *world) collect(ctx context.Context, held time.Duration) []change {
 	var batch []change
 	var over <-chan time.Time
 	for {
@@ -106,7 +103,7 @@ func (w *world) collect(ctx context.Context) []change {
 		case c := <-w.seen:
 			batch = append(batch, c)
 			if over == nil {
-				over = time.After(moment)
+				over = time.After(held)
 			}
 		}
 	}

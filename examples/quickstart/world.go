@@ -54,7 +54,7 @@ func newWorld(ctx context.Context, s script, log logr.Logger) (*world, error) {
 	}
 	for _, begin := range []func() error{
 		func() error { return w.installKinds(ctx) },
-		func() error { return w.follow(ctx) },
+		func() error { return w.follow(ctx, s.pace.sort) },
 		func() error { return w.startCluster(ctx, s) },
 		func() error { return w.startProviders(ctx, s, log) },
 		func() error { return w.startMachinist(ctx, s, log) },
