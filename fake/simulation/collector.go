@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,6 +33,8 @@ type collecting struct {
 	next time.Time
 	// blocked is since when no look could confirm anything; zero when the last one could.
 	blocked time.Time
+	// left are the provider IDs of the instances that the last look has left to people for good.
+	left map[string]bool
 }
 
 // collector returns that of a process, which begins anew with it.
@@ -89,6 +92,10 @@ func (collectors) look(ctx context.Context, w *World, p *process, one *collectin
 	case one.blocked.IsZero():
 		one.blocked = w.Now()
 	}
+	one.left = map[string]bool{}
+	for _, o := range report.Orphans {
+		one.left[o.ProviderID] = strings.Contains(o.Waits, "delete the instance that is not needed")
+	}
 	if len(report.Orphans) > 0 || err != nil {
 		w.note(p.name, fmt.Sprintf("finds %d instances without a Machine", len(report.Orphans)), said(err))
 	}
@@ -106,9 +113,8 @@ func (c collectors) next(w *World) time.Time {
 }
 
 // custodians are the people who do what a cloud with habits leaves to them once it has none any more: they delete Machines that say that
-// their instance is lost or refused for ever, instances of which a Collector says that it cannot be sure, and the last ones of a cluster
-// that has no Machine any more. The cloud controller manager
-// collects the Nodes of instances that are gone.
+// their instance is lost or refused for ever, instances of which a Collector says that it cannot be sure or that one of two is not needed,
+// and the last ones of a cluster that has no Machine any more. The cloud controller manager collects the Nodes of instances that are gone.
 type custodians struct{ collectors }
 
 func (c custodians) can(ctx context.Context, w *World) []func() {
@@ -125,7 +131,7 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 	}
 	unsure := len(w.owned()) == 0 || c.cannotConfirm(w)
 	for _, i := range w.surplus() {
-		if unsure || w.isBesideLost(i) {
+		if unsure || w.isBesideLost(i) || c.isLeft(i) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
@@ -153,6 +159,16 @@ func (c custodians) cannotConfirm(w *World) bool {
 		}
 	}
 	return true
+}
+
+// isLeft reports whether a Collector has left an instance to people.
+func (c custodians) isLeft(i cloud.Instance) bool {
+	for _, one := range c.of {
+		if one.left[i.ProviderID] {
+			return true
+		}
+	}
+	return false
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

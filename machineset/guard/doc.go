@@ -19,7 +19,7 @@
 // # For a health check
 //
 // [Gate.Of] returns the safety.Reach of a cluster, a plain value to decide with: while it is frozen or has not answered, no Machine is
-// replaced; afterwards no timer has begun before safety.Reach.Timer says. Which failure domains are down, safety.FindOutages says.
+// replaced; afterwards no timer has begun before safety.Reach.Timer says. healthcheck.Plan says which failure domains are down.
 //
 // # What keeps a fleet from being deleted as orphans
 //

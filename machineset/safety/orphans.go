@@ -117,8 +117,10 @@ type OrphanPlan struct {
 // PlanOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
 // provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
 // backup has another UID. A second instance with the token of a Machine has none, if the one that the Machine has recorded is listed too:
-// the cloud has made two for one creation. Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count
-// that cannot be trusted is no evidence, and what was seen before stays as it was.
+// the cloud has made two for one creation. One that has only the name of a Machine whose recorded instance is listed too is reported and
+// never deleted: it can be that of the Machine before a restore, and its Node can have the name under which the other one would join.
+// Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be trusted is no evidence, and
+// what was seen before stays as it was.
 func PlanOrphans(f OrphanFacts) OrphanPlan {
 	limits := f.Limits.withDefaults()
 	p := OrphanPlan{Blocked: map[string]string{}, Seen: map[InstanceKey]Sighting{}}
@@ -191,6 +193,9 @@ func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, inst
 		listed[key] = true
 		if known.has(i) && !(recorded[i.Token] && known.isSecond(i)) {
 			delete(p.Seen, key)
+			if waits := known.namesake(i, instances); waits != "" {
+				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: waits})
+			}
 			continue
 		}
 		s, found := f.Seen[key]

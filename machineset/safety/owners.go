@@ -62,6 +62,20 @@ func (o owners) byIDOf(i Instance) (Owner, bool) {
 	return Owner{}, false
 }
 
+// namesake says what an instance shares with an owner when that is the name only, and the owner has another instance in the list; empty
+// otherwise.
+func (o owners) namesake(i Instance, instances []Instance) string {
+	one, found := o.byName[i.Name]
+	_, token := o.byToken[i.Token]
+	if !found || token || o.hasID(i) || !slices.ContainsFunc(instances, func(other Instance) bool {
+		return shareID(one.ProviderID, other.ProviderID)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("Machine %s of cluster %s has its name, and the instance %s: delete the instance that is not needed",
+		one.Name, one.Cluster, one.ProviderID)
+}
+
 // recorded are the tokens of which the instance is among some that its owner has recorded.
 func (o owners) recorded(instances []Instance) map[string]bool {
 	all := map[string]bool{}
