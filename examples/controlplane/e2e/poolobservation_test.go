@@ -108,9 +108,14 @@ func version(t *testing.T, obj client.Object) uint64 {
 func (o *observation) behind() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ready := map[string]bool{}
+	listed, ready := map[string]bool{}, map[string]bool{} // other Nodes are not the pool's
+	for _, u := range o.pools {
+		for _, id := range statusOf(o.t, u).ProviderIDs {
+			listed[id] = true
+		}
+	}
 	for _, change := range o.nodes {
-		if ready[change.name] = change.ready; !change.ready {
+		if ready[change.name] = change.ready && listed[change.id]; !ready[change.name] {
 			delete(ready, change.name)
 		}
 	}
