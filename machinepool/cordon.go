@@ -86,12 +86,19 @@ func hasMark(node *corev1.Node) bool {
 }
 
 // begun returns when the drain of a Node began: its first turn, which may be long after it was cordoned. Where the drain has a limit, an
-// annotation of the Node records the time, so that every process counts from it.
+// annotation of the Node records the time, so that every process counts from it. A drain whose recorded begin is yet to come begins anew,
+// in the annotation too: people and programs read it.
 func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, limit time.Duration) (time.Time, error) {
-	if at := timeIn(node.Annotations, contract.DrainStartedAnnotation); !at.IsZero() {
+	at := timeIn(node.Annotations, contract.DrainStartedAnnotation)
+	switch {
+	case contract.IsAhead(at, p.Now):
+		since = p.Now // what this process remembers may be by the clock that was wrong
+	case !at.IsZero():
 		return at, nil
+	case limit <= 0:
+		return since, nil
 	}
-	if limit <= 0 || p.env.frame.Writer.Behind(node) {
+	if p.env.frame.Writer.Behind(node) {
 		return since, nil
 	}
 	ops := slices.Concat([]operation{{"test", "/metadata/uid", node.UID}}, sayPatch(node, since, contract.DrainStartedAnnotation))

@@ -34,7 +34,11 @@ func TestADrainBeginsWhenItsTurnComesAndItsNodeSaysSoWhereThereIsALimit(t *testi
 		"what it says is none": {node: testNode("a", "", said("yesterday")), limit: time.Hour, want: since, patched: 1},
 		"it has yet to say so": {node: testNode("a", ""), limit: time.Hour, want: since, patched: 1},
 		"without a limit":      {node: testNode("a", ""), want: since},
-		"it could not be said": {node: testNode("a", ""), limit: time.Hour, refuses: errors.New("no"), want: since, patched: 1},
+		"it says so a minute early": {node: testNode("a", "", said("2026-01-02T12:01:00Z")), limit: time.Hour,
+			want: actingNow.Add(time.Minute)},
+		"it is hours ahead":           {node: testNode("a", "", said("2026-01-02T17:00:00Z")), limit: time.Hour, want: actingNow, patched: 1},
+		"it is hours ahead, no limit": {node: testNode("a", "", said("2026-01-02T17:00:00Z")), want: actingNow, patched: 1},
+		"it could not be said":        {node: testNode("a", ""), limit: time.Hour, refuses: errors.New("no"), want: since, patched: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{refuses: tc.refuses}
@@ -45,7 +49,7 @@ func TestADrainBeginsWhenItsTurnComesAndItsNodeSaysSoWhereThereIsALimit(t *testi
 			require.Len(t, a.patched, tc.patched)
 			for _, body := range a.patched {
 				require.Contains(t, body, `{"op":"test","path":"/metadata/uid","value":"a-uid"}`)
-				require.Contains(t, body, since.Format(time.RFC3339), "the limit counts from there in every process")
+				require.Contains(t, body, tc.want.Format(time.RFC3339), "the limit counts from there in every process")
 			}
 		})
 	}

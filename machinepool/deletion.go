@@ -263,8 +263,15 @@ func timeIn(annotations map[string]string, key string) time.Time {
 	return at
 }
 
-// started returns when a stage began, zero before.
-func (p *Scope) started(annotation string) time.Time { return timeIn(p.State.Annotations, annotation) }
+// started returns when a stage began, zero before. A stage whose start is yet to come begins anew: a process whose clock was ahead has
+// recorded it, and its limit would end as much later.
+func (p *Scope) started(annotation string) time.Time {
+	at := timeIn(p.State.Annotations, annotation)
+	if contract.IsAhead(at, p.Now) {
+		return time.Time{}
+	}
+	return at
+}
 
 // begin records that a stage began.
 func (p *Scope) begin(annotation string) {

@@ -73,6 +73,9 @@
 //
 // # Limits
 //
+// Limits count by the clock of the process. A drain or a stage of a deletion whose recorded start is more than five minutes ahead begins
+// anew, so a clock that was wrong ends a limit early or makes it begin again, and never makes it hours longer.
+//
 // The limit of the wait for volumes of a leaving instance counts from when this process began to wait. Taints and versions of existing
 // Machines are not changed. status.versions is not written.
 package machinepool

@@ -1,0 +1,51 @@
+package machinepool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// hoursAhead is what a process records whose clock is five hours ahead.
+var hoursAhead = actingNow.Add(5 * time.Hour).Format(time.RFC3339)
+
+// The limit of an hour was reached after six.
+func TestADrainOfANodeWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
+	a := &api{}
+	p, drainer, _ := draining(t, a, 3600)
+	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
+	node := testNode("a", "", func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Annotations = map[string]string{CordonedAnnotation: hoursAhead, contract.DrainStartedAnnotation: hoursAhead}
+	})
+	require.NoError(t, p.drain(t.Context(), []*corev1.Node{node}, time.Time{}, nil))
+	require.Equal(t, []string{"a"}, drainer.asked)
+	require.Equal(t, []string{`[{"op":"test","path":"/metadata/uid","value":"a-uid"},{"op":"add","path":"` +
+		annotationPath(contract.DrainStartedAnnotation) + `","value":"2026-01-02T12:00:00Z"}]`}, a.patched)
+	require.Equal(t, time.Hour, p.RequeueAfter(), "the limit counts from now")
+}
+
+func TestAStageOfADeletionWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
+	p, drainer, _ := draining(t, &api{}, 90)
+	p.State.Annotations[contract.DrainStartedAnnotation] = hoursAhead
+	done, err := p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Empty(t, drainer.asked, "the start is recorded first")
+	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[contract.DrainStartedAnnotation])
+
+	p, _, _ = draining(t, &api{}, 90)
+	p.State.Template.NodeDeletionTimeout = contract.Some(10 * time.Second)
+	p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: hoursAhead}
+	done, err = p.deleteAllNodes(t.Context())
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[NodeDeletionStartedAnnotation])
+	require.Equal(t, 10*time.Second, p.RequeueAfter(), "the limit counts from now")
+}
