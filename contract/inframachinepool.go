@@ -7,7 +7,8 @@ import (
 
 // LeavingInstancesAnnotation of an InfraMachinePool names, by their provider IDs and separated by commas, the instances that its provider
 // is about to take away and for whose drain it waits. The Node of an instance that was drained has DrainedAnnotation with its own UID.
-// It names an instance until that has left spec.providerIDList: one that is named no more is taken to stay, and its Node serves again.
+// It names an instance until that has left spec.providerIDList: one that is in that list and named no more is taken to stay, and its Node
+// serves again.
 // No contract of Cluster API has such a list: its pools are drained only where Machines stand for their instances.
 const LeavingInstancesAnnotation = "machinist.dev/leaving-instances"
 

@@ -143,3 +143,15 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	require.True(t, p.Update.Finalizers.Keeps(), "Machines that are unread are not absent")
 	require.False(t, p.isDone())
 }
+
+func TestAnInstanceIsListedInEachFormThatMatchingTakesForEqual(t *testing.T) {
+	p, _ := acting(t, &api{})
+	p.listed = []string{"P://A", "", "p://b"}
+	listed := func() [3]bool {
+		is := p.isListed()
+		return [3]bool{is(testNode("a", "p://a")), is(testNode("b", "p://b")), is(testNode("c", "p://c"))}
+	}
+	require.Equal(t, [3]bool{false, true, false}, listed())
+	p.env.options.Matching.Canonical = strings.ToLower
+	require.Equal(t, [3]bool{true, true, false}, listed())
+}

@@ -150,7 +150,9 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
-	p.infraRead = isRead(found)
+	if p.infraRead = isRead(found); p.infraRead {
+		p.listed = facts.Pool.ProviderIDList
+	}
 	d := decideInfrastructure(facts)
 	p.failures = append(p.failures, d.Failure)
 	p.Assert(d.Condition)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,10 +33,16 @@ func MarkedLeaving(node *corev1.Node, marks ...string) bool {
 type leavingFacts struct {
 	// Nodes are those of instances, and Retired those whose instance has left.
 	Nodes, Retired []*corev1.Node
-	// Leaving reports whether a Node of an instance is about to leave, and Drained whether a Node was drained.
-	Leaving, Drained func(*corev1.Node) bool
+	// Leaving reports whether a Node of an instance is about to leave, Drained whether a Node was drained, and Listed whether the list of
+	// instances as it was read names that of a Node: a Node also counts while that list is not believed.
+	Leaving, Drained, Listed func(*corev1.Node) bool
 	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
 	CanDrain, Excluded bool
+}
+
+// takesBack reports whether a Node that is not about to leave says that it is, and its instance stays.
+func (f *leavingFacts) takesBack(node *corev1.Node) bool {
+	return (f.Drained(node) || hasMark(node)) && f.Listed(node)
 }
 
 // leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
@@ -44,7 +51,7 @@ type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
 
 // planLeaving: the Node of an instance that is about to leave is drained. A Node whose instance has left is deleted, and drained before
 // that while its kubelet still answers: the instance may still run, with its pods. A Node whose instance stays loses its marks: pods are
-// scheduled to it again.
+// scheduled to it again. An instance that is not listed may have ended, and its Node keeps them.
 func planLeaving(f leavingFacts) leavingPlan {
 	var plan leavingPlan
 	for _, node := range f.Retired {
@@ -60,7 +67,7 @@ func planLeaving(f leavingFacts) leavingPlan {
 		switch {
 		case node.DeletionTimestamp != nil:
 		case !f.Leaving(node):
-			if f.Drained(node) || hasMark(node) {
+			if f.takesBack(node) {
 				plan.Stay = append(plan.Stay, node)
 			}
 		case f.CanDrain && !f.Drained(node):
@@ -93,6 +100,13 @@ func (p *Scope) isLeaving() func(*corev1.Node) bool {
 	return func(node *corev1.Node) bool { return listed.Has(rules.Key(node.Spec.ProviderID)) || marked(node) }
 }
 
+// isListed returns a function that reports whether the list of instances names that of a Node.
+func (p *Scope) isListed() func(*corev1.Node) bool {
+	rules := p.env.options.Matching
+	keys := sync.OnceValue(func() sets.Set[string] { return keysOf(p.listed, rules) }) // few Nodes are asked about, in few passes
+	return func(node *corev1.Node) bool { return keys().Has(rules.Key(node.Spec.ProviderID)) }
+}
+
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
 func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.actsOnNodes() {
@@ -100,7 +114,8 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	}
 	retired, unconfirmed := p.confirmRetired(ctx)
 	plan := planLeaving(leavingFacts{
-		Nodes: p.match.Nodes, Retired: retired, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(), Leaving: p.isLeaving(),
+		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+		Leaving: p.isLeaving(), Drained: p.wasDrained, Listed: p.isListed(),
 	})
 	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
 	gone := uidsOf(retired)

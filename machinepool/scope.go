@@ -28,7 +28,9 @@ type Scope struct {
 	bootstrapReady, infraReady bool
 	// bootstrapRead and infraRead: the object was read, and has no Problem.
 	bootstrapRead, infraRead bool
-	// ids are the provider IDs of the instances, and complete is true when they are all instances.
+	// listed are the provider IDs of the list as this pass has read it, and without a provider those of the pool. ids are those of the
+	// instances that count, also while that list is not believed, and complete is true when they are all instances.
+	listed   []string
 	ids      []string
 	complete bool
 	replicas contract.Opt[int32]
@@ -48,7 +50,7 @@ type Scope struct {
 // begin completes a Scope before the first step.
 func begin(ctx context.Context, p *Scope) time.Duration {
 	p.ReadCluster(ctx)
-	p.ids, p.replicas = p.State.ProviderIDs, p.State.ObservedReplicas
+	p.listed, p.ids, p.replicas = p.State.ProviderIDs, p.State.ProviderIDs, p.State.ObservedReplicas
 	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
 	return 0
 }
