@@ -66,9 +66,10 @@ func (l Ledger) String() string {
 }
 
 // notAfter returns the ledger with no time that is later than now: a clock that was ahead by hours would have a check wait for hours. It
-// changes nothing where a Machine was made, or its Node became healthy, later than now: then the clock of this process is behind.
+// changes nothing where a Machine was made, or its Node became healthy, later than now: then the clock of this process is behind. Nor does
+// it without Machines, such as those that a cache leaves out: they would be what shows that.
 func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
-	if slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) || contract.IsAhead(m.well(now), now) }) {
+	if len(machines) == 0 || slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) || contract.IsAhead(m.well(now), now) }) {
 		return l
 	}
 	correct := func(at *int64) {

@@ -117,6 +117,8 @@ func TestAClockThatIsBehindChangesNoTimeOfALedger(t *testing.T) {
 	behind := f
 	behind.Now = now.Add(-5 * time.Hour)
 	require.Equal(t, f.Ledger.InFlight, healthcheck.Plan(behind).Ledger.InFlight)
+	behind.Machines = nil
+	require.Equal(t, f.Ledger.InFlight, healthcheck.Plan(behind).Ledger.InFlight, "without Machines nothing shows which clock is wrong")
 }
 
 // A Machine that was there before must not take the place of one that is remediated.
