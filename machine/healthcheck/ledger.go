@@ -69,7 +69,8 @@ func (l Ledger) String() string {
 // changes nothing where a Machine was made, or its Node became healthy, later than now: then the clock of this process is behind. Nor does
 // it without Machines, such as those that a cache leaves out: they would be what shows that.
 func (l Ledger) notAfter(now time.Time, machines []Machine) Ledger {
-	if len(machines) == 0 || slices.ContainsFunc(machines, func(m Machine) bool { return contract.IsAhead(m.Created, now) || contract.IsAhead(m.well(now), now) }) {
+	behind := func(m Machine) bool { return contract.IsAhead(m.Created, now) || contract.IsAhead(m.well(now), now) }
+	if len(machines) == 0 || slices.ContainsFunc(machines, behind) {
 		return l
 	}
 	correct := func(at *int64) {

@@ -28,7 +28,7 @@ func problems(t *testing.T, old, replacement string) (found []string) {
 			found = append(found, err.Error())
 		}
 	}
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // the format of the files that Grafana reads; its successor is that of another API
 	say(d.UnmarshalJSONStrict(text))
 	say(d.Validate())
 	var queries struct {
