@@ -25,7 +25,8 @@ type backups struct {
 	ended    time.Time // when one was restored
 	restored bool
 	restores bool // at this moment
-	crossed  bool // a request arrived that was sent before one was restored
+	crossed  bool // a request arrived, or created a set, that was planned before one was restored
+	event    int  // how many events there were when one was restored
 }
 
 // restores takes a backup the first time, and restores it the next time. Then every cache lists again; a process may also start anew.
@@ -42,7 +43,7 @@ func (w *World) restores(ctx context.Context) {
 		w.mistakes(ctx)
 	}
 	w.note("user", fmt.Sprintf("restores the backup from %s ago", w.Now().Sub(at)), "")
-	b.restored, b.restores, b.ended = true, true, w.Now()
+	b.restored, b.restores, b.ended, b.event = true, true, w.Now(), len(w.history.Events)
 	w.store.Restore(*backup)
 	b.restores = false
 	for _, p := range w.processes {
@@ -57,6 +58,15 @@ func (w *World) restores(ctx context.Context) {
 			w.fail("a process starts", p.start(ctx))
 		}
 	}
+}
+
+// crosses reports whether a write is, or may be, one of a pass that began before a backup was restored. No version of an object makes
+// the API server refuse a creation: a set that such a pass creates has the replicas of a plan that knows no Machine of the backup, and no
+// ledger has it.
+func (w *World) crosses(e Write) bool {
+	is := w.acting != nil && w.acting.began < w.backups.event
+	w.backups.crossed = w.backups.crossed || is && e.Before == nil && e.After.GetKind() == "MachineSet"
+	return is || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Second
 }
 
 // mistakes is a person who scales down, and restores the backup as soon as Machines go.

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -116,7 +115,8 @@ func oneInstance(w *World, _ Write) error {
 
 // notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those that it says it has,
 // and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
-// them, as a ReplicaSet does. A set whose creation arrives after a backup was restored is one that the restored ledger does not know.
+// them, as a ReplicaSet does. A set that is created after a backup was restored, by a late request or by a pass that began before, is one
+// that the restored ledger does not know.
 func notTooMany(w *World, e Write) error {
 	if w.acting != nil && e.After.GetKind() == "MachineSet" && replicasIn(e.After) > replicasIn(e.Before) {
 		if w.scene.unknownAt == nil {
@@ -124,8 +124,8 @@ func notTooMany(w *World, e Write) error {
 		}
 		w.scene.unknownAt[e.After.GetUID()] = w.unknown(e.After.GetUID())
 	}
+	underWay := w.crosses(e)
 	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0 || w.backups.crossed
-	underWay := w.backups.restored && w.Now().Sub(w.backups.ended) < time.Second // a pass that began before a backup was restored
 	if byHand || underWay || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
