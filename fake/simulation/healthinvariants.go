@@ -172,7 +172,8 @@ func outageStays(_ *World, m *marked) error {
 }
 
 // recoversFirst holds for a Machine whose Node was not ready all the time. Times are also judged by the clock of the process, as in
-// awaitsTimeout: one that is ahead ends each limit early.
+// awaitsTimeout: one that is ahead ends each limit early. A single Machine that is left of an outage is none of it, as healthcheck says: it
+// has time only from an end that the check has seen, which its ledger says before the mark.
 func recoversFirst(w *World, m *marked) error {
 	_, node := w.storedNode(m.before)
 	if m.reason != healthcheck.ReasonUnhealthyNode || node == nil {
@@ -182,6 +183,9 @@ func recoversFirst(w *World, m *marked) error {
 	for _, domain := range slices.Sorted(maps.Keys(w.health.watch.outages)) {
 		o := w.health.watch.outages[domain]
 		if !slices.Contains(o.machines, m.after.GetUID()) || since.After(o.at) || !o.there {
+			continue
+		}
+		if len(o.machines) == 1 && !o.endRecorded(w, domain) {
 			continue
 		}
 		had := max(w.Now().Sub(o.recovered), (skewed{m.pass.process}).Since(o.recovered))
