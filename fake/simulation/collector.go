@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -93,8 +92,8 @@ func (collectors) look(ctx context.Context, w *World, p *process, one *collectin
 		one.blocked = w.Now()
 	}
 	one.left = map[string]bool{}
-	for _, o := range report.Orphans {
-		one.left[o.ProviderID] = strings.Contains(o.Waits, "delete the instance that is not needed")
+	for _, o := range report.Orphans { // what is not blocked is confirmed, or never will be
+		one.left[o.ProviderID] = len(report.Blocked) == 0 && o.Confirmations == 0
 	}
 	if len(report.Orphans) > 0 || err != nil {
 		w.note(p.name, fmt.Sprintf("finds %d instances without a Machine", len(report.Orphans)), said(err))

@@ -269,9 +269,9 @@ func (p *poolScene) sent(mark cluster.AuditMark) cluster.AuditEvents {
 	return events.From(poolAgent).Where(func(e cluster.AuditEvent) bool { return e.Verb != "watch" })
 }
 
-// rests waits until the reconciler makes no requests for longer than anything takes that it does at intervals of seconds. The recorder
-// sends an event late that came right after one of its kind: it learns that there is one from a conflict, and tries again ten seconds
-// later.
+// rests waits until the reconciler makes no requests for longer than anything takes that it does at intervals of seconds, and looks whether
+// it stays so. The recorder sends an event late that came right after one of its kind: it learns that there is one from a conflict, and
+// tries again ten seconds later.
 func (p *poolScene) rests() {
 	p.t.Helper()
 	inTime := func(e cluster.AuditEvent) bool { return e.Resource != "events" || e.Verb != "patch" }
@@ -283,6 +283,11 @@ func (p *poolScene) rests() {
 		}
 		return ""
 	})
+	mark := p.mark()
+	time.Sleep(5 * time.Second)
+	if sent := p.sent(mark).Where(inTime); len(sent) > 0 {
+		p.t.Errorf("a pool in a steady state costs requests: %s", sent)
+	}
 }
 
 // deploy has pods run on the pool, with a budget.
