@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -97,8 +98,7 @@ func (i *PoolInfrastructure) Reconcile(ctx context.Context, request reconcile.Re
 	p := &provider{client: i.client}
 	before := obj.DeepCopy()
 	if obj.GetDeletionTimestamp() != nil {
-		obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(name string) bool { return name == poolFinalizer }))
-		return reconcile.Result{}, client.IgnoreNotFound(i.client.Patch(ctx, obj, client.MergeFrom(before)))
+		return p.release(ctx, obj, poolFinalizer)
 	}
 	name := controllerOf(obj, i.Owner.Kind)
 	if name == "" {
@@ -113,18 +113,17 @@ func (i *PoolInfrastructure) Reconcile(ctx context.Context, request reconcile.Re
 	if !sized || !bootstrapped || owner.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, nil
 	}
-	if !slices.Contains(obj.GetFinalizers(), poolFinalizer) {
-		obj.SetFinalizers(append(obj.GetFinalizers(), poolFinalizer))
+	if controllerutil.AddFinalizer(obj, poolFinalizer) { // stored before there is an instance
+		if err := p.patch(ctx, before, obj, false); err != nil {
+			return afterConflict(reconcile.Result{}, err)
+		}
+		before = obj.DeepCopy()
 	}
 	after, err := i.scale(ctx, obj, owner, int(replicas))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = p.save(ctx, before, obj, nil)
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: poolPoll}, nil
-	}
-	return reconcile.Result{RequeueAfter: after}, err
+	return afterConflict(reconcile.Result{RequeueAfter: after}, p.save(ctx, before, obj, nil))
 }
 
 // scale brings the number of instances one step closer to replicas, and reports them.

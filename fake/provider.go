@@ -3,9 +3,11 @@ package fake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -104,10 +107,17 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if err := p.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before := obj.DeepCopy()
 	if obj.GetDeletionTimestamp() != nil {
-		return p.delete(ctx, before, obj)
+		p.forget(obj)
+		return p.release(ctx, obj, providerFinalizer)
 	}
+	result, err := p.provide(ctx, obj)
+	return afterConflict(result, err)
+}
+
+// provide does for an object that is not being deleted what comes next.
+func (p *provider) provide(ctx context.Context, obj *unstructured.Unstructured) (reconcile.Result, error) {
+	before := obj.DeepCopy()
 	machine, err := p.owner(ctx, obj)
 	if err != nil || machine == nil || !p.ready(obj, machine) {
 		return reconcile.Result{}, err
@@ -119,7 +129,7 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 			return reconcile.Result{RequeueAfter: p.options.RetryAfter}, p.save(ctx, before, obj, nil)
 		}
 	}
-	obj.SetFinalizers([]string{providerFinalizer})
+	controllerutil.AddFinalizer(obj, providerFinalizer)
 	if wait := p.wait(obj); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj, nil)
 	}
@@ -152,13 +162,24 @@ func (p *provider) forget(obj *unstructured.Unstructured) {
 	delete(p.since, joinKey(obj))
 }
 
-func (p *provider) delete(ctx context.Context, before, obj *unstructured.Unstructured) (reconcile.Result, error) {
-	p.forget(obj)
-	if len(obj.GetFinalizers()) == 0 {
+// release removes a finalizer from an object in deletion, and keeps those of others.
+func (p *provider) release(ctx context.Context, obj *unstructured.Unstructured, finalizer string) (reconcile.Result, error) {
+	before := obj.DeepCopy()
+	if !controllerutil.RemoveFinalizer(obj, finalizer) {
 		return reconcile.Result{}, nil
 	}
-	obj.SetFinalizers(nil)
-	return reconcile.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, obj, client.MergeFrom(before)))
+	return afterConflict(reconcile.Result{}, client.IgnoreNotFound(p.patch(ctx, before, obj, false)))
+}
+
+// conflictRetry is when an object is looked at again that has changed since it was read.
+const conflictRetry = 100 * time.Millisecond
+
+// afterConflict returns the result of a pass, and of one that has lost a race another pass.
+func afterConflict(result reconcile.Result, err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return result, err
 }
 
 // owner returns the Machine that controls an object, nil if there is none.
@@ -207,8 +228,12 @@ func (p *provider) saveUnlessGone(ctx context.Context, before, obj *unstructured
 	return p.patch(ctx, base, obj, true)
 }
 
+// patch writes what changed. A merge patch replaces all finalizers, so one of them is refused if the object has changed since it was read.
 func (p *provider) patch(ctx context.Context, before, after *unstructured.Unstructured, status bool) error {
 	patch := client.MergeFrom(before)
+	if !slices.Equal(before.GetFinalizers(), after.GetFinalizers()) {
+		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
 	if data, err := patch.Data(after); err != nil || string(data) == "{}" {
 		return err
 	}

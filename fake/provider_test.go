@@ -303,3 +303,30 @@ func takesMarkedFirst(t *testing.T, owner schema.GroupVersionKind, key string) {
 		require.Nil(t, p.get(machine(n)).GetDeletionTimestamp(), "pool-%d is not the oldest", n)
 	}
 }
+
+func TestProvidersKeepTheFinalizersOfOthers(t *testing.T) {
+	const theirs = "example.com/theirs"
+	v := contract.V1Beta2
+	p := newProviders(t, v, fake.Infrastructure{}, fake.Bootstrap{})
+	machine, infra, bootstrap := fake.Machine("m"), fake.InfraMachine(v, "m"), fake.BootstrapConfig(v, "m")
+	p.create(machine)
+	for _, obj := range []*unstructured.Unstructured{infra, bootstrap} {
+		obj.SetFinalizers([]string{theirs})
+		p.create(obj)
+		p.own(machine, obj)
+	}
+	before := machine.DeepCopy()
+	require.NoError(t, unstructured.SetNestedField(machine.Object, "data", "spec", "bootstrap", "dataSecretName"))
+	require.NoError(t, p.client.Patch(t.Context(), machine, client.MergeFrom(before)))
+	for _, obj := range []*unstructured.Unstructured{infra, bootstrap} {
+		p.eventually("both finalizers", func() string {
+			return map[bool]string{true: "one is missing"}[len(p.get(obj).GetFinalizers()) < 2]
+		})
+		require.Contains(t, p.get(obj).GetFinalizers(), theirs)
+		require.NoError(t, p.client.Delete(t.Context(), obj))
+		p.eventually("only the other finalizer", func() string {
+			return map[bool]string{true: "the provider's is there"}[len(p.get(obj).GetFinalizers()) > 1]
+		})
+		require.Equal(t, []string{theirs}, p.get(obj).GetFinalizers())
+	}
+}
