@@ -184,3 +184,17 @@ func TestANodeWhoseClockIsDaysAheadEndsAnOutageNow(t *testing.T) {
 	require.Equal(t, "None Hold/Outage None None", h.then(0))
 	require.Equal(t, "None Mark None None", h.then(5*time.Minute))
 }
+
+// Machines that are deleted meanwhile are no part of it, and none that is healthy has ended it.
+func TestASingleMachineThatIsLeftOfAnOutageIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(h *history){
+		"the others are gone":          func(h *history) { h.Machines = h.Machines[2:] },
+		"the others are being deleted": func(h *history) { h.Machines[0].Deleting, h.Machines[1].Deleting = true, true },
+	} {
+		h := fails(t, "uuu", "aaa")
+		require.Equal(t, "Hold/Outage Hold/Outage Hold/Outage", h.then(0), name)
+		leave(h)
+		require.Regexp(t, `(^| )Mark$`, h.then(time.Second), name)
+	}
+}
