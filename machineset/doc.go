@@ -50,16 +50,13 @@
 //   - New slots are reserved only in a ledger that has not changed since it was read, and an object that exists under the name of a slot is
 //     judged by its annotations. So two processes never create a Machine twice for one slot.
 //   - Before a process reserves slots of a set for the first time, the API server is asked once for the metadata of all Machines in the
-//     namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen has
-//
-// vanished without a deletion that was seen or requested; and, once for a ledger, when a cache that cannot say what it has seen,
-// such as
-//
-//	  one with Cache.DefaultNamespaces, shows nothing that is as young as what was created last.
-//	- A Machine that the API server has and the cache does not show keeps the set from creating. For 30 s the set waits for the cache, and
-//	  changes no condition. When the cache has seen the Machine and does not show it, the condition ScalingUp has the reason
-//	  [ReasonMachinesNotShown] and its name: the cache selects by labels, fields or namespaces that the Machine does not have, or a webhook
-//	  removes its labels. One that the cache showed in deletion, and leaves out then, is taken for gone: another one is created at once.
+//     namespace. It is asked again when the set has no ledger of its own, or an earlier one; when a Machine that was created or seen is
+//     gone without a deletion that was seen or requested; and, once for a ledger, when a cache that cannot say what it has seen, as with
+//     Cache.DefaultNamespaces, shows nothing that is as young as what was created last.
+//   - A Machine that the API server has and the cache does not show keeps the set from creating. For 30 s the set waits for the cache, and
+//     changes no condition. When the cache has seen the Machine and does not show it, the condition ScalingUp has the reason
+//     [ReasonMachinesNotShown] and its name: the cache selects by labels, fields or namespaces that the Machine does not have, or a webhook
+//     removes its labels. One that the cache showed in deletion, and leaves out then, is taken for gone: another one is created at once.
 //
 // A lost ledger is written again: a set that has Machines and no ledger continues behind all slots that can have been reserved. Without any
 // Machine, and with a status that counts none, a lost ledger leaves no trace: the set begins with the first slot again, and reuses names of
