@@ -18,7 +18,7 @@
 //
 // While the process records an execution trace (runtime/trace, or /debug/pprof/trace), each pass is a task in it, such as "reconcile
 // Machine", with the key of the object, and each step a region with its name; "write" is the region of the writes at the end. For the
-// spans of another tracer, wrap the Run of each step.
+// spans of another tracer, wrap the Run of each step, as the example of [Step] does.
 //
 // # Which member of an update is written where
 //

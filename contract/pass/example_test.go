@@ -21,3 +21,27 @@ func ExampleInsertBefore() {
 	fmt.Println(err)
 	// Output: paused quota finalizer remove-finalizer <nil>
 }
+
+// Each step gets a span of your own tracer around it, and stays the standard one.
+func ExampleStep_tracer() {
+	greet := func(_ context.Context, name string) (pass.Result, error) {
+		fmt.Println("hello", name)
+		return pass.Result{}, nil
+	}
+	steps := pass.Standard([]pass.Step[string]{{Name: "greet", On: pass.InRunning, Run: greet}}) // in your operator: machine.Steps()
+	for i := range steps {
+		step, run := steps[i].Name, steps[i].Run
+		steps[i].Run = func(ctx context.Context, name string) (pass.Result, error) {
+			fmt.Println("begin", step) // OpenTelemetry: ctx, span := tracer.Start(ctx, step)
+			defer fmt.Println("end", step)
+			return run(ctx, name)
+		}
+	}
+	_, err := steps[0].Run(context.Background(), "m1")
+	fmt.Println(err, steps[0].IsStandard())
+	// Output:
+	// begin greet
+	// hello m1
+	// end greet
+	// <nil> true
+}

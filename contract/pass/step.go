@@ -59,7 +59,8 @@ func Standard[P any](steps []Step[P]) []Step[P] {
 	return steps
 }
 
-// IsStandard reports whether a step is unchanged.
+// IsStandard reports whether a step is one of the package that returned it. Setting its Run to a function that calls the former one, as
+// for a trace, keeps it standard; to change what it does, use Replace.
 func (s *Step[P]) IsStandard() bool { return s.standard }
 
 // HasStandard reports whether a list has the named step unchanged.
