@@ -11,7 +11,9 @@
 //
 //   - A new MachineSet is created through the creation ledger of package children, as MachineSets create their Machines: by name, with the
 //     owner and a slot, so that a lost answer or a second leader makes no second one.
-//   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits.
+//   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits, and so does one that
+//     could not write what StepSync has for a MachineSet: it may have other replicas than the cache shows, by a request whose answer was
+//     lost. A refusal, as by an admission webhook, delays nothing.
 //   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
 //     deployment, unless all of them are alike. The MachineSet deletes marked Machines first, whatever its own cache shows. Marks that a
 //     plan no longer needs are removed. Marks of others, such as cluster-autoscaler, are those of scale.Marks.

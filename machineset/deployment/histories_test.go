@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -280,5 +282,41 @@ func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, flat, cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// An earlier change of its replicas, whose answer was lost, may have taken effect: the new MachineSet would be one too many.
+func TestNoSetIsMadeBesideOneThatCannotBeWritten(t *testing.T) {
+	sets := schema.GroupResource{Resource: "machinesets"}
+	for name, tc := range map[string]struct {
+		err error
+		on  bool
+	}{
+		"a conflict": {err: apierrors.NewConflict(sets, "", errors.New("changed"))},
+		"a timeout":  {err: apierrors.NewTimeoutError("slow", 0)},
+		"a refusal":  {err: apierrors.NewForbidden(sets, "", errors.New("admission webhook denied the request")), on: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).live()
+			w.run()
+			d := w.deployment(2)
+			w.rolled(d, "blue", 2)
+			old := w.setsNow()[0].GetName()
+			ofOld := func(r fake.Request) bool { return r.UserAgent == "deployments" && r.Verb == "patch" && r.Name == old }
+			mend := w.store.Inject(fake.Fault{Err: tc.err, Times: -1, Match: ofOld})
+			w.change(d, template("green"))
+			w.eventually("three attempts to write the old set", func() string {
+				n := w.store.CountRequests(func(r fake.Request) bool { return ofOld(r) && r.Code >= 400 })
+				return map[bool]string{true: fmt.Sprint(n)}[n < 3]
+			})
+			if tc.on {
+				w.eventually("another set", func() string { return map[bool]string{true: "there is none"}[len(w.setsNow()) < 2] })
+			} else {
+				require.Len(t, w.describeSets(), 1)
+			}
+			mend()
+			w.rolled(d, "green", 2)
+		})
 	}
 }

@@ -8,11 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -67,7 +70,8 @@ func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 }
 
 // syncStep copies what changes without a rollout from the deployment to its sets: labels and annotations, what the Maker changes in place,
-// and the revision of the current set. A set in deletion stays as it is.
+// and the revision of the current set. A set in deletion stays as it is. The rollout waits while a set could not be written: an earlier
+// change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
 func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	s.decide()
 	annotations := setAnnotations(&s.State)
@@ -77,12 +81,21 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.limits(s.plan.Current.UID))
 	now := children.Step{Generation: s.State.Generation, Also: also.String()}
-	return Result{}, s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
+	var result Result
+	err := s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
 			return nil
 		}
-		return s.syncSet(ctx, child, annotations)
+		err := s.syncSet(ctx, child, annotations)
+		result.Stop = result.Stop || err != nil && !lasts(err) && !external.SaysGone(err)
+		return err
 	})
+	return result, err
+}
+
+// lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
+func lasts(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !patch.Retryable(err) || apierrors.IsBadRequest(err)
 }
 
 func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
