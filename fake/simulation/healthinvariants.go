@@ -196,11 +196,17 @@ func recoversFirst(w *World, m *marked) error {
 	return nil
 }
 
+// remembersMarks is about the check as the API server has it. Where it has lost its ledger, and the cache did not show that when the pass
+// began, it is about the version that the cache showed, which was stored before: a pass that repeats a mark has nothing to add to it.
 func remembersMarks(w *World, m *marked) error {
 	if m.stored == nil || m.shown == nil || m.stored.GetUID() != m.shown.GetUID() || w.health.watch.lost >= m.pass.began {
 		return nil
 	}
-	ledger, _ := healthcheck.ParseLedger(m.stored.GetAnnotations()[healthcheck.LedgerAnnotation], m.stored.GetUID())
+	check := m.stored
+	if shown := m.pass.shown; shown != nil && w.health.watch.remembers(shown) {
+		check = shown
+	}
+	ledger, _ := healthcheck.ParseLedger(check.GetAnnotations()[healthcheck.LedgerAnnotation], check.GetUID())
 	if !slices.ContainsFunc(ledger.InFlight, func(e healthcheck.Entry) bool { return e.Machine == m.after.GetUID() && e.Decided }) {
 		return fmt.Errorf("%s is not in %s", m.name, ledger)
 	}

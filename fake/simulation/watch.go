@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -19,7 +20,9 @@ type passing struct {
 	// began is how many writes there were before it, and at the time of its process then: a clock may jump during a pass.
 	began int
 	at    time.Time
-	// current: the cache had the last version of the object; a pass that is behind its own writes does nothing.
+	// shown is the object as the cache had it, nil without. current: that was the last version; a pass that is behind its own writes does
+	// nothing.
+	shown   *unstructured.Unstructured
 	current bool
 	// paused: the check is. timeout is the shortest for which it lets a Node be unhealthy.
 	paused  bool
@@ -44,7 +47,8 @@ type watch struct {
 	well    map[types.UID]bool           // Machines that have had a Node which was ready
 	gone    []*unstructured.Unstructured // of those, the Machines that are gone
 	outages map[string]*outage
-	lost    int // the write in which the check has lost what it remembers, last
+	lost    int    // the write in which the check has lost what it remembers, last
+	without string // the version that the check had then, or that of its deletion
 }
 
 // place is a place that has no healthy Machine: that of one that was marked at a time.
@@ -69,9 +73,18 @@ func newWatch() watch {
 // forget is called when the check has lost what it remembers: what is marked is in flight still.
 func (t *watch) forget(w *World) {
 	t.lost, t.outages = t.writes, map[string]*outage{}
+	if t.without = w.version; w.object(checkKind, namespace, CheckName) != nil {
+		t.without = w.object(checkKind, namespace, CheckName).GetResourceVersion()
+	}
 	t.places = slices.DeleteFunc(t.places, func(p place) bool {
 		return !slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return m.GetUID() == p.machine })
 	})
+}
+
+// remembers reports whether a version of the check is from before the last loss of what it remembers.
+func (t *watch) remembers(check *unstructured.Unstructured) bool {
+	order, err := resourceversion.CompareResourceVersion(check.GetResourceVersion(), t.without)
+	return err == nil && order < 0
 }
 
 // sees takes a write.
@@ -193,7 +206,7 @@ func (w *World) passBegins(p *process, kind string, key types.NamespacedName) pa
 	b := passing{process: p, kind: kind, began: w.health.watch.writes, at: skewed{p}.Now(), closed: g.isClosed()}
 	b.thawed = g.gate.Of(types.NamespacedName{}).ThawedAt
 	shown := p.view.kinds[kindOf(kind).GroupKind()].objects[key]
-	b.current = shown != nil && shown == w.object(kind, key.Namespace, key.Name)
+	b.shown, b.current = shown, shown != nil && shown == w.object(kind, key.Namespace, key.Name)
 	switch {
 	case shown == nil:
 	case kind == checkKind:
