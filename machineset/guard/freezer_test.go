@@ -102,6 +102,32 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	w.stays(foreign)
 }
 
+// A set adopts no Machine that is being deleted, such as one that the set of this name before it has left.
+func TestAMachineInDeletionCountsOnlyForTheSetThatControlsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clusterAPI())
+	w.freezer(guard.FreezerOptions{})
+	held := func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/held"}) }
+	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
+	left := func(u *unstructured.Unstructured) {
+		owners := u.GetOwnerReferences()
+		owners[0].UID = "another"
+		u.SetOwnerReferences(owners)
+	}
+	set := w.set("s", 1, nil)
+	w.stays(set)
+	for range 2 { // 3 at a time: with 4 it freezes
+		w.delete(w.machines(set, 3, held, unowned))
+		w.delete(w.machines(set, 3, held, left))
+	}
+	w.machines(set, 1)
+	w.stays(set)
+	for range 2 {
+		w.delete(w.machines(set, 2, held))
+	}
+	w.frozen(safety.ReasonOverShooting, set)
+}
+
 func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clusterAPI())

@@ -40,13 +40,11 @@ func (f *Freezer) setFacts(ctx context.Context, s *SetScope) (safety.Set, error)
 	}
 	own, errs := ownerKey(s.State.UID), make([]error, 0, 4)
 	errs = append(errs, f.readDeployment(ctx, s, &facts))
-	for _, key := range []string{own, freeKey, nameKey(s.State.Key.Name)} { // the set may adopt those under the last two
+	for _, key := range []string{own, freeKey, nameKey(s.State.Key.Name)} { // the set may adopt those under the last two that live
 		errs = append(errs, f.eachMachine(ctx, s.State.Key.Namespace, key, func(obj client.Object) {
-			owner := metav1.GetControllerOfNoCopy(obj)
-			if key == own || (selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
-				facts.Machines = append(facts.Machines, safety.Member{
-					Created: obj.GetCreationTimestamp().Time, Deleting: obj.GetDeletionTimestamp() != nil,
-				})
+			owner, goes := metav1.GetControllerOfNoCopy(obj), obj.GetDeletionTimestamp() != nil
+			if key == own || (!goes && selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
+				facts.Machines = append(facts.Machines, safety.Member{Created: obj.GetCreationTimestamp().Time, Deleting: goes})
 			}
 		}))
 	}

@@ -41,7 +41,8 @@ type Set struct {
 	// then nothing changes.
 	Deployment bool
 	Ceiling    contract.Opt[int]
-	// Machines are those that the set controls by its UID, whatever their labels, and those that it selects and no other controls.
+	// Machines are those that the set controls by its UID, whatever their labels, and those that it may adopt: it selects them, no other
+	// controls them, and they are not being deleted.
 	Machines []Member
 	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that, at the set or at its deployment.
 	Freezing Freezing
@@ -93,7 +94,7 @@ func Evaluate(s Set) Verdict {
 	if !known || (s.Deployment && !read) {
 		return Verdict{Mark: s.Mark}
 	}
-	v, headroom := s.bounds(max(desired, 0), max(ceiling, 0))
+	v, accepted := s.bounds(max(desired, 0), max(ceiling, 0))
 	switch {
 	case s.Freezing == NotFrozen && !s.Unfreeze && v.Count >= v.High:
 		v.Action, v.Reason = Freeze, ReasonOverShooting
@@ -103,55 +104,54 @@ func Evaluate(s Set) Verdict {
 		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.Count, v.Low)
 	}
 	if s.Unfreeze { // it was thawed a moment ago
-		v.Mark = contract.Some(max(v.Mark.Or(0), v.Count+headroom))
+		v.Mark = contract.Some(max(v.Mark.Or(0), accepted))
 	}
 	return v
 }
 
 // unfrozen is the verdict for a set that a person thaws: what is there is wanted.
 func (s Set) unfrozen(desired, ceiling int) Verdict {
-	v, headroom := s.bounds(desired, ceiling)
+	v, accepted := s.bounds(desired, ceiling)
 	v.Action, v.Message = Thaw, "A person has asked for it"
-	v.Mark = contract.Some(max(v.High, v.Count+headroom))
+	v.Mark = contract.Some(max(v.High, accepted))
 	return v
 }
 
-// bounds returns the numbers of a set, and how many Machines it may have beyond those that are wanted.
-func (s Set) bounds(desired, ceiling int) (v Verdict, headroom int) {
+// bounds returns the numbers of a set, and the mark at which what is there is wanted. The Machines that it wants and that are yet to be
+// created are wanted too, beside those in deletion that count.
+func (s Set) bounds(desired, ceiling int) (v Verdict, accepted int) {
 	limits := s.Limits.withDefaults()
 	high := 2*desired + limits.Up
 	if s.Deployment {
 		high = max(ceiling, desired) + limits.Up
 	}
-	headroom = high - desired
-	var settled int
-	v.Count, settled = s.count(desired, s.Now.Add(-limits.Settled))
+	live, settled, surplus := s.count(desired, s.Now.Add(-limits.Settled))
+	room := surplus + high - desired
+	v.Count, accepted = live+surplus, max(live, desired)+room
 	before, known := s.Mark.Get()
 	if !known && s.Freezing == NotFrozen {
-		before = settled + headroom
+		before = max(settled, desired) + room
 	}
 	v.High = max(high, before)
 	v.Low = max(v.High-limits.Down, desired)
-	v.Mark = contract.Some(max(high, min(before, v.Count+headroom)))
-	return v, headroom
+	v.Mark = contract.Some(max(high, min(before, accepted)))
+	return v, accepted
 }
 
-// count returns how many Machines count, and how many of them were created before a time. A Machine in deletion counts only when there are
-// more of them than the set has Machines: each is replaced once.
-func (s Set) count(desired int, before time.Time) (all, settled int) {
-	deleting := 0
+// count returns how many Machines live, how many of them were created before a time, and how many of those in deletion count: those beyond
+// the number of Machines that the set wants, because each is replaced once.
+func (s Set) count(desired int, before time.Time) (live, settled, surplus int) {
 	for _, m := range s.Machines {
 		if m.Deleting {
-			deleting++
+			surplus++
 			continue
 		}
-		all++
+		live++
 		if !m.Created.IsZero() && m.Created.Before(before) {
 			settled++
 		}
 	}
-	surplus := max(deleting-desired, 0)
-	return all + surplus, settled + surplus
+	return live, settled, max(surplus-desired, 0)
 }
 
 // Deployment is what Follow looks at.

@@ -141,6 +141,41 @@ func TestADrainThatTakesLongDoesNotFreeze(t *testing.T) {
 	require.Equal(t, safety.Freeze, h.with(append(machines(10, noon), leaving(13)...)...).Action, "creating and deleting without end")
 }
 
+// A Machine in deletion is one more than the set wants when fewer are wanted than are being deleted. What the set wants then comes on top.
+func TestASetThatCreatesWhatItWantsBesideMachinesInDeletionDoesNotFreeze(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(h *history){
+		"a process that starts": func(*history) {},
+		"scaled to none before": func(h *history) {
+			h.set.Desired, h.set.Ceiling = contract.Some(30), contract.Some(31)
+			h.with(machines(30, noon)...)
+			h.set.Desired, h.set.Ceiling = contract.Some(0), contract.Some(0)
+			h.with(leaving(30)...)
+		},
+		"a person thaws it": func(h *history) {
+			h.set.Freezing, h.set.Unfreeze = safety.FrozenByGuard, true
+			require.Equal(t, safety.Thaw, h.with(leaving(30)...).Action)
+			h.set.Unfreeze = false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := begin(5)
+			h.set.Deployment = true
+			before(h)
+			h.set.Desired, h.set.Ceiling = contract.Some(5), contract.Some(6)
+			for n := range 6 {
+				require.Equal(t, safety.Keep, h.with(append(machines(n, noon), leaving(30)...)...).Action, "%d Machines of 5", n)
+			}
+			restarted := history{h.set}
+			restarted.set.Mark = contract.Opt[int]{}
+			require.Equal(t, safety.Keep, restarted.with(append(machines(5, noon), leaving(30)...)...).Action)
+			require.Equal(t, safety.Keep, h.with(append(machines(5, noon), leaving(31)...)...).Action)
+			require.Equal(t, safety.Freeze, h.with(append(machines(5, noon), leaving(33)...)...).Action, "creating and deleting without end")
+		})
+	}
+}
+
 func TestWhatIsNotKnownChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]safety.Set{
