@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -85,6 +86,17 @@ func objectOf(t *testing.T, documents, kind string, into any) {
 func TestManifestsOfTheChartPassItsLinter(t *testing.T) {
 	t.Parallel()
 	succeeds(t, tool(t, "HELM"), append([]string{"lint", "--strict"}, chart("serviceMonitor.enabled=true,alerts.enabled=true")...)...)
+}
+
+func TestManifestsTellTheGarbageCollectorTheLimitOfTheContainer(t *testing.T) {
+	t.Parallel()
+	var deployment appsv1.Deployment
+	objectOf(t, succeeds(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart("")...)...), "Deployment", &deployment)
+	container := deployment.Spec.Template.Spec.Containers[0]
+	require.Len(t, container.Env, 1)
+	require.Equal(t, "GOMEMLIMIT", container.Env[0].Name)
+	require.Equal(t, &corev1.ResourceFieldSelector{ContainerName: container.Name, Resource: "limits.memory"},
+		container.Env[0].ValueFrom.ResourceFieldRef)
 }
 
 // TestManifestsGrantWhatTheManagerPrints compares the rights of the chart with what the manager prints for the flags of its Deployment.
