@@ -31,13 +31,17 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// perform runs what the arguments select and returns the exit code.
-func perform(args []string, stdout, stderr io.Writer) int {
-	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
+// commands are what the first argument can be in place of a flag.
+func commands() map[string]func(args []string, stdout, stderr io.Writer) int {
+	return map[string]func(args []string, stdout, stderr io.Writer) int{
 		"rollout": rolloutCommand, "orphans": orphansCommand, "describe": describeCommand, "tree": treeCommand,
 	}
-	if len(args) > 0 && commands[args[0]] != nil {
-		return commands[args[0]](args[1:], stdout, stderr)
+}
+
+// perform runs what the arguments select and returns the exit code.
+func perform(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && commands()[args[0]] != nil {
+		return commands()[args[0]](args[1:], stdout, stderr)
 	}
 	o, err := parse(args, stdout)
 	if code, refused := command.Refused("manager", err, stderr); refused {

@@ -84,7 +84,8 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"no group":       {[]string{"--provider-resources=awsmachines"}, "give the resource with its group"},
 		"no label value": {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
 		"unknown flag":   {[]string{"--frobnicate"}, "frobnicate"},
-		"an argument":    {[]string{"run"}, `unexpected argument "run"`},
+		"an argument": {[]string{"run"}, `unexpected argument "run": everything is a flag, unless the first argument is one of the commands ` +
+			"describe, orphans, rollout, tree"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
@@ -60,7 +63,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return settings{}, err
 	}
 	if flags.NArg() > 0 {
-		return settings{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+		return settings{}, fmt.Errorf("unexpected argument %q: everything is a flag, unless the first argument is one of the commands %s",
+			flags.Arg(0), strings.Join(slices.Sorted(maps.Keys(commands())), ", "))
 	}
 	if o.Config.File != "" {
 		if err := options.ReadConfig(flags, o.Config.File); err != nil {
