@@ -165,9 +165,9 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		r.strip()
 		return call()
 	case Late:
-		ended, sent := w.backups.ended, w.available(p)
+		planned, sent := p.began, w.available(p)
 		w.late = append(w.late, func() {
-			w.backups.crossed = w.backups.crossed || w.backups.ended != ended
+			w.backups.crossed = w.backups.crossed || planned < w.backups.event
 			w.scene.sentAt = sent
 			w.note("network", r.String()+" of "+p.name+" arrives", said(r.later()))
 			w.scene.sentAt = nil
