@@ -154,8 +154,8 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 		o.Adopt, o.Instance = true, found
 		return o
 	}
-	if err == nil && found.State == provider.Running {
-		err = errors.New("the instance runs and has no provider ID")
+	if err == nil && !slices.Contains([]provider.State{provider.Creating, provider.Deleting, provider.Failed}, found.State) {
+		err = errors.New("the instance runs, or may have run, and has no provider ID")
 	}
 	if slices.Contains([]provider.Class{"", provider.NotFound, provider.Invalid, provider.Terminal}, provider.ClassOf(err)) {
 		return o

@@ -85,7 +85,7 @@ func TestARefusalToCreateHoldsNoLookAtTheInstanceThatAnotherProcessMade(t *testi
 func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
 	t.Parallel()
 	var failure error
-	half := false
+	half, said := false, provider.Running
 	looks := func(c provider.Calls) provider.Calls {
 		get := c.Get
 		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
@@ -94,7 +94,7 @@ func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
 			}
 			i, err := get(ctx, r)
 			if half {
-				i.ProviderID = ""
+				i.ProviderID, i.State = "", said
 			}
 			return i, err
 		}
@@ -113,7 +113,14 @@ func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
 	require.Equal(t, calls, c.calls())
 	failure, half = nil, true
 	c.passes(time.Minute)
-	require.Contains(t, c.ensure(&in).Unread, "has no provider ID")
+	for _, said = range []provider.State{provider.Running, provider.Stopped, ""} {
+		require.Contains(t, c.ensure(&in).Unread, "has no provider ID", "state %q", said)
+		c.passes(time.Minute)
+	}
+	for _, said = range []provider.State{provider.Creating, provider.Deleting, provider.Failed} {
+		require.Empty(t, c.ensure(&in).Unread, "state %q: it has no Node that has to be drained", said)
+		c.passes(time.Minute)
+	}
 	half = false
 	c.passes(time.Minute)
 	found = c.ensure(&in)
