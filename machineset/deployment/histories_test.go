@@ -292,9 +292,10 @@ func TestNoSetIsMadeBesideOneThatCannotBeWritten(t *testing.T) {
 		err error
 		on  bool
 	}{
-		"a conflict": {err: apierrors.NewConflict(sets, "", errors.New("changed"))},
-		"a timeout":  {err: apierrors.NewTimeoutError("slow", 0)},
-		"a refusal":  {err: apierrors.NewForbidden(sets, "", errors.New("admission webhook denied the request")), on: true},
+		"a conflict":                      {err: apierrors.NewConflict(sets, "", errors.New("changed"))},
+		"a timeout":                       {err: apierrors.NewTimeoutError("slow", 0)},
+		"a refusal":                       {err: apierrors.NewForbidden(sets, "", errors.New("admission webhook denied the request")), on: true},
+		"an annotation that is too large": {err: apierrors.NewRequestEntityTooLargeError("limit is 3145728"), on: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -95,7 +95,8 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 
 // lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
 func lasts(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !patch.Retryable(err) || apierrors.IsBadRequest(err)
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !patch.Retryable(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
