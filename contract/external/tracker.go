@@ -88,9 +88,12 @@ func (t *Tracker) String() string { return t.name }
 // Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete. If it is not, requester
 // is woken when it is. It makes no request except discovery, and only for a kind that it does not watch yet. For a kind
 // that is not served the error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers
-// together, or when a CustomResourceDefinition changes.
+// together, or when a CustomResourceDefinition changes. It does not keep obj: the caller may read into it at once.
 func (t *Tracker) Ensure(ctx context.Context, obj client.Object, requester types.NamespacedName) (synced bool, err error) {
-	return t.ensure(ctx, obj.GetObjectKind().GroupVersionKind(), func() client.Object { return obj }, requester)
+	return t.ensure(ctx, obj.GetObjectKind().GroupVersionKind(), func() client.Object {
+		kind, _ := obj.DeepCopyObject().(client.Object)
+		return kind
+	}, requester)
 }
 
 // ensure is Ensure with an object that is made only for a kind that is not watched yet.

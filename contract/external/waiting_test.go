@@ -29,11 +29,13 @@ func (l listing) GetInformer(context.Context, client.Object, ...cache.InformerGe
 type listed struct {
 	cache.Informer
 
-	synced bool
-	asked  func() // runs in HasSynced
+	synced  bool
+	asked   func() // runs in HasSynced
+	handler toolscache.ResourceEventHandler
 }
 
-func (*listed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (l *listed) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	l.handler = handler
 	return nil, nil
 }
 
@@ -51,9 +53,7 @@ func TestAReadDuringTheFirstListIsFollowedByARequest(t *testing.T) {
 	tracker := NewTracker(listing{informer: list}, nil, "test")
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
-	kind := &unstructured.Unstructured{}
-	kind.SetAPIVersion("example.com/v1")
-	kind.SetKind("Thing")
+	kind := thing()
 	looks := func(name string) {
 		synced, err := tracker.Ensure(t.Context(), kind, types.NamespacedName{Name: name})
 		require.NoError(t, err)
@@ -76,4 +76,30 @@ func TestAReadDuringTheFirstListIsFollowedByARequest(t *testing.T) {
 	}
 	looks("late")
 	woken(2)
+}
+
+// Otherwise an event races with the caller, which reads an object of the cache into the same variable.
+func TestTheObjectThatNamesAKindIsNotKept(t *testing.T) {
+	list := &listed{synced: true}
+	var told []string
+	tracker := NewTracker(listing{informer: list}, func(_ context.Context, watched, _ client.Object) []reconcile.Request {
+		told = append(told, watched.GetObjectKind().GroupVersionKind().Kind)
+		return nil
+	}, "test")
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	require.NoError(t, tracker.Start(t.Context(), queue))
+	kind := thing()
+	_, err := tracker.Ensure(t.Context(), kind, types.NamespacedName{Name: "m"})
+	require.NoError(t, err)
+	kind.SetKind("Other")
+	list.handler.OnAdd(thing(), false)
+	require.Equal(t, []string{"Thing"}, told)
+}
+
+func thing() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("example.com/v1")
+	u.SetKind("Thing")
+	return u
 }
