@@ -22,9 +22,9 @@ import (
 //	machinist_safety_orphan_instances{driver}: gauge
 //		Instances without a Machine, in the last pass that decided.
 //	machinist_safety_orphan_deletions_total{driver,result}: counter
-//		Deletions of such instances: requested or failed.
+//		Deletions of instances without a Machine: requested or failed.
 //	machinist_safety_orphan_passes_total{driver,result}: counter
-//		Passes that look for them: done, blocked or failed.
+//		Passes that look for instances without a Machine: done, blocked or failed.
 //	machinist_safety_unmanaged_nodes: gauge
 //		Nodes that no Machine belongs to.
 type Metrics struct {
@@ -52,9 +52,11 @@ func NewMetrics() *Metrics {
 		"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."))
 	m.orphans = made.NewGaugeVec(gauge("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided."),
 		[]string{"driver"})
-	m.deletions = made.NewCounterVec(count("machinist_safety_orphan_deletions_total", "Deletions of such instances: requested or failed."),
+	m.deletions = made.NewCounterVec(count("machinist_safety_orphan_deletions_total",
+		"Deletions of instances without a Machine: requested or failed."),
 		[]string{"driver", "result"})
-	m.passes = made.NewCounterVec(count("machinist_safety_orphan_passes_total", "Passes that look for them: done, blocked or failed."),
+	m.passes = made.NewCounterVec(count("machinist_safety_orphan_passes_total",
+		"Passes that look for instances without a Machine: done, blocked or failed."),
 		[]string{"driver", "result"})
 	m.unowned = made.NewGauge(gauge("machinist_safety_unmanaged_nodes", "Nodes that no Machine belongs to."))
 	return m

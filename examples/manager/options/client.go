@@ -25,7 +25,7 @@ func (c *Client) AddFlags(flags *flag.FlagSet) {
 		"kubeconfig `file`; empty: KUBECONFIG, ~/.kube/config, or the pod's service account")
 	flags.Float64Var(&c.QPS, "kube-api-qps", c.QPS,
 		"requests a second; -1 leaves the limit to the API server's priority and fairness")
-	flags.IntVar(&c.Burst, "kube-api-burst", c.Burst, "requests that may exceed --kube-api-qps at once; 0: twice of it")
+	flags.IntVar(&c.Burst, "kube-api-burst", c.Burst, "requests that may exceed --kube-api-qps at once; 0: twice --kube-api-qps")
 }
 
 // Validate implements Section.

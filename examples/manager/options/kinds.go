@@ -50,7 +50,8 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 		"API `group` of the MachinePools, if it differs from --api-group: a HorizontalPodAutoscaler can scale those of machinist.dev, "+
 			"and providers for Cluster API know those of cluster.x-k8s.io")
 	flags.BoolVar(&k.MachineHealthChecks, "machinehealthchecks", k.MachineHealthChecks,
-		"reconcile MachineHealthChecks too; the owners of unhealthy Machines, or the objects of --remediation-resources, remediate them")
+		"reconcile MachineHealthChecks too; unhealthy Machines are remediated by their owners, or by what watches the objects that are made "+
+			"from the template of the MachineHealthCheck")
 	flags.StringVar(&k.HealthCheckPolicy, "machinehealthcheck-policy", k.HealthCheckPolicy,
 		"safe: Machines that become unhealthy at once, all or most of a failure domain, are not remediated, nor many that do not start; "+
 			"cluster-api: what a MachineHealthCheck allows is remediated")

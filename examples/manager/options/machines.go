@@ -45,11 +45,12 @@ func defaultMachines() Machines {
 // AddFlags implements Section.
 func (m *Machines) AddFlags(flags *flag.FlagSet) {
 	flags.IntVar(&m.Workers, "worker-count", m.Workers,
-		"objects of each kind that are reconciled at the same time; 5 to 10 for fewer than 50 Nodes, 20 to 50 for more than 200")
+		"objects of each kind that are reconciled at the same time; 5 to 10 for fewer than 50 Nodes, 10 to 20 for up to 200, 20 to 50 for more")
 	alias(flags, "concurrency", "worker-count", "count")
 	flags.DurationVar(&m.StatusDelay, "status-delay", m.StatusDelay,
 		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
-			"a new Machine has no status before; 0 writes every stage, which costs more requests")
+			"a new Machine has no status until then; it grows up to a minute while writes are slow; "+
+			"0 writes every stage, which costs more requests")
 	flags.StringVar(&m.Clusters, "clusters", m.Clusters,
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
 			"they are only deleted; auto: if the kind is served when the manager starts, and --api-group is cluster.x-k8s.io; always; "+
@@ -59,7 +60,7 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 			"Two managers must not share one. Nodes and the Pods on them are read everywhere, and so are the owners of instances. "+
 			"--print-rbac prints a Role for each, and a ClusterRole for the rest")
 	flags.StringVar(&m.WatchFilter, "watch-filter", m.WatchFilter,
-		"reconcile only Machines whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
+		"reconcile only objects, of every kind, whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
 }
 
 // Validate implements Section.

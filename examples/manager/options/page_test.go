@@ -36,8 +36,8 @@ func pageOf(o options.Options) string {
 	var page strings.Builder
 	page.WriteString(`# Flags of the manager
 
-Generated from package [options](options) by ` + "`make generate`" + `. A switch needs no value. All of them can be in a file for ` +
-		"`--config`, as\n`name: value` without the dashes.\n")
+Generated from package [options](options) by ` + "`make generate`" + `. A switch needs no value. All of them but ` +
+		"`--config`,\n`--print-config` and other names of a flag can be in a file for `--config`, as `name: value` without the dashes.\n")
 	for _, g := range o.Groups() {
 		fmt.Fprintf(&page, "\n## %s\n\n| Flag | Default | Meaning |\n|---|---|---|\n", g.Name)
 		for _, f := range g.Shown() {

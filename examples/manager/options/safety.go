@@ -47,12 +47,14 @@ func defaultSafety() Safety {
 // AddFlags implements Section.
 func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.DryRun, "dry-run", s.DryRun,
-		"change nothing: every write, those of drains, events and the driver included, is a dry run that the API server checks and does not "+
-			"store, and a line of the log; the rights are the same; no Lease is taken, so that the manager that acts may go on; what follows "+
+		"change nothing: log every write, those of drains, events and the driver included, and send it as a dry run that the API server checks "+
+			"and does not store; take no Lease, so that the manager that acts can go on; the rights are the same; what follows "+
 			"from a write is not tried, such as the drain behind the first stage of a deletion, and a finalizer is reported as not kept")
 	flags.IntVar(&s.Limits.Up, "safety-up", s.Limits.Up,
-		"Machines beyond those of a rollout with which a MachineSet is frozen: it creates no more")
-	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down, "Machines fewer than --safety-up with which a frozen MachineSet creates again")
+		"Machines beyond those of a rollout, or without a MachineDeployment beyond twice the replicas, with which a MachineSet is frozen: "+
+			"it creates no more")
+	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down,
+		"a frozen MachineSet creates again when it has this many Machines fewer than --safety-up freezes")
 	flags.DurationVar(&s.FreezePeriod, "machine-safety-overshooting-period", s.FreezePeriod,
 		"time between two looks at the number of Machines of a MachineSet without an event; 0 freezes none")
 	flags.DurationVar(&s.GatePeriod, "machine-safety-apiserver-statuscheck-period", s.GatePeriod,
@@ -60,7 +62,8 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.GateTolerance, "machine-safety-apiserver-statuscheck-timeout", s.GateTolerance,
 		"time without an answer after which MachineSets and MachineDeployments create nothing")
 	flags.BoolVar(&s.FreezeAll, "machine-safety-freeze-all", s.FreezeAll,
-		"stop the reconciliation of all objects of a cluster whose API server does not answer, and not only creations")
+		"stop the reconciliation of Machines, MachineSets and MachineDeployments while the API server of their cluster does not answer, and "+
+			"not only creations; deletions go on, and MachinePools too")
 	flags.BoolVar(&s.FreezeDeletions, "machine-safety-freeze-deletions", s.FreezeDeletions,
 		"with --machine-safety-freeze-all: stop deletions too")
 	flags.DurationVar(&s.OrphanPeriod, "machine-safety-orphan-vms-period", s.OrphanPeriod,
@@ -74,7 +77,9 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.IntVar(&s.Orphans.PerPass, "machine-safety-orphan-limit", s.Orphans.PerPass, "instances without a Machine to delete after one look")
 	flags.DurationVar(&s.Orphans.StartDelay, "machine-safety-orphan-start-delay", s.Orphans.StartDelay,
 		"time after the start, and after an outage, in which no look counts")
-	flags.BoolVar(&s.AnnotateNodes, "machine-safety-annotate-nodes", s.AnnotateNodes, "annotate Nodes that no Machine belongs to")
+	flags.BoolVar(&s.AnnotateNodes, "machine-safety-annotate-nodes", s.AnnotateNodes,
+		"annotate Nodes that no Machine belongs to; with MachineSets, MachineDeployments, MachineHealthChecks, a driver or "+
+			"--machine-safety-freeze-all")
 	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge,
 		"age of a Node without a Machine from which --machine-safety-annotate-nodes annotates it")
 }
