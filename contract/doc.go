@@ -35,6 +35,7 @@
 //   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
 //   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1;
 //     [KubermaticMachineSet], [KubermaticMachineDeployment], [GardenerMachineSet], [GardenerMachineDeployment]
+//   - health checks: [HealthCheckV1Beta1], [HealthCheckV1Beta2]
 //   - the Cluster: [Cluster]
 //
 // The tables below list every field of each: who writes it, what its absence means, and where it is. For a CRD of your own,

@@ -3,28 +3,30 @@
 // # Usage
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. A [Reconciler] runs an ordered list of [Step]s over one [Scope]: take [Steps],
-// change the list with [InsertBefore], [InsertAfter], [Replace] and [Remove], and set it in [Options]. [Reconciler.ReconcileObject]
-// makes one pass in a loop of your own. The CRD of the Machines must be installed before.
+// change the list with [pass.InsertBefore], [pass.InsertAfter], [pass.Replace] and [pass.Remove], and set it in [Options].
+// [Reconciler.ReconcileObject] makes one pass in a loop of your own. The CRD of the Machines must be installed before.
 //
 // Events cause passes ([Reconciler.AddToManager] names which do), and every pass runs all steps for a running Machine, or all steps of a
-// deletion. A step before [StepDrain] runs in every pass of a deletion, also after the drain (State.DrainedNode is then the Node's UID). A
+// deletion, until one of them ends the pass. A step before [StepDrain] also runs after the drain (State.DrainedNode is then the Node's
+// UID). A
 // one-time action must check whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). No step behind
 // [StepFinalizer] runs before the finalizer is stored, except those that decide about the Machine only (ObjectOnly of pass.Step): a step
 // that creates objects belongs behind it. [New] rejects a list that is not safe, and says what to change. [Steps] documents what each step
 // sets in the Scope.
 //
-// A Machine without a bootstrap object and an infrastructure object needs a list without [StepBootstrap] and [StepInfrastructure], and
-// with one step before [StepNode] that creates or finds the instance and calls [Scope.SetProviderID]: the Machine's Node is the one with
-// this spec.providerID. When the instance exists, the step also calls [Scope.SetInfrastructureReady], in every pass unless the type stores
-// the value. A step before [StepDeleteInfrastructure], or in its place, deletes the instance. A step that is [InRunning] only does not run
-// in a deletion: a type of your own must store the provider ID, and the Node with its UID. contract.CheckKind reports in a test what a
-// type does not store, and [New] rejects a kind that does not store what the steps need. examples/embed shows all of it, with its own
-// type, phases and conditions, in less than a hundred lines. Package fake runs it in a test without a cluster.
+// A Machine without a bootstrap object and an infrastructure object needs a list without [StepBootstrap] and [StepInfrastructure], and with
+// one step before [StepNode] that creates or finds the instance and calls [Scope.SetProviderID]: the Machine's Node is the one with this
+// spec.providerID. When the instance exists, the step also calls [Scope.SetInfrastructureReady], in every pass unless the type stores the
+// value. A step before [StepDeleteInfrastructure], or in its place, deletes the instance. A step that is [pass.InRunning] does not run in a
+// deletion: a type of your own must store the provider ID, and the Node with its UID. contract.CheckKind reports in a test what a type does
+// not store, and [New] rejects a kind that does not store what the steps need. examples/embed is such an operator, with its own type,
+// phases and conditions, in less than a hundred lines; its type stores the provider ID itself, and its own phases need neither call.
+// Package fake runs it in a test without a cluster.
 //
 // # Where to read on
 //
 //   - [Policy]: the stages of a deletion, and the decisions that you can replace; [MachineDrainRules]: Cluster API's drain rules.
-//   - [ConditionReady] and its neighbors: the conditions of a Machine.
+//   - [contract.ConditionReady] and its neighbors: the conditions of a Machine.
 //   - [Ports]: Nodes in workload clusters (package noderef/workload), Clusters and MachineDeployments ([Rollouts]).
 //   - [Metrics]: the metrics; [PolicyRules] and [NodePolicyRules]: the required RBAC rules.
 //   - [PhaseStep]: the phases of other dialects. The default is Cluster API's.
@@ -35,8 +37,9 @@
 // at the end: metadata and spec first, then status on top of the server's answer. It does not write unchanged values. Patches are
 // merge patches with metadata.uid; one that replaces a list also has the resourceVersion, so that a concurrent change is not
 // lost: the pass is repeated. An intermediate status is written after [Options].StatusDelay, so that stages which follow each
-// other at once cost one write. A status that a step needs stored (a [Result] with Checkpoint) and the status of a ready Machine are
-// written at once. While the API server or the client's rate limit is slow, intermediate statuses wait for up to a minute.
+// other at once cost one write; one that keeps changing waits for five times as long. A status that a step needs stored (a [Result] with
+// Checkpoint) and the status of a ready Machine are written at once. While the API server or the client's rate limit is slow, StatusDelay
+// grows up to a minute.
 //
 // # Guarantees
 //

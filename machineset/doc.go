@@ -1,4 +1,5 @@
-// Package machineset keeps as many Machines of each set as the set asks for, and never creates two machines for one of them.
+// Package machineset keeps as many Machines of each set as the set asks for, and creates no second one when answers are lost, caches lag or
+// two processes act.
 //
 // # Usage
 //
@@ -45,7 +46,7 @@
 // # How a second instance is prevented
 //
 // A set creates no second instance for a Machine, however late its caches are and in every process, as long as the API server returns the
-// objects that exist. Others can remove entries from the ledger and from the cache, so neither is enough:
+// objects that exist; Limits names two exceptions. Others can remove entries from the ledger and from the cache, so neither is enough:
 //
 //   - New slots are reserved only in a ledger that has not changed since it was read, and an object that exists under the name of a slot is
 //     judged by its annotations. So two processes never create a Machine twice for one slot.
@@ -56,7 +57,8 @@
 //   - A Machine that the API server has and the cache does not show keeps the set from creating. For 30 s the set waits for the cache, and
 //     changes no condition. When the cache has seen the Machine and does not show it, the condition ScalingUp has the reason
 //     [ReasonMachinesNotShown] and its name: the cache selects by labels, fields or namespaces that the Machine does not have, or a webhook
-//     removes its labels. One that the cache showed in deletion, and leaves out then, is taken for gone: another one is created at once.
+//     removes its labels. If the cache showed a Machine in deletion and no longer shows it, the set counts it as deleted, and creates its
+//     replacement at once.
 //
 // A lost ledger is written again: a set that has Machines and no ledger continues behind all slots that can have been reserved. Without any
 // Machine, and with a status that counts none, a lost ledger leaves no trace: the set begins with the first slot again, and reuses names of
@@ -130,8 +132,8 @@
 //
 // A Machine whose labels were changed is released; Cluster API only stops to count it. A set does not write its own spec: it
 // treats a missing selector and the label of the cluster as if they were set. Creation and deletion begin with one and double.
-// One event reports many Machines that are created at once. In-place updates, which move Machines between sets, are not
-// supported.
+// One event reports many Machines that are created at once. Package deployment moves Machines between sets for updates in place; a set
+// counts a Machine that it received when its replicas include it (scale.Received).
 //
 // # Limits
 //

@@ -1,8 +1,8 @@
 // Package conformance lints the CRDs and objects of a Cluster API provider against the provider contract.
 //
 // A provider that breaks the contract shows no error: its Machines wait. [CheckCRD] and [CheckObject] say which rule is
-// broken, where, and what waits for it, from the same layouts that the readers of package contract use: a place of a value
-// stands there and nowhere else. The command examples/contractlint does this for files.
+// broken, where, and what waits for it, from the same layouts that the readers of package contract use: the path of each value
+// is defined only there. The command examples/contractlint does this for files.
 //
 // # Usage
 //

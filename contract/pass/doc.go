@@ -1,4 +1,4 @@
-// Package pass is the frame of the reconcilers of Machines, MachineSets, MachineDeployments and MachinePools. One pass reads one object
+// Package pass is the frame of all reconcilers of this library. One pass reads one object
 // and what it depends on, decides, acts, and writes the object. What all kinds do alike is here, once:
 //
 //   - [Step] and the functions InsertBefore, InsertAfter, Replace and Remove: the parts of a pass, by name. A step that was written for a

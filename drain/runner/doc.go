@@ -30,7 +30,7 @@
 //   - StepVolumes sends no request. It is Done only when the VolumeAttachments are completely known.
 //   - Events are recorded on the Node, and only about changes; a new process starts again. No label of a metric names an object.
 //   - The attempts are a cache: if the process ends, at most one more request per Pod is sent.
-//   - The settle time counts from the first Step that was shown the cordon. A new process waits for it again.
+//   - A drain is done Config.Settle after the first Step that was shown the cordon, at the earliest. A new process waits for it again.
 //
 // # Limits
 //

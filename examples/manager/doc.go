@@ -8,8 +8,8 @@
 //
 // The rights depend on the other flags, so add those to the command. They are exact, which an end-to-end test checks, and narrower
 // with the resources of the providers (--provider-resources). The users of workload clusters' kubeconfigs need the rights that
-// --print-node-rbac prints, in their clusters. At its start the manager asks the API server for each right, and ends with an error
-// that names the missing ones.
+// --print-node-rbac prints, in their clusters. At its start the manager asks the API server for each right on a resource that is named, and
+// ends with an error that names up to eight resources with missing ones.
 //
 // FLAGS.md has all flags, METRICS.md the metrics, which are served on :8085, and MANAGERS.md what to know about several managers. Package
 // options has the flags as a struct for programs that embed the reconcilers. --config reads flags from a file. With --namespace the manager
@@ -90,12 +90,14 @@
 //
 // # Taking a fleet over
 //
-// A fleet that Cluster API v1.13 has reconciled needs no preparation: stop Cluster API's core manager and start this one, with the flags of
-// all kinds that the fleet has. Ours writes annotations of machinist.dev to Machines, MachineSets and MachineDeployments, and nothing else:
-// two patches a Machine. Cluster API's manager can have the fleet back in the same way. It copies the annotations of a MachineDeployment
-// to its MachineSets, ledgers included, and a ledger of another object is made anew. Clusters and their control planes still need Cluster
-// API's controllers: without them, write what they say to the status of a Cluster. End-to-end tests show both directions, and that
-// clusterctl moves a Cluster between two control planes on which this manager and its provider run: no Machine or Node is made or deleted.
+// A fleet of Machines, MachineSets and MachineDeployments that Cluster API v1.13 has reconciled needs no preparation: stop Cluster API's
+// core manager and start this one, with the flags of all kinds that the fleet has. Ours writes annotations of machinist.dev to Machines,
+// MachineSets and MachineDeployments, and nothing else: two patches a Machine, beside their status. Cluster API's manager can have the
+// fleet back in the same way. It copies the annotations of a MachineDeployment to its MachineSets, among them the creation ledger, in which
+// this manager records what it is about to create; a MachineSet that has the ledger of another object gets a new one. Clusters and their
+// control planes still need Cluster API's controllers: without them, write what they say to the status of a Cluster. End-to-end tests show
+// both directions, and that clusterctl moves a Cluster between two control planes on which this manager and its provider run: no Machine or
+// Node is made or deleted.
 //
 // # Limits
 //

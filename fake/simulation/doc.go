@@ -12,7 +12,7 @@
 // fake.Loops act on them, kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin
 // when everything runs.
 //
-// The root of a fifth of the histories is a MachinePool, whose provider is an actor: it names the instances that leave and waits for
+// The root of a sixth of the histories is a MachinePool, whose provider is an actor: it names the instances that leave and waits for
 // their drain, or does not, lags, repeats, forgets, respells and replaces instances, and scales by itself.
 //
 // A third of the histories have a MachineHealthCheck with a limit, and instances in up to three zones: the managers then run the
@@ -46,7 +46,7 @@
 // and no RequeueAfter, is not reconciled.
 //
 // After each write the Invariants hold, and those of Options. Then the faults stop: everything desired is reached within Bound of virtual
-// time, then there is silence, and after a deletion nothing is left.
+// time, then no reconciler makes a request, and after a deletion nothing is left.
 //
 // The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
 // one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices. History.Draw draws it. Report.Print
@@ -55,8 +55,8 @@
 // # Limits
 //
 // There are no volumes or workload clusters in the World yet. Infrastructure objects without a provider do nothing. Pools have no Machines
-// for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, and then a missing event source is not found;
-// nor is one beside which a poll does the same in time, such as that of Nodes beside a driver's poll of instances.
+// for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, so that a missing event source is not found.
+// It is not found either where polling has the same effect, as a driver's poll of instances has for events of Nodes.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.
 //

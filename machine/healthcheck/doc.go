@@ -14,12 +14,12 @@
 // Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit, a [Policy]
 // bounds it:
 //
-//   - Machines that became unhealthy at once are an outage, of everything or of a failure domain, and stay. Machines whose timeout is not
-//     reached yet count for this: an outage is known before its first Machine is marked. It ends when one of its Machines is healthy, or a
-//     new one there, in any domain for an outage of everything: then the limits of those that have not recovered yet begin anew. A Machine
-//     whose remediation a person requests is no part of an outage, and a single one that is left is none;
-//   - remediations in flight count against the limit until a replacement is healthy, also when the Machine is gone: its place counts as a
-//     Machine that is unhealthy;
+//   - when all Machines become unhealthy at once, or most of a failure domain, that is an outage, and none of them is marked. Machines
+//     whose timeout is not reached yet count too, so that an outage is known before its first Machine is marked. An outage of a failure
+//     domain ends when one of its Machines is healthy, or a new Machine in the same domain; an outage of all Machines, when any Machine is.
+//     The timeouts of the Machines that have not recovered then begin anew. A Machine whose remediation a person requests is not part of an
+//     outage, and one Machine alone is no outage;
+//   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy;
 //   - an owner whose Machines do not start gets new ones with a growing delay, and at last no more.
 //
 // A scale-up does not count: Machines that have not started are pending, unless they replace one. [ClusterAPI] returns the Policy that

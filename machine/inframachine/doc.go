@@ -20,7 +20,8 @@
 // # Errors
 //
 // What the Driver refuses costs no call until the specification or the credentials change: Ports.InputEvents wakes InfraMachines for
-// Secrets and classes. Every other error waits as long as its class says.
+// Secrets and classes. Refused credentials are also tried again after 5 seconds at first and after up to 10 minutes. Every other error
+// waits as long as its class says.
 //
 // # Deletion
 //

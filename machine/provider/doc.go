@@ -46,13 +46,13 @@
 //
 // An Error has a Class, and Backoff says for each how long to wait. Invalid, Unauthenticated and Terminal park a Machine: only a change of
 // its specification or of its credentials is expected to help. Credentials are nevertheless tried again, soon at first, because an API
-// server that has just started refuses what it allows a second later. A provider's RetryAfter is kept. An error without a class counts as
-// Unavailable: it is not known what the provider has done.
+// server that has just started refuses what it allows a second later. For the other classes, no wait is shorter than a provider's
+// RetryAfter. An error without a class counts as Unavailable: it is not known what the provider has done.
 //
 // # Limits
 //
 // RateLimit keeps to a rate for each account without holding a worker: a call that comes too early is told when its turn is, and turns are
-// given in order. Cache answers Get again for a while, and knows no absence: a new instance may be seen late.
+// given in order. Cache answers Get again for a while. It does not store that an instance was not found, because a new one can appear late.
 //
 // # Secrets
 //

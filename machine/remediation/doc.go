@@ -17,8 +17,8 @@
 // On Machines, in one write of the status: HealthCheckSucceeded, True for a Machine with a Node and nothing wrong with it; and for one
 // that is to be remediated OwnerRemediated, False with the reason WaitingForRemediation. The owner acts on that: a set, a pool or a
 // control plane. Where a check names a template, an object of the Machine's name is made from it in place of that, ExternallyRemediated
-// says how far it is, and it is deleted when the Machine is healthy again. Requests that belong to nothing of the Machine's UID are left
-// alone.
+// says how far it is, and it is deleted when the Machine is healthy again. An object of that name that is not owned by the Machine, by UID,
+// stays unchanged.
 //
 // On the check: expectedMachines, currentHealthy, remediationsAllowed, the sorted targets, and RemediationAllowed with the reason why
 // nothing happens. The ledger of package machine/healthcheck is an annotation, written before a Machine is marked. Events come with
@@ -44,7 +44,7 @@
 //
 // Machines that are not remediated although they are unhealthy say why in the message of HealthCheckSucceeded. One template or request that
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
-// A Machine whose Node has not reported whether it is Ready is not healthy yet. A Machine with the annotation skip-remediation loses the
-// verdict of before.
+// A Machine whose Node has not reported whether it is Ready is not healthy yet. The earlier result of a Machine with the annotation
+// skip-remediation is removed.
 // The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.ClusterAPI switches that off.
 package remediation

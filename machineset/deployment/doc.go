@@ -24,8 +24,8 @@
 //   - Before a MachineSet shrinks of which the cache shows fewer Machines than it has replicas, and before one grows beside such a
 //     MachineSet in deletion, the API server is asked for its Machines: a cache that is narrowed by labels, fields or namespaces leaves
 //     some out. The condition RollingOut then names one of them, and the deployment scales no MachineSet. It asks again after a minute.
-//     Not known are Machines that the cache leaves out of other MachineSets and that are being deleted or are more than their MachineSet
-//     wants: until they are gone, there can be as many more than maxSurge allows.
+//     The question does not cover other MachineSets. Where the cache leaves out Machines of one that are being deleted, or that it has
+//     beyond its replicas, the deployment can exceed maxSurge by their number until they are gone.
 //   - A MachineSet says with MadeFromAnnotation what it was made from. When two of them do not keep that, as with a webhook that changes
 //     MachineSets, no more are made.
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
@@ -57,7 +57,7 @@
 //
 // # Limits
 //
-// Labels and annotations of Gardener that freeze a set, that trigger a deletion, or that select Nodes for an update in place are not read.
+// Gardener's label freeze is read. Its annotations that trigger a deletion or select Nodes for an update in place are not.
 // A deployment whose spec.replicas is not set keeps its Machines as they are.
 //
 // # Differences from Cluster API

@@ -25,5 +25,6 @@
 //
 // The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them.
 // One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed; safety.PlanOrphans has the
-// other rules. When all Machines of a cluster are gone, nothing of it is collected any more: the last instances go with their Machines.
+// other rules. The Collector looks only at clusters that have a Machine: after the last Machine of a cluster is gone, it finds no instance
+// of that cluster.
 package guard

@@ -12,11 +12,15 @@
 //
 // # Bounds
 //
-// Everything here is pure and deterministic. The bounds apply to what a plan does, since a user's scaling and failing Nodes can break any
-// of them, and a set that is paused carries a plan out later, as it does in Kubernetes: nothing is created while there are as many
-// Machines as desired and surge, those in deletion, reserved and not yet created included; no available Machine goes when fewer than
-// desired minus unavailable would stay; no healthy Machine without a mark of others goes in a decision that leaves a marked one; a frozen
-// set does not grow. Exceptions are OnDelete, Recreate and a plain scale-down, which do not look at availability.
+// Everything here is pure and deterministic. A plan keeps these bounds:
+//
+//   - it creates no Machine beyond replicas and maxSurge, where those in deletion, reserved and not yet created count too;
+//   - it deletes no available Machine when fewer than replicas minus maxUnavailable would stay; OnDelete, Recreate and a plain scale-down
+//     do not look at availability;
+//   - it deletes no healthy Machine without a mark of others while one with such a mark stays;
+//   - a frozen set does not grow.
+//
+// A user's scaling and failing Nodes can break any of them. A set that is paused carries a plan out later, as it does in Kubernetes.
 //
 // # Updates in place
 //

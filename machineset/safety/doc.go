@@ -8,8 +8,8 @@
 // Gardener's (--safety-up, --safety-down); what it gets wrong there is different here:
 //
 //   - each set is evaluated alone: an unreadable surge or a failed write at one delays no other;
-//   - a scale-down is no overshoot. When fewer Machines are wanted than before, the mark falls with the number of Machines, not with the
-//     wish ([Set.Mark]), and Machines in deletion count only beyond the desired number. So only creations reach the mark;
+//   - a scale-down is no overshoot. When fewer Machines are wanted than before, the limit ([Set.Mark]) falls with the number of Machines,
+//     not with the replicas, and Machines in deletion count only beyond the desired number. So only creations reach the limit;
 //   - a thaw by hand lasts: what a person has accepted counts as wanted;
 //   - a person's freeze is never ended by a number ([Freezing]).
 //
