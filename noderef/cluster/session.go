@@ -138,8 +138,13 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
 		return &setupError{err}
 	}
-	if s.value, err = l.setup(s); err != nil {
-		return &setupError{err}
+	if o.Setup != nil {
+		s.value, err = o.setup(s.end, &Connection{
+			Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running, caches: &http.Client{Transport: &s.caches},
+		})
+		if err != nil {
+			return &setupError{err}
+		}
 	}
 	s.running.Go(func() {
 		if err := s.cluster.Start(s.life); err != nil {
@@ -200,18 +205,14 @@ func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWi
 	}
 }
 
-// setup calls Options.Setup, and ends the session if that takes too long.
-func (l *link[T]) setup(s *session[T]) (value T, err error) {
-	o := &l.clusters.options
-	if o.Setup == nil {
-		return value, nil
+// setup calls Options.Setup, and ends the connection if that takes too long.
+func (o *Options[T]) setup(end context.CancelCauseFunc, c *Connection) (value T, err error) {
+	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { end(timeoutError(o.ConnectTimeout)) })
+	value, err = o.Setup(c.life, c)
+	if !timer.Stop() { // its function may not have run yet
+		end(timeoutError(o.ConnectTimeout))
 	}
-	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { s.end(timeoutError(o.ConnectTimeout)) })
-	defer timer.Stop()
-	value, err = o.Setup(s.life, &Connection{
-		Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running, caches: &http.Client{Transport: &s.caches},
-	})
-	if cause := context.Cause(s.life); cause != nil {
+	if cause := context.Cause(c.life); cause != nil {
 		err = cause
 	}
 	return value, err
