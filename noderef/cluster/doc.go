@@ -58,9 +58,9 @@
 // or an HTML page, means that the server does not serve. "Not found" for an object counts only in a format that API servers use.
 //
 // The first Get of a cluster, and the first one after an idle cluster was disconnected, returns "not connected". A Setup, an
-// AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster, and the end of Start. Timeouts and
-// pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of client-go's reflectors follow the real clock. If a kubeconfig
-// turns off TLS verification, it is off.
+// AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster (a Setup that of all clusters which share
+// its Target.Running), and the end of Start. Timeouts and pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of
+// client-go's reflectors follow the real clock. If a kubeconfig turns off TLS verification, it is off.
 //
 // # Alternatives
 //

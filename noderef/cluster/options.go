@@ -27,8 +27,9 @@ type Options[T any] struct {
 	// the cache starts, for ConnectTimeout at most. ctx ends with the connection, and then everything that Setup has
 	// started must end; Connection.Go helps with that. After an error the connection is closed and retried later.
 	//
-	// For a Target that is Running it is called once for all clusters that share it. ctx then ends with the Clusters,
-	// or when another Target has replaced this one and no cluster uses it any more.
+	// For a Target that is Running it is called once for all clusters that share it, which wait for it, and again after
+	// an error. ctx then ends with the Clusters, or when another Target has replaced this one and no cluster uses it any
+	// more.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme
