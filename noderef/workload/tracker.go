@@ -184,11 +184,20 @@ func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName,
 }
 
 // inCluster returns the objects of a workload cluster. When there are none, the cluster's Nodes are no longer needed, and the Tracker stops
-// listening to them.
+// listening to them. The Tracker may have begun to listen for an object that has just appeared: the next pass over it begins again.
 func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []reconcile.Request {
 	requests := t.config.InCluster(ctx, key)
-	if len(requests) == 0 {
-		t.follow(key, Workload{})
+	if len(requests) > 0 {
+		return requests
+	}
+	t.follow(key, Workload{})
+	requests = t.config.InCluster(ctx, key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, request := range requests { // the caller may only count them
+		if t.queue != nil {
+			t.queue.Add(request)
+		}
 	}
 	return requests
 }

@@ -169,6 +169,25 @@ func TestNodesOfAClusterAreListenedToOnlyWhileAnObjectHasThem(t *testing.T) {
 	require.True(t, elsewhere.heard(1, 1)())
 }
 
+func TestAnObjectThatAppearsWhileItsClusterIsFoundUnusedIsWoken(t *testing.T) {
+	key, asked := named("c"), 0
+	var n *Tracker
+	n = NewTracker(Config{InCluster: func(context.Context, types.NamespacedName) []reconcile.Request {
+		if asked++; asked > 1 {
+			return requests("m")
+		}
+		n.follow(key, Workload{Nodes: newSourced()}) // a pass over m, which the answer lacks
+		return nil
+	}})
+	require.Equal(t, requests("m"), n.inCluster(t.Context(), key), "there is no queue yet")
+	queue := newQueue(t)
+	require.NoError(t, (&followedSource{n}).Start(t.Context(), queue))
+	asked = 0
+	require.Equal(t, requests("m"), n.inCluster(t.Context(), key), "the cluster is used")
+	require.Equal(t, 1, queue.Len(), "the next pass has its Nodes followed again")
+	require.Empty(t, n.followed)
+}
+
 // drains is a Drainer with events of its own.
 type drains struct {
 	Drainer
