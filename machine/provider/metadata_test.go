@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,56 @@ func TestCredentialsComeFromTheMetadataServiceAndAreUsedAgain(t *testing.T) {
 	values, err := provider.FirstOf(metadata, other).Read(t.Context())
 	require.NoError(t, err, "the next source has them")
 	require.Equal(t, want, values)
+}
+
+func TestCallersShareOneQuestionToAMetadataServiceThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, answer := 0, make(chan []byte, 1)
+		metadata := provider.FromMetadata(provider.MetadataOptions{
+			Names: map[string]string{"id": "/id"},
+			Get: func(ctx context.Context, _ string) ([]byte, error) {
+				asked++
+				select {
+				case content := <-answer:
+					return content, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			},
+		})
+		impatient, cancel := context.WithCancel(t.Context())
+		gaveUp, ended := make(chan error, 1), make(chan error, 10)
+		ask := func() {
+			go func() {
+				_, err := metadata.Read(impatient)
+				gaveUp <- err
+			}()
+			synctest.Wait()
+			for range cap(ended) {
+				go func() {
+					_, err := metadata.Read(t.Context())
+					ended <- err
+				}()
+			}
+			synctest.Wait()
+		}
+		ask()
+		cancel()
+		require.ErrorIs(t, <-gaveUp, context.Canceled)
+		require.Empty(t, ended, "the others go on waiting")
+		for range cap(ended) {
+			err := <-ended
+			require.ErrorIs(t, err, context.DeadlineExceeded, "the Limit")
+			require.Equal(t, provider.Unavailable, provider.ClassOf(err))
+		}
+		require.Equal(t, 1, asked)
+
+		ask()
+		answer <- []byte("i")
+		for range cap(ended) {
+			require.NoError(t, <-ended, "failures are not kept")
+		}
+		require.ErrorIs(t, <-gaveUp, context.Canceled, "whoever asks first may give up")
+		require.Equal(t, 2, asked)
+	})
 }
