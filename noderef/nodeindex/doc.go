@@ -21,7 +21,8 @@
 // # Limits
 //
 // Nodes are the informer's own objects: changing one corrupts the cache of the whole process. The index has the Nodes of the
-// cache: with a selector on Nodes, only those. When the Node informer is removed from the cache, the index no longer changes.
+// cache: with a selector on Nodes, only those. When the Node informer is removed from the cache, and after [Index.Stop], the index
+// no longer changes.
 //
 // A mapper runs on the goroutine of the event handler. It may use the index and read caches. It must not block and must not start
 // a source, because later events and the index itself would wait for it.

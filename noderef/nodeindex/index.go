@@ -28,6 +28,7 @@ type Options struct {
 // for concurrent use. Create one with [New].
 type Index struct {
 	significant func(old, updated *corev1.Node) bool
+	informer    cache.Informer
 	// informed reports whether the handler has received the whole first list.
 	informed toolscache.ResourceEventHandlerRegistration
 
@@ -48,7 +49,8 @@ var (
 
 // New returns the index of the Nodes in a cache, usually manager.GetCache(). It requests the cache's typed Node
 // informer, which starts with the cache, and does not wait for it. Call it once per cache, before the cache starts if
-// possible; a second index works but uses its own memory.
+// possible; a second index works but uses its own memory. The index follows the cache until [Index.Stop]; ctx is only for
+// getting the informer.
 //
 // It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
 // permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
@@ -60,11 +62,11 @@ func New(ctx context.Context, informers cache.Informers, o Options) (*Index, err
 	if x.significant == nil {
 		x.significant = noderef.Significant
 	}
-	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
-	if err != nil {
+	var err error
+	if x.informer, err = informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
 	}
-	x.informed, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	x.informed, err = x.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    x.onAdd,
 		UpdateFunc: x.onUpdate,
 		DeleteFunc: x.onDelete,
@@ -73,6 +75,12 @@ func New(ctx context.Context, informers cache.Informers, o Options) (*Index, err
 		return nil, fmt.Errorf("node index: adding a handler to the Node informer: %w", err)
 	}
 	return x, nil
+}
+
+// Stop removes the index from the cache: it no longer changes, and subscribers receive no more events. Call it when the
+// cache is still used after the index is not; an index ends with its cache otherwise. It may be called more than once.
+func (x *Index) Stop() {
+	_ = x.informer.RemoveEventHandler(x.informed) // fails only for the handler of another informer
 }
 
 // HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may

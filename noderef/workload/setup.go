@@ -33,7 +33,11 @@ func FromManager(ctx context.Context, mgr manager.Manager, rules noderef.Rules) 
 // FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager, which also watches volumes; that
 // costs nothing before the first drain. Reconcilers in one manager should share the result.
 func (o Options) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
-	w, drainer, err := o.workloadOf(ctx, mgr)
+	nodes, err := nodeindex.New(ctx, mgr.GetCache(), nodeindex.Options{Rules: o.Matching})
+	if err != nil {
+		return Workload{}, err
+	}
+	w, drainer, err := o.workloadOf(nodes, mgr)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -51,7 +55,12 @@ func Setup(rules noderef.Rules) func(context.Context, *cluster.Connection) (Work
 // Setup returns what cluster.Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
 func (o Options) Setup() func(context.Context, *cluster.Connection) (Workload, error) {
 	return func(ctx context.Context, c *cluster.Connection) (Workload, error) {
-		w, drainer, err := o.workloadOf(ctx, c)
+		nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: o.Matching})
+		if err != nil {
+			return Workload{}, err
+		}
+		context.AfterFunc(ctx, nodes.Stop) // the cache of a Target that is Running outlives the connection, and an error here
+		w, drainer, err := o.workloadOf(nodes, c)
 		if err != nil {
 			return Workload{}, err
 		}
@@ -60,11 +69,7 @@ func (o Options) Setup() func(context.Context, *cluster.Connection) (Workload, e
 	}
 }
 
-func (o Options) workloadOf(ctx context.Context, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
-	nodes, err := nodeindex.New(ctx, c.GetCache(), nodeindex.Options{Rules: o.Matching})
-	if err != nil {
-		return Workload{}, nil, fmt.Errorf("node index: %w", err)
-	}
+func (o Options) workloadOf(nodes *nodeindex.Index, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
 	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true, Metrics: o.DrainMetrics})
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
