@@ -134,7 +134,11 @@ func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured
 	}
 	var after time.Duration
 	if len(instances) != replicas && i.Lag > 0 {
-		time.Sleep(i.Lag) // simulates a slow cloud API
+		select {
+		case <-time.After(i.Lag): // simulates a slow cloud API
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	}
 	switch n := len(instances); {
 	case n < replicas:
