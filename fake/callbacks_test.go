@@ -42,3 +42,17 @@ func TestThePassOfALaggingPoolProviderEndsWithItsContext(t *testing.T) {
 	p.eventually("the end of the pass", func() string { return map[bool]string{true: "it goes on"}[len(ended) == 0] })
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
+
+func TestWhatKeepsMachinesFromBecomingReadyMayHoldThem(t *testing.T) {
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}})
+	machine := fake.Machine("m")
+	require.NoError(t, store.Client().Create(t.Context(), machine))
+	machines := fake.NewMachines(store.Client(), contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()))
+	machines.NotReady(func(client.Object) bool {
+		machines.Hold(true)
+		return true
+	})
+	result, err := machines.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+	require.NoError(t, err)
+	require.NotZero(t, result.RequeueAfter)
+}

@@ -29,9 +29,11 @@ type DriverOptions struct {
 	PerSecond float64
 	// Zones are the failure domains in which instances are made, in turn. Without any, instances do not say where they are.
 	Zones []string
-	// Token, when it is not empty, must be the value "token" of the credentials.
+	// Token, when it is not empty, must be the value "token" of the credentials. Other calls wait while these are read, so that reading them
+	// must not call methods of the Driver.
 	Token string
-	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. Nil loses nothing.
+	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. Nil loses nothing. It is
+	// called by one goroutine at a time, and must not call methods of the Driver, which wait for it.
 	Answer func(op cloud.Operation, r cloud.Request) error
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock

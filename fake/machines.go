@@ -69,8 +69,9 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	l.mu.Lock()
-	hold, wait := l.hold, l.notReady(machine)
+	hold, notReady := l.hold, l.notReady
 	l.mu.Unlock()
+	wait := notReady(machine) // it may call methods of Machines
 	var u contract.MachineUpdate
 	switch {
 	case machine.GetDeletionTimestamp() == nil:
