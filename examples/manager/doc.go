@@ -70,7 +70,8 @@
 // as kubectl rollout does for Deployments.
 //
 // "manager describe machine NAME" tells what a Machine waits for, since when, and what a person can do. "manager tree NAME" shows a
-// MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that hold drains.
+// MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that hold drains. "manager orphans" lists the
+// instances of a driver that have no Machine. Each command has --help and -o json.
 //
 // With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects
 // remediate them that templates make.
