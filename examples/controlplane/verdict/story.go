@@ -165,6 +165,10 @@ func (s *story) hear(e *cluster.AuditEvent, latest uint64) (uint64, error) {
 		return latest, nil
 	case t.Metadata.UID == "":
 		return latest, nil // such as the answer to a deletecollection
+	case t.Metadata.ResourceVersion == "":
+		// A delete without a grace period that another one overtook answers with the object as it read it, without a version
+		// (kubernetes/kubernetes#19403). The one that removed the object has an event of its own.
+		return latest, nil
 	}
 	version, err := strconv.ParseUint(t.Metadata.ResourceVersion, 10, 64)
 	if err != nil {

@@ -1,6 +1,7 @@
 package verdict_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -187,6 +188,28 @@ func TestRequestsThatWereRefusedChangeNothing(t *testing.T) {
 	l.evicts(3)
 	l.events[len(l.events)-1].Code = 429
 	require.Empty(t, said(t, terms(), l))
+}
+
+// The API server answers so when two delete a pod without a grace period at the same time.
+func TestADeleteThatAnotherOneOvertookChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []bool{false, true} {
+		l := rolled()
+		i := slices.IndexFunc(l.events, func(e cluster.AuditEvent) bool { return fmt.Sprint(e.Name, " ", e.Verb) == "pod-1 delete" })
+		require.GreaterOrEqual(t, i, 0)
+		overtaken := l.events[i]
+		answer := map[string]any{}
+		require.NoError(t, json.Unmarshal(overtaken.Answer, &answer))
+		delete(answer["metadata"].(map[string]any), "resourceVersion")
+		var err error
+		overtaken.Answer, err = json.Marshal(answer)
+		require.NoError(t, err)
+		l.events = slices.Insert(l.events, i+1, overtaken)
+		if missing { // the answer is no proof that the pod is gone
+			l.events = slices.Delete(l.events, i, i+1)
+		}
+		require.Equal(t, missing, len(said(t, terms(), l)) > 0)
+	}
 }
 
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
