@@ -269,7 +269,7 @@ generate: $(CONTROLLERGEN) $(HELM) ## Write the generated parts of README.md and
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout >"$$new"; cat "$$new" >$(CRDS)
 	$(GO) test -count=1 -run '^TestOurCRDsDifferFromClusterAPIsInThisOnly$$' ./$(API) -update
-	$(GO) test -count=1 -run '^TestDocumentationOf(Flags|Metrics)IsCurrent$$' ./examples/manager/options ./examples/manager -update
+	$(GO) test -count=1 -run '^TestDocumentationOf(Flags|Metrics|Reasons)IsCurrent$$' ./examples/manager/options ./examples/manager -update
 	$(GO) test -count=1 -run '^TestTheChartsRightsAreThoseOfTheManager$$' ./examples/manager -update
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(call render,"$$dir"); \
 	cat "$$dir/manager.yaml" >$(DEPLOY)/base/manager.yaml; cat "$$dir/monitoring.yaml" >$(DEPLOY)/monitoring/monitoring.yaml

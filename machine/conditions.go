@@ -34,31 +34,31 @@ import (
 // A Warning event reports the begin of a problem, and a Normal event an action: one for each transition, also when two conditions report
 // the same.
 const (
-	ConditionNodeHealthy = "NodeHealthy"
-	ConditionUpdating    = "Updating"
+	ConditionNodeHealthy = "NodeHealthy" // the Node is ready and without pressure, by Policy.Health
+	ConditionUpdating    = "Updating"    // the Machine is updated in place, by Policy.Updating
 )
 
 // Reasons of conditions that Cluster API uses too.
 const (
-	ReasonNotYetReported    = "NotYetReported"
-	ReasonNodeReady         = "NodeReady"
-	ReasonNodeNotReady      = "NodeNotReady"
-	ReasonNodeReadyUnknown  = "NodeReadyUnknown"
-	ReasonNodeHealthy       = "NodeHealthy"
-	ReasonNodeNotHealthy    = "NodeNotHealthy"
-	ReasonNodeHealthUnknown = "NodeHealthyUnknown"
-	ReasonNodeDeleted       = "NodeDeleted"
-	ReasonNodeDoesNotExist  = "NodeDoesNotExist"
+	ReasonNotYetReported    = "NotYetReported"     // the condition has not been set yet
+	ReasonNodeReady         = "NodeReady"          // the Node is Ready
+	ReasonNodeNotReady      = "NodeNotReady"       // the Node is not Ready
+	ReasonNodeReadyUnknown  = "NodeReadyUnknown"   // the Node does not say whether it is Ready, or its kubelet has stopped to report
+	ReasonNodeHealthy       = "NodeHealthy"        // the Node is healthy
+	ReasonNodeNotHealthy    = "NodeNotHealthy"     // a condition of the Node is unhealthy; the message names it
+	ReasonNodeHealthUnknown = "NodeHealthyUnknown" // a condition of the Node is unknown
+	ReasonNodeDeleted       = "NodeDeleted"        // the Node was recorded and has been deleted
+	ReasonNodeDoesNotExist  = "NodeDoesNotExist"   // no Node with the provider ID has joined yet
 
-	ReasonWaitingForMinReadySeconds = "WaitingForMinReadySeconds"
-	ReasonUpdating                  = "Updating"
-	ReasonNotUpdating               = "NotUpdating"
-	ReasonInPlaceUpdating           = "InPlaceUpdating"
-	ReasonInPlaceUpdateFailed       = "InPlaceUpdateFailed"
+	ReasonWaitingForMinReadySeconds = "WaitingForMinReadySeconds" // the Machine is Ready, but not for minReadySeconds
+	ReasonUpdating                  = "Updating"                  // an update of the Machine is in progress
+	ReasonNotUpdating               = "NotUpdating"               // no update is in progress
+	ReasonInPlaceUpdating           = "InPlaceUpdating"           // an updater changes the Machine in place
+	ReasonInPlaceUpdateFailed       = "InPlaceUpdateFailed"       // an updater has reported a failure
 
-	ReasonWaitingForPreDrainHook     = "WaitingForPreDrainHook"
-	ReasonWaitingForVolumeDetach     = "WaitingForVolumeDetach"
-	ReasonWaitingForPreTerminateHook = "WaitingForPreTerminateHook"
+	ReasonWaitingForPreDrainHook     = "WaitingForPreDrainHook"     // an annotation asks to wait before the drain
+	ReasonWaitingForVolumeDetach     = "WaitingForVolumeDetach"     // volumes are still attached to the Node
+	ReasonWaitingForPreTerminateHook = "WaitingForPreTerminateHook" // an annotation asks to wait before the infrastructure is deleted
 )
 
 // Reasons for problems that Cluster API only logs as errors. A person can fix each of them, and the Machine continues without further
@@ -86,9 +86,9 @@ const notReported = "Condition not yet reported"
 // Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it is about, so
 // that a repeated pass does not repeat it.
 const (
-	EventNodeMatched   = "SuccessfulSetNodeRef"
-	EventNodeDrained   = "SuccessfulDrainNode"
-	EventInterruptible = "SuccessfulSetInterruptibleNodeLabel"
+	EventNodeMatched   = "SuccessfulSetNodeRef"                // the Node of the Machine was found and recorded
+	EventNodeDrained   = "SuccessfulDrainNode"                 // the Node was drained before its deletion
+	EventInterruptible = "SuccessfulSetInterruptibleNodeLabel" // the Node was labeled as one that its provider may interrupt
 	actionMatchNode    = "MatchNode"
 	actionDrainNode    = "DrainNode"
 	actionLabelNode    = "LabelNode"

@@ -35,12 +35,12 @@ type DriverOptions struct {
 
 // Reasons of the condition InfrastructureReady of a Machine with a Driver.
 const (
-	ReasonInstanceCreating = instance.ReasonCreating
-	ReasonInstanceStopped  = instance.ReasonStopped
-	ReasonInstanceFailed   = instance.ReasonFailed
-	ReasonInstanceGone     = instance.ReasonGone
-	ReasonWaitingForRate   = instance.ReasonWaitingForRate
-	ReasonNoDriverInput    = instance.ReasonNoInput
+	ReasonInstanceCreating = instance.ReasonCreating       // the driver creates the instance
+	ReasonInstanceStopped  = instance.ReasonStopped        // the instance is off
+	ReasonInstanceFailed   = instance.ReasonFailed         // the driver reports a failure
+	ReasonInstanceGone     = instance.ReasonGone           // the instance no longer exists
+	ReasonWaitingForRate   = instance.ReasonWaitingForRate // calls to the driver are limited, and it is not the turn of this Machine
+	ReasonNoDriverInput    = instance.ReasonNoInput        // what the driver needs could not be read
 	// ReasonWaitingForBootstrapData: an instance waits for its first-boot data.
 	ReasonWaitingForBootstrapData = instance.ReasonWaitingForData
 )

@@ -175,9 +175,9 @@ func notWithin(limit time.Duration) string { return fmt.Sprintf("not completed w
 // Reasons and actions of the events about stages of a deletion that were not completed.
 const (
 	// EventDrainFailed, EventVolumeDetachFailed and EventNodeDeletionFailed are Cluster API's.
-	EventDrainFailed        = "FailedDrainNode"
-	EventVolumeDetachFailed = "FailedWaitForVolumeDetach"
-	EventNodeDeletionFailed = "FailedDeleteNode"
+	EventDrainFailed        = "FailedDrainNode"           // the deletion continues, and Pods are left on the Node
+	EventVolumeDetachFailed = "FailedWaitForVolumeDetach" // the deletion continues with volumes attached
+	EventNodeDeletionFailed = "FailedDeleteNode"          // the deletion continues, and the Node stays
 	// EventHooksFailed: a limit ended the wait for hooks.
 	EventHooksFailed = "FailedWaitForHooks"
 	actionWait       = "Wait"

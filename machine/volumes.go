@@ -17,8 +17,8 @@ import (
 
 // Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
 const (
-	EventVolumesDetached = "NodeVolumesDetached"
-	EventVolumesLeft     = "NodeVolumesLeftAttached"
+	EventVolumesDetached = "NodeVolumesDetached"     // the last volume was detached
+	EventVolumesLeft     = "NodeVolumesLeftAttached" // the limit of the wait is over, and volumes are still attached
 	actionDetachVolumes  = "WaitForVolumeDetach"
 )
 

@@ -21,7 +21,7 @@ import (
 // Reasons of conditions and of the stages of a deletion that only pools have. The others, and the types of conditions, are those of package
 // contract: the ones that Cluster API has announced for MachinePools in v1beta2 and does not write, and Paused.
 const (
-	ReasonNotAvailable = "NotAvailable"
+	ReasonNotAvailable = "NotAvailable" // fewer instances are available than desired
 	// ReasonWaitingForMachineDeletion is the first stage of a deletion.
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done

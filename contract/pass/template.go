@@ -17,8 +17,8 @@ import (
 
 // Reasons why nothing can be made from a template.
 const (
-	ReasonTemplateMissing = "TemplateMissing"
-	ReasonTemplateUnread  = "TemplateUnread"
+	ReasonTemplateMissing = "TemplateMissing" // the template does not exist
+	ReasonTemplateUnread  = "TemplateUnread"  // the template could not be read
 )
 
 // ReadTemplate reads a template from which objects are to be made, and has the Cluster own it. The problem says why nothing can be made

@@ -14,9 +14,9 @@ import (
 
 // Reasons of the events that a Runner records on Nodes, all with the action Drain.
 const (
-	EventDrainStarted = "DrainStarted" // Normal
+	EventDrainStarted = "DrainStarted" // Normal: the drain of a Node began
 	EventDrainBlocked = "DrainBlocked" // Warning: a group of Pods cannot leave for a new reason
-	EventDrained      = "Drained"      // Normal
+	EventDrained      = "Drained"      // Normal: no Pod is left that has to leave
 	actionDrain       = "Drain"
 )
 

@@ -81,12 +81,12 @@ func (r *Result) settle(settle time.Duration, cordonedSince, now time.Time) {
 
 // Reasons of the conditions that [Result.Condition] and [VolumesResult.Condition] return.
 const (
-	ConditionDrained         = "Drained"         // True
+	ConditionDrained         = "Drained"         // True: no Pod is left that has to leave
 	ConditionDraining        = "Draining"        // False: Pods are leaving or wait for their turn
 	ConditionDrainBlocked    = "DrainBlocked"    // False: see Result.Blockers
-	ConditionVolumesDetached = "VolumesDetached" // True
+	ConditionVolumesDetached = "VolumesDetached" // True: no volume is attached that the wait is for
 	ConditionVolumesLeft     = "VolumesLeft"     // True: the wait was stopped, volumes are still attached
-	ConditionVolumesAttached = "VolumesAttached" // False
+	ConditionVolumesAttached = "VolumesAttached" // False: volumes are still attached
 )
 
 // maxConditionMessage limits the message of a condition; the API allows 32768.

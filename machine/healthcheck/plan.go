@@ -74,8 +74,8 @@ func (a Action) String() string {
 
 // Reasons of the condition RemediationAllowed and of ActionHold. The first two are Cluster API's.
 const (
-	ReasonRemediationAllowed = "RemediationAllowed"
-	ReasonTooManyUnhealthy   = "TooManyUnhealthy"
+	ReasonRemediationAllowed = "RemediationAllowed" // unhealthy Machines are remediated
+	ReasonTooManyUnhealthy   = "TooManyUnhealthy"   // more Machines are unhealthy than the limit of the check allows
 	// ReasonLimitUnreadable: the limit of the check cannot be read.
 	ReasonLimitUnreadable = "LimitUnreadable"
 	// ReasonOutage: many Machines became unhealthy at once, see Policy.OutageWindow.

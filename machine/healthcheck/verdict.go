@@ -32,21 +32,21 @@ func (c Class) String() string {
 
 // Reasons of the condition HealthCheckSucceeded of Machines. They are Cluster API's.
 const (
-	ReasonSucceeded              = "HealthCheckSucceeded"
-	ReasonUnhealthyNode          = "UnhealthyNode"
-	ReasonUnhealthyMachine       = "UnhealthyMachine"
-	ReasonNodeStartupTimeout     = "NodeStartupTimeout"
-	ReasonNodeDeleted            = "NodeDeleted"
-	ReasonHasRemediateAnnotation = "HasRemediateAnnotation"
+	ReasonSucceeded              = "HealthCheckSucceeded"   // nothing is wrong with the Machine
+	ReasonUnhealthyNode          = "UnhealthyNode"          // a condition of the Node has been unhealthy for the time that the check allows
+	ReasonUnhealthyMachine       = "UnhealthyMachine"       // a condition of the Machine has been, or the Machine has failed
+	ReasonNodeStartupTimeout     = "NodeStartupTimeout"     // no Node has joined in the time that the check allows
+	ReasonNodeDeleted            = "NodeDeleted"            // the Node of the Machine was deleted
+	ReasonHasRemediateAnnotation = "HasRemediateAnnotation" // a user requests the remediation with an annotation
 )
 
 // Reasons why a Machine is not judged, or not yet.
 const (
-	ReasonSkipped                    = "Skipped"
-	ReasonControlPlaneNotInitialized = "ControlPlaneNotInitialized"
-	ReasonInfrastructureNotReady     = "InfrastructureNotReady"
-	ReasonNodeUnread                 = "NodeUnread"
-	ReasonDeleting                   = "Deleting"
+	ReasonSkipped                    = "Skipped"                    // an annotation excludes the Machine from the check
+	ReasonControlPlaneNotInitialized = "ControlPlaneNotInitialized" // the control plane of the Cluster is not initialized
+	ReasonInfrastructureNotReady     = "InfrastructureNotReady"     // the infrastructure of the Cluster is not ready
+	ReasonNodeUnread                 = "NodeUnread"                 // the Node could not be read
+	ReasonDeleting                   = "Deleting"                   // the Machine is being deleted
 	// ReasonStarting: it has no Node yet, or one that has not reported, and its limit is not reached.
 	ReasonStarting = "Starting"
 	// ReasonSuspect: something is wrong, but not for long enough.

@@ -12,11 +12,11 @@ import (
 
 // Reasons of a Decision. The reason of an error is its class, and ReasonInvalid for provider.Invalid.
 const (
-	ReasonCreating       = "InstanceCreating"
-	ReasonStopped        = "InstanceStopped"
-	ReasonFailed         = "InstanceFailed"
-	ReasonGone           = "InstanceGone"
-	ReasonWaitingForRate = "WaitingForRate"
+	ReasonCreating       = "InstanceCreating" // the driver creates the instance
+	ReasonStopped        = "InstanceStopped"  // the instance is off
+	ReasonFailed         = "InstanceFailed"   // the driver reports a failure
+	ReasonGone           = "InstanceGone"     // the instance no longer exists, or is being deleted
+	ReasonWaitingForRate = "WaitingForRate"   // calls to the driver are limited, and it is not the turn of this Machine
 	// ReasonNoInput: what the Driver is to be asked for could not be read.
 	ReasonNoInput = "NoDriverInput"
 	// ReasonWaitingForData: an instance waits for its first-boot data.

@@ -18,11 +18,11 @@ import (
 
 // Reasons of the conditions OwnerRemediated and ExternallyRemediated, and of events. They are Cluster API's.
 const (
-	ReasonWaitingForRemediation  = "WaitingForRemediation"
-	ReasonTemplateNotFound       = "RemediationTemplateNotFound"
-	ReasonRequestCreationFailed  = "RemediationRequestCreationFailed"
-	ReasonMachineMarkedUnhealthy = "MachineMarkedUnhealthy"
-	ReasonRemediationRestricted  = "RemediationRestricted"
+	ReasonWaitingForRemediation  = "WaitingForRemediation"            // the remediation was requested
+	ReasonTemplateNotFound       = "RemediationTemplateNotFound"      // the template of remediation requests does not exist
+	ReasonRequestCreationFailed  = "RemediationRequestCreationFailed" // the object that remediates the Machine could not be created
+	ReasonMachineMarkedUnhealthy = "MachineMarkedUnhealthy"           // an event: the check has requested a remediation
+	ReasonRemediationRestricted  = "RemediationRestricted"            // an event: the check has stopped to remediate; the message says why
 )
 
 const (

@@ -51,8 +51,7 @@ type Counters struct {
 
 // Reasons of conditions that only sets and deployments have. Their other conditions and reasons are those of package contract.
 const (
-	// ReasonUpToDateUnknown is Cluster API's.
-	ReasonUpToDateUnknown = "UpToDateUnknown"
+	ReasonUpToDateUnknown = "UpToDateUnknown" // it is not known whether a Machine is up to date; the reason is Cluster API's
 	// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
 	ReasonMachineDeletionFailed = "MachineDeletionFailed"
 )

@@ -20,21 +20,20 @@ import (
 // Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
 // Kubernetes.
 const (
-	ConditionAvailable           = "Available"
-	ConditionRollingOut          = "RollingOut"
-	ReasonRollingOut             = "RollingOut"
-	ReasonNotRollingOut          = "NotRollingOut"
-	ReasonNotAvailable           = "NotAvailable"
-	ReasonWaitingForAvailableSet = "WaitingForAvailableReplicasSet"
-	ConditionProgressing         = "Progressing"
-	ReasonSelectorMismatch       = "SelectorDoesNotMatchTemplate"
-	ReasonSelectorUnreadable     = "SelectorUnreadable"
-	ReasonStrategyUnreadable     = "StrategyUnreadable"
-	phaseScalingUp               = "ScalingUp"
-	phaseScalingDown             = "ScalingDown"
-	phaseRunning                 = "Running"
-	phaseUnknown                 = "Unknown"
-	remediator                   = "MachineDeployment/MachineSet"
+	ConditionAvailable       = "Available"                    // as many Machines are available as the strategy requires
+	ConditionRollingOut      = "RollingOut"                   // Machines are being replaced or updated
+	ReasonRollingOut         = "RollingOut"                   // the message says how many Machines are left, and why they are
+	ReasonNotRollingOut      = "NotRollingOut"                // all Machines are up to date
+	ReasonNotAvailable       = "NotAvailable"                 // fewer Machines are available than the strategy requires
+	ConditionProgressing     = "Progressing"                  // the rollout advances
+	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
+	ReasonSelectorUnreadable = "SelectorUnreadable"           // spec.selector cannot be read
+	ReasonStrategyUnreadable = "StrategyUnreadable"           // the rollout strategy cannot be read
+	phaseScalingUp           = "ScalingUp"
+	phaseScalingDown         = "ScalingDown"
+	phaseRunning             = "Running"
+	phaseUnknown             = "Unknown"
+	remediator               = "MachineDeployment/MachineSet"
 )
 
 // statusFacts are what the status of a deployment depends on, beside the summary of its Machines.

@@ -26,9 +26,9 @@ const DefaultCollectorPeriod = 15 * time.Minute
 
 // Events about instances without a Machine.
 const (
-	EventOrphanFound      = "OrphanInstanceFound"
-	EventOrphanDeleted    = "OrphanInstanceDeleted"
-	EventOrphanNotDeleted = "OrphanInstanceNotDeleted"
+	EventOrphanFound      = "OrphanInstanceFound"      // an instance has no Machine
+	EventOrphanDeleted    = "OrphanInstanceDeleted"    // an instance without a Machine was deleted
+	EventOrphanNotDeleted = "OrphanInstanceNotDeleted" // an instance without a Machine could not be deleted
 	actionCollect         = "CollectOrphans"
 )
 

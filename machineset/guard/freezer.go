@@ -29,8 +29,8 @@ const DefaultFreezerPeriod = time.Minute
 
 // Prefixes of the reasons of events on sets and deployments; the kind follows. FrozeMachineSet and UnfrozeMachineSet are Gardener's.
 const (
-	EventFroze   = "Froze"
-	EventUnfroze = "Unfroze"
+	EventFroze   = "Froze"   // the set or deployment was frozen; the message gives the numbers
+	EventUnfroze = "Unfroze" // the set or deployment may create again
 	actionFreeze = "FreezeCreation"
 	stepFreeze   = "freeze"
 )

@@ -32,11 +32,11 @@ const frozenValue = "True"
 // ConditionFrozen says that a set creates nothing, or that a deployment has such a set. It exists only while its status is True. The names
 // are Gardener's.
 const (
-	ConditionFrozen            = "Frozen"
-	ReasonOverShooting         = "OverShootingReplicaCount"
-	ReasonMachineSetFrozen     = "MachineDeploymentStateSync"
-	ReasonFrozen               = "Frozen" // of a hold: a label says so
-	ReasonAPIServerUnreachable = "APIServerUnreachable"
+	ConditionFrozen            = "Frozen"                     // the set creates nothing
+	ReasonOverShooting         = "OverShootingReplicaCount"   // the set has many more Machines than desired
+	ReasonMachineSetFrozen     = "MachineDeploymentStateSync" // a set of the deployment is frozen
+	ReasonFrozen               = "Frozen"                     // of a hold: a label says so
+	ReasonAPIServerUnreachable = "APIServerUnreachable"       // an API server does not answer
 )
 
 // Freezing says whether an object is frozen, and by whom.

@@ -5,9 +5,20 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/inframachine"
+	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Advice for what no reason of a condition shows.
@@ -43,10 +54,11 @@ const (
 	adviceHook     = "the owner of the hook removes its annotation; remove the annotation in the owner's place only if the owner is gone"
 )
 
-// advice is what a person can do, by the reason of a condition.
-func advice() map[string]string {
+// Advice returns what a person can do, by the reason of a condition. The caller may change the map.
+func Advice() map[string]string {
 	all := adviceOfStart()
 	maps.Copy(all, adviceOfRest())
+	maps.Copy(all, adviceOfOwners())
 	return all
 }
 
@@ -113,5 +125,71 @@ func adviceOfRest() map[string]string {
 		remediation.ReasonTemplateNotFound:              "create the remediation template, or correct the check's reference",
 		remediation.ReasonRequestCreationFailed:         "read the message; check the manager's rights with --remediation-resources",
 		remediation.ReasonUnreachable:                   adviceAnswers,
+	}
+}
+
+// What owners, pools and health checks have in common.
+const (
+	adviceRestored = "make the missing objects visible, or confirm that they are gone with the annotation " + children.RestoredAnnotation +
+		" and the UID of the owner as its value"
+	adviceSelector = "correct spec.selector or the labels of spec.template"
+	adviceLimit    = "correct the field or annotation that the message names"
+)
+
+// adviceOfOwners is for MachineSets, MachineDeployments, MachinePools and MachineHealthChecks, and for instances of a driver.
+func adviceOfOwners() map[string]string {
+	return map[string]string{
+		contract.ReasonWaitingForReplicasSet:     "set spec.replicas",
+		pass.ReasonTemplateMissing:               "create the template, or correct the reference",
+		pass.ReasonTemplateUnread:                "look at the manager's log; check its rights with --print-rbac",
+		safety.ReasonFrozen:                      "find out what creates Machines; the annotation " + safety.UnfreezeAnnotation + " ends the freeze",
+		safety.ReasonOverShooting:                "wait until surplus Machines are gone; find out what creates them",
+		safety.ReasonMachineSetFrozen:            "look at the MachineSet that the message names",
+		safety.ReasonAPIServerUnreachable:        adviceAnswers,
+		machineset.ReasonCreationDisabled:        "remove the annotation " + machineset.DisableCreateAnnotation,
+		machineset.ReasonSelectorMismatch:        adviceSelector,
+		machineset.ReasonSelectorUnreadable:      adviceSelector,
+		machineset.ReasonNaming:                  "correct spec.machineNaming.template",
+		machineset.ReasonPreflightFailed:         "wait for the control plane's upgrade; " + scale.SkipPreflightAnnotation + " skips checks",
+		machineset.ReasonControlPlaneUnread:      "check the reference of the Cluster to its control plane, and the manager's rights to read it",
+		machineset.ReasonMachinesNotShown:        "check that the manager's --watch-filter and namespaces include these Machines",
+		machineset.ReasonMachinesNotRestored:     adviceRestored,
+		children.ReasonLedgerUnreadable:          "correct or remove the annotation that the message names",
+		children.ReasonClaimFailed:               "read the message; a webhook or missing rights may refuse the write",
+		children.ReasonMachineDeletionFailed:     "read the message; a webhook or missing rights may refuse the deletion",
+		machineset.ReasonDeletionOrderUnreadable: adviceLimit,
+		machineset.ReasonRemediationUnreadable:   adviceLimit,
+		machineset.ReasonCreationRefused:         "read the message; a quota, a webhook or missing rights may refuse the creation",
+		deployment.ReasonStrategyUnreadable:      adviceLimit,
+		deployment.ReasonNotAvailable:            "look at what the Machines wait for",
+		rollout.ReasonMachinesNotAvailable:       "look at what the new Machines wait for",
+		rollout.ReasonMachinesLeaving:            "look at what the Machines in deletion wait for",
+		rollout.ReasonWaitingForDeletion:         "delete the outdated Machines yourself: the strategy is OnDelete",
+		rollout.ReasonWaitingForSelection:        "select the Machines to update: the strategy leaves that to a person",
+		rollout.ReasonUpdateFailed:               "look at the updater that the message names; manager rollout undo goes back",
+		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, the annotation " +
+			machinepool.ConfirmedInstancesAnnotation + " confirms it",
+		machinepool.ReasonMachineNameTaken:      "delete or rename the object that has the name",
+		healthcheck.ReasonTooManyUnhealthy:      "find the common cause, or raise the limit of the check",
+		healthcheck.ReasonLimitUnreadable:       adviceLimit,
+		healthcheck.ReasonOutage:                "find the common cause, such as a network or a zone; remediation goes on when it is over",
+		healthcheck.ReasonInFlight:              "wait for the replacements that are under way",
+		healthcheck.ReasonBackoff:               "look at why new Machines do not start",
+		healthcheck.ReasonTooManyFailures:       "correct the template: its Machines do not start; the message names how to go on",
+		healthcheck.ReasonNoOwner:               "delete the Machine yourself if it may go: nothing replaces it",
+		instance.ReasonFailed:                   "read the message, mend the cause, and delete the Machine",
+		instance.ReasonGone:                     "delete the Machine: its instance does not come back",
+		instance.ReasonStopped:                  "start the instance, or delete the Machine",
+		instance.ReasonNoInput:                  "check the class of the Machine, and the Secret with its credentials",
+		instance.ReasonInvalid:                  "correct the specification that the driver refuses; the message names the cause",
+		inframachine.ReasonWaitingForMachine:    "check the owner reference of the object: a Machine has to own it",
+		inframachine.ReasonWaitingForCluster:    "look at the infrastructure of the Cluster",
+		healthcheck.ReasonNodeUnread:            adviceAnswers,
+		string(cluster.ReasonNoKubeconfig):      "create the Secret CLUSTER-kubeconfig in the namespace of the Cluster",
+		string(cluster.ReasonKubeconfigUnread):  "check the manager's rights to read Secrets",
+		string(cluster.ReasonKubeconfigRefused): "correct the kubeconfig: the error says what is unsafe or invalid",
+		string(cluster.ReasonUnreachable):       "check the address in the kubeconfig, the network, and the API server of the workload cluster",
+		string(cluster.ReasonUnauthorized):      "renew the credentials in the kubeconfig Secret",
+		string(cluster.ReasonSetupFailed):       "check the rights of the kubeconfig's user in the workload cluster",
 	}
 }

@@ -93,7 +93,7 @@ func replicated(kind string, m *contract.Metadata, s *contract.ReplicatedState, 
 		contract.ConditionScalingUp, contract.ConditionScalingDown} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 			t.Waits = append(t.Waits, Wait{For: c.Type, Reason: c.Reason, Since: timeOf(c.LastTransitionTime.Time), Message: c.Message,
-				Do: cmp.Or(map[string]string{contract.ConditionPaused: adviceOfPause}[kind], "look at what its Machines wait for")})
+				Do: cmp.Or(map[string]string{contract.ConditionPaused: adviceOfPause}[kind], Advice()[c.Reason], "look at what its Machines wait for")})
 		}
 	}
 	return t

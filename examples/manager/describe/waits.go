@@ -136,7 +136,7 @@ func stage(m *contract.MachineState, reason string) time.Time {
 
 func waitOf(c *metav1.Condition) Wait {
 	return Wait{For: c.Type, Reason: c.Reason, Since: timeOf(c.LastTransitionTime.Time), Message: c.Message,
-		Do: cmp.Or(advice()[c.Reason], adviceOf(c.Type))}
+		Do: cmp.Or(Advice()[c.Reason], adviceOf(c.Type))}
 }
 
 func timeOf(t time.Time) *time.Time {

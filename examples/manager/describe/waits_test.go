@@ -123,7 +123,7 @@ func TestThereIsAdviceForEachReasonThatAMachineCanHave(t *testing.T) {
 		for _, path := range files {
 			for name, reason := range reasonsOf(t, path) {
 				count++
-				require.True(t, advice()[reason] != "" || known[reason], "%s: no advice for %s = %q", path, name, reason)
+				require.True(t, Advice()[reason] != "" || known[reason], "%s: no advice for %s = %q", path, name, reason)
 			}
 		}
 	}
