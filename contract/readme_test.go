@@ -85,6 +85,25 @@ func TestREADMEIsShortAndItsLinksLead(t *testing.T) {
 	}
 }
 
+// What CONCEPTS.md names exists: its links, and the exports that it names with the last part of their package.
+func TestConceptsNameWhatExists(t *testing.T) {
+	linksLead(t, "CONCEPTS.md")
+	content, err := os.ReadFile(filepath.Join(root, "CONCEPTS.md"))
+	require.NoError(t, err)
+	named := regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w+)`").FindAllStringSubmatch(string(content), -1)
+	require.Greater(t, len(named), 10)
+	for _, name := range named {
+		records, err := filepath.Glob(filepath.Join(root, "*", name[1], "testdata", "api.txt"))
+		require.NoError(t, err)
+		all := ""
+		for _, file := range append(records, filepath.Join(root, name[1], "testdata", "api.txt")) {
+			text, _ := os.ReadFile(file) // a package of the root has none below a folder, and the others have none in the root
+			all += string(text)
+		}
+		require.Regexp(t, `(?m)^(const|func|type|var) `+name[2]+`\b`, all, "%s.%s", name[1], name[2])
+	}
+}
+
 func linksLead(t *testing.T, page string) {
 	t.Helper()
 	file := filepath.Join(root, filepath.FromSlash(page))
