@@ -66,7 +66,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	p.Requeue(again)
 	kubelets := p.kubelets(names)
 	made, there := make([]bool, len(names)), make([]bool, len(names))
-	errs := p.each(ctx, len(names), func(i int) (err error) {
+	errs := p.each(len(names), func(i int) (err error) {
 		made[i], there[i], err = p.createMachine(ctx, names[i], cmp.Or(kubelets[names[i]], p.State.Template.Version))
 		return err
 	})
@@ -162,7 +162,7 @@ func (p *Scope) labelMachines(ctx context.Context) error {
 			due = append(due, obj)
 		}
 	}
-	return p.joinErrors(p.each(ctx, len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) }))
+	return p.joinErrors(p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) }))
 }
 
 func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
@@ -272,7 +272,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
 		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	errs := p.each(ctx, len(going), func(i int) error {
+	errs := p.each(len(going), func(i int) error {
 		m := going[i]
 		only := client.Preconditions{UID: &m.UID}
 		if asRead {

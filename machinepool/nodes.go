@@ -134,7 +134,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	mem := p.mem()
 	now, later := planMissed(p.match.missed, mem.gone, mem.requested)
 	gone := make([]bool, len(now))
-	err := p.joinErrors(p.each(ctx, len(now), func(i int) (err error) {
+	err := p.joinErrors(p.each(len(now), func(i int) (err error) {
 		gone[i], err = p.workload.IsGone(ctx, now[i].Name, func(live *corev1.Node) bool {
 			return isStill(live, now[i], p.ids, p.env.options.Matching)
 		})

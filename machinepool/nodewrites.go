@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/external"
@@ -104,7 +103,7 @@ func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.
 // eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused. That a Node was drained is
 // forgotten when it is not as it was read.
 func (p *Scope) eachNode(ctx context.Context, nodes []*corev1.Node, do func(*corev1.Node) error) error {
-	errs := p.each(ctx, len(nodes), func(i int) error { return do(nodes[i]) })
+	errs := p.each(len(nodes), func(i int) error { return do(nodes[i]) })
 	for i, node := range nodes {
 		if errs[i] == nil {
 			delete(p.mem().refused, node.UID)
@@ -181,11 +180,12 @@ func deleteObject(ctx context.Context, c client.Client, name string, obj client.
 }
 
 // each calls a function for several objects, for a few of them at the same time, and returns the errors in the order of the objects.
-func (p *Scope) each(ctx context.Context, n int, do func(i int) error) []error {
-	errs := make([]error, n)
-	// All are called, also when ctx has ended: what was not called must not count as done.
-	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), p.env.options.Parallel, n, func(i int) { errs[i] = do(i) })
-	return errs
+func (p *Scope) each(n int, do func(i int) error) []error {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return pass.InParallel(p.env.options.Parallel, all, do)
 }
 
 // joinErrors joins the errors of each. For those that only mean that an object must be read again, it requests another pass.

@@ -1,7 +1,9 @@
 package pass_test
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +53,25 @@ func TestWithALimitOfOneTheCallsComeInOrder(t *testing.T) {
 		return nil
 	})
 	require.Equal(t, []int{1, 2, 3}, order)
+}
+
+// A goroutine that panics ends the process. The caller's worker recovers.
+func TestAPanicOfACallReachesTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1, 2, 5} {
+		var done atomic.Int32
+		value := func() (value any) {
+			defer func() { value = recover() }()
+			pass.InParallel(limit, []int{1, 2, 3, 4}, func(i int) int {
+				if i == 2 {
+					panic("a step of an embedder")
+				}
+				done.Add(1)
+				return i
+			})
+			return nil
+		}()
+		require.Contains(t, fmt.Sprint(value), "a step of an embedder", "limit %d", limit)
+		require.GreaterOrEqual(t, done.Load(), int32(1))
+	}
 }
