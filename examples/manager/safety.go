@@ -75,8 +75,8 @@ func newSafeguards(mgr ctrl.Manager, o settings, clusters *external.Clusters, po
 	if ports.NodesOf != nil {
 		options.Workload = func(_ context.Context, key types.NamespacedName) error {
 			_, err := ports.NodesOf(key)
-			if !errors.Is(err, cluster.ErrNotConnected) || errors.Is(err, cluster.ErrNoKubeconfig) {
-				return nil // it answers, or there is nothing to ask
+			if !errors.Is(err, cluster.ErrNotConnected) {
+				return nil // it answers
 			}
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Defaults of GateOptions. Flags --machine-safety-apiserver-statuscheck-period and --machine-safety-apiserver-statuscheck-timeout.
@@ -39,7 +41,8 @@ type GateOptions struct {
 	// Management asks the API server of the Machines for anything: nil says that it has answered. See Answers.
 	Management func(context.Context) error
 	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and
-	// fails with cluster.ErrNotConnected while there is no connection.
+	// fails with cluster.ErrNotConnected while there is no connection. An error that matches cluster.ErrNoKubeconfig is no answer, and says
+	// that there is no server to ask: a cluster that is being made, or is gone.
 	Workload func(ctx context.Context, cluster types.NamespacedName) error
 	// Initialized reports whether the API server of a cluster should answer, though it never has since this process began; false while the
 	// cluster is being made. Nil: a server counts once it has answered.
@@ -72,6 +75,8 @@ type server struct {
 	asked time.Time // when a probe was made last
 	err   error
 	lag   time.Duration // for how long after reach.ThawedAt caches may be behind
+	// none: there is no server to ask. wanted: Of was called since the last probe.
+	none, wanted bool
 }
 
 // NewGate returns a Gate. It makes no request.
@@ -129,15 +134,21 @@ func (g *Gate) Probe(ctx context.Context) time.Duration {
 		}
 	})
 	workqueue.ParallelizeUntil(ctx, probesAtOnce, len(due), func(i int) { g.probe(ctx, due[i]) })
-	next, frozen := g.options.Period, 0
-	g.each(func(_ types.NamespacedName, s server, left time.Duration) {
+	next, frozen := g.options.Period, map[types.NamespacedName]server{}
+	g.each(func(key types.NamespacedName, s server, left time.Duration) {
 		next = min(next, left)
 		if s.reach.IsFrozen() {
-			frozen++
+			frozen[key] = s
 		}
 	})
-	g.options.Metrics.reached(frozen)
+	maps.DeleteFunc(frozen, func(key types.NamespacedName, s server) bool { return key.Name != "" && !g.shouldAnswer(ctx, key, s) })
+	g.options.Metrics.reached(len(frozen))
 	return max(next, time.Second)
+}
+
+// shouldAnswer reports whether the API server of a cluster is there: a cluster that is being made has none yet.
+func (g *Gate) shouldAnswer(ctx context.Context, cluster types.NamespacedName, s server) bool {
+	return !s.none && (s.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)))
 }
 
 // each passes each server to a function, with the time until its next probe.
@@ -148,7 +159,11 @@ func (g *Gate) each(do func(key types.NamespacedName, s server, left time.Durati
 	for key, s := range g.servers {
 		left := time.Duration(0)
 		if !s.asked.IsZero() && !now.Before(s.asked) {
-			left = s.asked.Add(s.reach.Next(g.options.Period, g.options.Tolerance)).Sub(now)
+			wait := g.options.Period
+			if !s.none {
+				wait = s.reach.Next(g.options.Period, g.options.Tolerance)
+			}
+			left = s.asked.Add(wait).Sub(now)
 		}
 		do(key, s, left)
 	}
@@ -168,8 +183,15 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s, found := g.servers[key]; found {
-		now := g.options.Clock.Now()
+	s, found := g.servers[key]
+	now := g.options.Clock.Now()
+	switch {
+	case !found:
+	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig) && !s.wanted:
+		delete(g.servers, key) // nothing depends on it any more, or for now
+	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig):
+		g.servers[key] = server{asked: now, err: err, none: true}
+	default:
 		next := server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err, lag: s.lag}
 		if key.Name == "" && s.reach.Answered && s.reach.IsFrozen() && !next.reach.IsFrozen() {
 			next.lag = min(2*now.Sub(s.reach.DownSince), cacheLag)
@@ -179,7 +201,7 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 }
 
 // Of returns what is known about the API servers that the objects of a cluster depend on; the zero name is that of objects without one. A
-// cluster that was never asked about is probed from now on, until Forget. It is what a health check takes: it replaces nothing while
+// cluster that was never asked about is probed from now on, until Forget, or until it has no kubeconfig and is not asked about. It is what a health check takes: it replaces nothing while
 // Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. After an outage of the API server of the Machines ThawedAt
 // is up to a minute later than its first answer, because caches are behind for as long. A nil Gate knows no server, and all have always
 // answered.
@@ -196,8 +218,9 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 		return management
 	}
 	s, found := g.servers[cluster]
+	s.wanted = true
+	g.servers[cluster] = s
 	if !found {
-		g.servers[cluster] = s
 		select {
 		case g.wake <- struct{}{}:
 		default:
@@ -216,7 +239,7 @@ func (g *Gate) Forget(cluster types.NamespacedName) {
 }
 
 // Closed says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to have
-// answered once. That of a cluster that is still being made holds nothing up.
+// answered once. That of a cluster that is still being made, or that has no kubeconfig, holds nothing up.
 func (g *Gate) Closed(ctx context.Context, cluster types.NamespacedName) string {
 	if reach := g.Of(cluster); reach.Answered && !reach.IsFrozen() {
 		return ""
@@ -227,7 +250,7 @@ func (g *Gate) Closed(ctx context.Context, cluster types.NamespacedName) string 
 	switch {
 	case !management.reach.Answered || management.reach.IsFrozen():
 		return closed("the API server of the Machines", management)
-	case own.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)):
+	case g.shouldAnswer(ctx, cluster, own):
 		return closed("the API server of cluster "+cluster.String(), own)
 	}
 	return ""

@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // servers are API servers that are up or down.
@@ -179,6 +180,55 @@ func TestAClusterThatIsBeingMadeHoldsNothingUp(t *testing.T) {
 	require.Empty(t, held(t, gate))
 	initialized = true // as after a start during an outage
 	require.Contains(t, held(t, gate), "the API server of cluster default/demo has not answered")
+}
+
+// A cluster without a kubeconfig has no API server that could have answered: one that is made later is one that has not answered yet.
+func TestAClusterWithoutAKubeconfigHasNotAnswered(t *testing.T) {
+	t.Parallel()
+	initialized, asked, answer := false, 0, fmt.Errorf("%w: %w", cluster.ErrNotConnected, cluster.ErrNoKubeconfig)
+	metrics := guard.NewMetrics()
+	gate, _, clock := newGate(t, func(o *guard.GateOptions) {
+		o.Workload = func(context.Context, types.NamespacedName) error { asked++; return answer }
+		o.Initialized = func(context.Context, types.NamespacedName) bool { return initialized }
+		o.Metrics = metrics
+	})
+	probe := func(after time.Duration) {
+		clock.Step(after)
+		gate.Probe(t.Context())
+	}
+	gate.Of(demo)
+	probe(time.Second)
+	require.False(t, gate.Of(demo).Answered)
+	require.Empty(t, held(t, gate))
+	initialized = true // such as after a restore from a backup without Secrets: there is no server that a set could wait for
+	require.Empty(t, held(t, gate))
+	initialized = false
+
+	answer = fmt.Errorf("%w: no route to host", cluster.ErrNotConnected) // the Secret is there, and the first Machine does not run yet
+	for range 5 {
+		probe(time.Minute)
+	}
+	require.True(t, gate.Of(demo).IsFrozen())
+	require.Empty(t, held(t, gate), "its control plane can be made")
+	require.InDelta(t, 0, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
+	answer = nil
+	probe(time.Minute)
+	require.True(t, gate.Of(demo).Answered)
+	answer = fmt.Errorf("%w: no route to host", cluster.ErrNotConnected)
+	for range 5 {
+		probe(time.Minute)
+	}
+	require.Contains(t, held(t, gate), "the API server of cluster default/demo has not answered")
+	require.InDelta(t, 1, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
+
+	answer = fmt.Errorf("%w: %w", cluster.ErrNotConnected, cluster.ErrNoKubeconfig) // the Cluster is gone
+	probe(time.Minute)
+	require.Empty(t, held(t, gate))
+	probe(time.Minute)
+	probe(time.Minute)
+	before := asked
+	probe(time.Hour)
+	require.Equal(t, before, asked, "it is forgotten")
 }
 
 func TestDeletionsGoOnUnlessTheyAreFrozenToo(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 //	machinist_safety_freezes_total{kind}: counter
 //		Freezes of sets and deployments.
 //	machinist_safety_frozen_servers: gauge
-//		API servers that have not answered for the tolerance.
+//		API servers that have not answered for the tolerance, without those of clusters that are being made.
 //	mcm_machine_controller_frozen: gauge
 //		1 while reconcilers are frozen because an API server does not answer. The name is Gardener's.
 //	machinist_safety_orphan_instances{driver}: gauge
@@ -47,7 +47,7 @@ func NewMetrics() *Metrics {
 	count := func(name, help string) prometheus.CounterOpts { return prometheus.CounterOpts{Name: name, Help: help} }
 	m.frozen = made.NewGaugeVec(gauge("machinist_safety_frozen_objects", "Sets and deployments that are frozen."), []string{"kind"})
 	m.freezes = made.NewCounterVec(count("machinist_safety_freezes_total", "Freezes of sets and deployments."), []string{"kind"})
-	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance."))
+	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance, without those of clusters that are being made."))
 	m.controllers = made.NewGauge(gauge("mcm_machine_controller_frozen",
 		"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."))
 	m.orphans = made.NewGaugeVec(gauge("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided."),
