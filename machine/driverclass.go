@@ -10,13 +10,13 @@ import (
 	"net/url"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -170,8 +170,7 @@ func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (mac
 func (c MachineClasses) data(ctx context.Context, class machineClass) (provider.Values, error) {
 	all := provider.Values{}
 	for _, key := range class.secrets {
-		var secret corev1.Secret
-		err := c.Secrets.Get(ctx, key, &secret)
+		secret, err := external.ReadSecret(ctx, c.Secrets, key)
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("%w: Secret %s does not exist", provider.ErrNoCredentials, key)
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -121,8 +120,7 @@ func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err err
 
 // readSecret reads the Secret from the API server: it is needed once, so a cache of all Secrets would be a waste and a risk.
 func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) ([]byte, error) {
-	var secret corev1.Secret
-	err := r.ports.APIReader.Get(ctx, key, &secret)
+	secret, err := external.ReadSecret(ctx, r.ports.APIReader, key)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("the Secret %s does not exist, and spec.bootstrap.dataSecretName of the Machine names it", key)
 	}
