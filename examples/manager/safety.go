@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -170,6 +171,11 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *externa
 	}
 	if o.Safety.AnnotateNodes {
 		options.NodeAge, options.NodesOf, options.OneCluster = o.Safety.NodeAge, ports.NodesOf, ports.NodesOf == nil
+	}
+	if ports.NodesOf != nil && len(o.Machines.Namespaces) > 0 {
+		options.Reconciles = func(cluster types.NamespacedName) bool {
+			return slices.Contains(o.Machines.Namespaces, cluster.Namespace)
+		}
 	}
 	if options.OneCluster {
 		options.NodesOf = func(types.NamespacedName) (workload.Workload, error) {

@@ -175,7 +175,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 		own, err := setup.FromManager(ctx, mgr)
 		return machine.Ports{Ports: pass.PortsFromManager(mgr), Workload: own}, err
 	}
-	secrets, err := cluster.SecretsFromManager(mgr)
+	secrets, err := cluster.SecretsFromManager(mgr, o.Machines.Namespaces...)
 	if err != nil {
 		return machine.Ports{}, err
 	}

@@ -44,6 +44,9 @@ type CollectorOptions struct {
 	RequestOf func(ctx context.Context, cluster types.NamespacedName) (provider.Request, error)
 	// Owns reports whether an instance may be this program's at all, for an account that several programs share. Nil: all that List returns.
 	Owns func(provider.Instance) bool
+	// Reconciles reports whether this program reconciles the Machines of a cluster. Nothing is decided about the instances and Nodes of
+	// others, and no connection to them is made. Nil: it reconciles all. The zero name is not asked about.
+	Reconciles func(cluster types.NamespacedName) bool
 	// Delete deletes orphans. By default they are only reported. Limits say when.
 	Delete bool
 	Limits safety.OrphanLimits
@@ -208,10 +211,18 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
+func (c *Collector) reconciles(cluster types.NamespacedName) bool {
+	return c.options.Reconciles == nil || cluster.Name == "" || c.options.Reconciles(cluster)
+}
+
 // list lists the instances of all clusters. Clusters that ask for the same are one.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
 	for _, name := range clustersOf(owners) {
+		if !c.reconciles(keyOf(name)) {
+			into.Unlisted[name] = "another program reconciles its Machines"
+			continue
+		}
 		if c.options.Gate.Of(keyOf(name)).IsFrozen() {
 			into.Unlisted[name] = "its API server does not answer"
 			continue

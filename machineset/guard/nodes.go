@@ -26,6 +26,9 @@ func (c *Collector) markNodes(ctx context.Context, owners []safety.Owner) (map[s
 	}
 	unmanaged, errs := map[string][]string{}, make([]error, 0, len(clusters))
 	for _, cluster := range clusters {
+		if !c.reconciles(keyOf(cluster)) {
+			continue
+		}
 		own := owners
 		if !c.options.OneCluster {
 			own = slices.DeleteFunc(slices.Clone(owners), func(o safety.Owner) bool { return o.Cluster != cluster })

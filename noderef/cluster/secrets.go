@@ -57,14 +57,22 @@ func NewSecrets(informers cache.Informers, reader client.Reader) (*Secrets, erro
 }
 
 // SecretsFromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager that
-// holds only the names and UIDs of the Secrets with [LabelClusterName]. It needs the rights to get, list and watch
-// Secrets.
-func SecretsFromManager(mgr ctrl.Manager) (*Secrets, error) {
+// holds only the names and UIDs of the Secrets with [LabelClusterName], of some namespaces or, without any, of all. It
+// needs the rights to get, list and watch Secrets there.
+func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
 	labelled, err := labels.NewRequirement(LabelClusterName, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig secrets: %w", err)
 	}
+	var only map[string]cache.Config // nil: all
+	for _, namespace := range namespaces {
+		if only == nil {
+			only = map[string]cache.Config{}
+		}
+		only[namespace] = cache.Config{}
+	}
 	metadata, err := cache.New(mgr.GetConfig(), cache.Options{
+		DefaultNamespaces:    only,
 		HTTPClient:           mgr.GetHTTPClient(),
 		Scheme:               mgr.GetScheme(),
 		Mapper:               mgr.GetRESTMapper(),
