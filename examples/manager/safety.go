@@ -50,6 +50,9 @@ func (o settings) safetyRules() []rbacv1.PolicyRule {
 	if o.Driver.IsProvider() {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
 	}
+	if o.Kinds.MachinePools && o.Safety.AnnotateNodes {
+		w.Owners = append(w.Owners, pass.Resource(o.Kinds.GroupOfPools().MachinePool(), ""))
+	}
 	return guard.PolicyRules(w)
 }
 
@@ -170,6 +173,9 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *externa
 		}
 	}
 	if o.Safety.AnnotateNodes {
+		if o.Kinds.MachinePools {
+			options.OfNodes = []guard.Source{guard.PoolsOf(mgr.GetAPIReader(), o.Kinds.GroupOfPools().MachinePool())}
+		}
 		options.NodeAge, options.NodesOf, options.OneCluster = o.Safety.NodeAge, ports.NodesOf, ports.NodesOf == nil
 	}
 	if ports.NodesOf != nil && len(o.Machines.Namespaces) > 0 {

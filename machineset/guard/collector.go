@@ -55,6 +55,8 @@ type CollectorOptions struct {
 	// Machines have their Nodes in one cluster, which NodesOf returns for the zero name.
 	NodesOf    func(cluster types.NamespacedName) (workload.Workload, error)
 	OneCluster bool
+	// OfNodes are what Nodes may belong to besides, and no instance of the Driver does: pools, see PoolsOf.
+	OfNodes []Source
 	// NodeAge is how old a Node without a Machine is at least. Default 20 minutes, as Gardener's creation timeout. NodeAnnotations are those
 	// that mark it. Default safety.UnmanagedNodeAnnotation; with Gardener's kinds add safety.GardenerUnmanagedNodeAnnotation.
 	NodeAge         time.Duration
@@ -185,8 +187,10 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	}
 	c.seen = plan.Seen
 	if c.options.NodesOf != nil && !facts.Unread {
-		var err error
-		report.Nodes, err = c.markNodes(ctx, facts.Owners)
+		others, err := read(ctx, c.options.OfNodes)
+		if err == nil {
+			report.Nodes, err = c.markNodes(ctx, facts.Owners, others)
+		}
 		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)

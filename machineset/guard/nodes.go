@@ -17,11 +17,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
-// markNodes marks and unmarks the Nodes of all clusters, and returns the names of those without a Machine, by cluster. What fails in one
-// cluster delays no other.
-func (c *Collector) markNodes(ctx context.Context, owners []safety.Owner) (map[string][]string, error) {
+// markNodes marks and unmarks the Nodes of all clusters that have Machines, and returns the names of those that belong neither to a Machine
+// nor to another owner, by cluster. What fails in one cluster delays no other.
+func (c *Collector) markNodes(ctx context.Context, owners, others []safety.Owner) (map[string][]string, error) {
 	clusters := clustersOf(owners)
-	if c.options.OneCluster {
+	if c.options.OneCluster && len(owners) > 0 {
 		clusters = []string{""}
 	}
 	unmanaged, errs := map[string][]string{}, make([]error, 0, len(clusters))
@@ -29,9 +29,9 @@ func (c *Collector) markNodes(ctx context.Context, owners []safety.Owner) (map[s
 		if !c.reconciles(keyOf(cluster)) {
 			continue
 		}
-		own := owners
+		own := slices.Concat(owners, others)
 		if !c.options.OneCluster {
-			own = slices.DeleteFunc(slices.Clone(owners), func(o safety.Owner) bool { return o.Cluster != cluster })
+			own = slices.DeleteFunc(own, func(o safety.Owner) bool { return o.Cluster != cluster })
 		}
 		plan, err := c.markCluster(ctx, keyOf(cluster), own)
 		errs = append(errs, err)

@@ -11,6 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -19,6 +20,10 @@ import (
 	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
+func poolKind() contract.MachinePoolKind {
+	return contract.Unstructured(fake.MachinePoolGVK(), contract.MachinePoolV1Beta2())
+}
+
 func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
@@ -26,6 +31,11 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, kinds)
 			w.Create(fake.Node("lone", "cloud://zone/i-1"), fake.Node("owned", "cloud://zone/i-2"))
+			pool := testenv.Object(poolKind().GVK, "pool")
+			pool.Object["spec"] = map[string]any{"providerIDList": []any{"cloud://zone/i-3"}}
+			w.Create(pool, fake.Node("listed", "cloud://zone/i-3"), fake.Node("recorded", ""))
+			pool.Object["status"] = map[string]any{"nodeRefs": []any{map[string]any{"name": "recorded"}}}
+			require.NoError(t, w.Client.Status().Update(t.Context(), pool))
 			m := testenv.Object(kinds.Machine.GVK, "m")
 			m.Object["spec"] = map[string]any{"providerID": "cloud://zone/i-2"}
 			w.Create(m)
@@ -36,7 +46,8 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			}
 			collector, err := guard.NewCollector(guard.CollectorOptions{
 				Sources: []guard.Source{guard.MachinesOf(w.Client, kinds.Machine)}, OneCluster: true, NodeAnnotations: keys,
-				Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
+				OfNodes: []guard.Source{guard.PoolsOf(w.Client, poolKind())},
+				Clock:   clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
 				NodesOf: func(types.NamespacedName) (workload.Workload, error) {
 					return workload.Workload{Client: w.Client}, open
 				},

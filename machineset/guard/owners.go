@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,16 +39,35 @@ func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Sourc
 	}
 }
 
+// PoolsOf returns the Source of MachinePools of a kind. Each of their Nodes and each of their instances is an Owner, with the UID of the pool.
+// Without it the Nodes of pools without Machines are marked as Nodes of no Machine. The reader must not be a cache.
+func PoolsOf(reader client.Reader, kind contract.MachinePoolKind) Source {
+	return func(ctx context.Context) ([]safety.Owner, error) {
+		pools, err := live(ctx, reader, kind, func(p *contract.MachinePoolState) []safety.Owner {
+			whole := ownerOf(&p.Metadata, p.ClusterName, "")
+			all := []safety.Owner{whole}
+			for _, id := range p.ProviderIDs {
+				all = append(all, whole)
+				all[len(all)-1].ProviderID = id
+			}
+			for _, ref := range p.Nodes {
+				all = append(all, whole)
+				all[len(all)-1].Node = ref
+			}
+			return all
+		})
+		return slices.Concat(pools...), err
+	}
+}
+
 // ownerOf is the Owner of an object, whose cluster is named across namespaces, as in safety.Instance.Cluster.
 func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
 	return safety.Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
 }
 
 // live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
-func live[S, U any](
-	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner,
-) ([]safety.Owner, error) {
-	var all []safety.Owner
+func live[S, U, O any](ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) O) ([]O, error) {
+	var all []O
 	err := eachLive(ctx, reader, func() client.ObjectList { return pass.NewList(kind) }, func(obj client.Object) error {
 		var s S
 		err := kind.Adapter.Read(obj, &s)

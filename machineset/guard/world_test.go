@@ -52,7 +52,7 @@ func newWorld(t *testing.T, kinds guard.Kinds) *world {
 	t.Helper()
 	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
-		{GVK: fake.ClusterGVK(), Status: true},
+		{GVK: fake.ClusterGVK(), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true},
 	}}, fake.Loops{}, nil)
 	return &world{Env: env, t: t, kinds: kinds}
 }

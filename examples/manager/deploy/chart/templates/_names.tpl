@@ -1,6 +1,6 @@
 {{/* The name of all objects. Alerts and the dashboard find the manager by its end. */}}
 {{- define "name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}-{{ .Chart.Name }}{{ end }}
+{{- if hasSuffix .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}-{{ .Chart.Name }}{{ end }}
 {{- end }}
 
 {{/* The labels of all objects, which also select the pods. */}}
