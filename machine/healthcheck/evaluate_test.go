@@ -216,7 +216,9 @@ func TestANodeOfTheRecordedNameMayBeAnotherOne(t *testing.T) {
 	}{
 		"the same":                                   {"p://1", "n-uid", "p://1", "n-uid", healthcheck.NodePresent},
 		"it has registered again":                    {"p://1", "n-uid", "p://1", "other", healthcheck.NodePresent},
+		"same UID, other ID":                         {"p://1", "n-uid", "p:///zone/1", "n-uid", healthcheck.NodePresent},
 		"another instance has its name":              {"p://1", "n-uid", "p://2", "other", healthcheck.NodeGone},
+		"other ID, and no UID is recorded":           {"p://1", "", "p://2", "other", healthcheck.NodeUnread},
 		"without a provider ID, under another UID":   {"p://1", "n-uid", "", "other", healthcheck.NodeUnread},
 		"the Machine knows no provider ID":           {"", "n-uid", "p://1", "other", healthcheck.NodeUnread},
 		"recorded by a controller that keeps no UID": {"", "", "p://1", "other", healthcheck.NodePresent},

@@ -56,9 +56,10 @@ type Facts struct {
 	Now        time.Time
 }
 
-// Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. A Node of the recorded name that is another one is
-// not the Machine's: with another provider ID the Machine's Node is gone, and with none, or where the Machine has none, nothing is known
-// until the Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
+// Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. The Node with the recorded UID is the Machine's,
+// also where a provider has changed the form of the Machine's provider ID. A Node of the recorded name that is another one is not: where
+// both its UID and its provider ID differ, the Machine's Node is gone, and where one of these is unknown, nothing is known until the
+// Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
 func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Rules) (*corev1.Node, NodeState) {
 	switch {
 	case nodes == nil:
@@ -67,23 +68,31 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 		return nil, NodeNone
 	}
 	node := nodes.ByName(machine.Node.Name)
-	if node == nil {
+	switch {
+	case node == nil:
 		return nil, NodeGone
-	}
-	if IsNode(node, machine, rules) {
+	case IsNode(node, machine, rules):
 		return node, NodePresent
-	}
-	if noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID) {
+	case machine.Node.UID != "" && knowIDs(node, machine):
 		return nil, NodeGone
 	}
 	return nil, NodeUnread
 }
 
 // IsNode reports whether a Node of the recorded name is the Machine's: it has the recorded UID or the Machine's provider ID, or neither is
-// known. A Node that has registered again has another UID.
+// known. A Node that has registered again has another UID. A Node with another UID whose provider ID is written in another form is not
+// recognized, unless the rules know both forms.
 func IsNode(node *corev1.Node, machine *contract.MachineState, rules noderef.Rules) bool {
-	if noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID) {
+	switch {
+	case machine.Node.UID != "" && machine.Node.UID == node.UID:
+		return true
+	case knowIDs(node, machine):
 		return rules.Same(node.Spec.ProviderID, machine.ProviderID)
 	}
-	return machine.Node.UID == "" || machine.Node.UID == node.UID
+	return machine.Node.UID == ""
+}
+
+// knowIDs reports whether a Node and a Machine both have a provider ID.
+func knowIDs(node *corev1.Node, machine *contract.MachineState) bool {
+	return noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID)
 }

@@ -226,8 +226,8 @@ func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
 	}
 	facts := m.facts
 	gone, err := s.Workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
-		facts.Node, facts.NodeState = live, healthcheck.NodePresent
-		return healthcheck.IsNode(live, m.state, s.env.options.Matching)
+		facts.Node, facts.NodeState = s.findLive(live, m.state)
+		return facts.NodeState != healthcheck.NodeGone
 	})
 	switch {
 	case workload.IsUnread(err):
@@ -236,6 +236,11 @@ func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
 		return false, err
 	}
 	return gone || healthcheck.Evaluate(facts).Class == healthcheck.Unhealthy, nil
+}
+
+// findLive says by the same rules as for the cache what the Node is to a Machine that the API server has under the recorded name.
+func (s *Scope) findLive(live *corev1.Node, state *contract.MachineState) (*corev1.Node, healthcheck.NodeState) {
+	return healthcheck.Find(state, noderef.BuildIndex([]*corev1.Node{live}), s.env.options.Matching)
 }
 
 // confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.
@@ -248,7 +253,8 @@ func (s *Scope) confirm(ctx context.Context, state *contract.MachineState) (heal
 		return healthcheck.NodeUnread, nil
 	}
 	gone, err := s.Workload.IsGone(ctx, state.Node.Name, func(live *corev1.Node) bool {
-		return healthcheck.IsNode(live, state, s.env.options.Matching)
+		_, known := s.findLive(live, state)
+		return known != healthcheck.NodeGone
 	})
 	if err != nil || !gone {
 		s.Requeue(pass.BehindRetry) // usually its event comes first

@@ -140,3 +140,58 @@ func TestAMachineWhoseDeletedNodeIsBackBeforeItIsMarkedIsSpared(t *testing.T) {
 		return ""
 	})
 }
+
+// rewrites gives a Machine its provider ID in another form than its Node has, as a provider of another version may.
+func (w *world) rewrites(name string) {
+	w.t.Helper()
+	w.update(w.ref(name), contract.MachineUpdate{ProviderID: contract.SetTo("fake:///zone/" + name)})
+}
+
+// The set would delete the Machine, and its Node would not be drained.
+func TestAMachineWhoseProviderIDIsWrittenInAnotherFormIsJudgedByItsNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+	}
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "b", "c", "d")
+	w.rewrites("b")
+	w.Never("mark a Machine whose Node is ready", time.Second, func() string {
+		if got := w.said("b"); got != healthy {
+			return got
+		}
+		return ""
+	})
+	w.becomes("b", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "b")
+}
+
+// Nothing says whose the Node is that the API server has: no UID was recorded for the Machine, and its provider ID differs.
+func TestAMachineWithoutARecordedUIDIsNotMarkedForANodeWithAnotherProviderID(t *testing.T) {
+	t.Parallel()
+	for name, reader := range map[string]func(client.Reader, *atomic.Int32) client.Reader{
+		"when it is to be confirmed that the Node is gone": func(r client.Reader, _ *atomic.Int32) client.Reader {
+			return liveReader{r, map[string]bool{"b": true}}
+		},
+		"when the Machine is to be marked": func(r client.Reader, asked *atomic.Int32) client.Reader { return backReader{r, asked} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := newWorld(t, contract.V1Beta2), &atomic.Int32{}
+			for _, name := range []string{"a", "b", "c", "d"} {
+				w.machine(name, "")
+			}
+			w.rewrites("b")
+			w.update(w.ref("b"), contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "b"})})
+			require.Empty(t, w.state("b").Node.UID)
+			require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+			w.ports = func(p *remediation.Ports) { p.Workload.APIReader = reader(p.Workload.APIReader, asked) }
+			w.Create(w.check("workers"))
+			w.run(remediation.Options{})
+			w.says(healthy, "a", "c", "d")
+			w.Never("mark the Machine", time.Second, func() string { return w.said("b") })
+		})
+	}
+}
