@@ -28,6 +28,8 @@ type turn struct {
 	// Left is how many pods there were, and Blocked says that some of them were refused or are held by a budget.
 	Left    int
 	Blocked bool
+	// Detaching says that no pods were left when its volumes were waited for, and none has been seen since: it needs no turn.
+	Detaching bool
 }
 
 // stuck reports whether no pod of a Node could be evicted for a while. Pods that terminate, however long that takes, count as progress. A
@@ -43,6 +45,7 @@ func (t turn) steps(c drain.Counts, now time.Time) turn {
 		t.Moved = now
 	}
 	t.Left, t.Blocked = left, c.Blocked > 0
+	t.Detaching = t.Detaching && left == 0
 	return t
 }
 
@@ -98,6 +101,23 @@ func (r *recollection) takes(node types.UID, now time.Time) time.Time {
 	return t.Began
 }
 
+// waits records that a Node without pods waits for volumes.
+func (r *recollection) waits(node types.UID) {
+	t := r.turns[node]
+	t.Detaching = true
+	r.turns[node] = t
+}
+
+// detachingOf returns how many of some Nodes only wait for volumes.
+func (r *recollection) detachingOf(nodes []*corev1.Node) (n int) {
+	for _, node := range nodes {
+		if r.turns[node.UID].Detaching {
+			n++
+		}
+	}
+	return n
+}
+
 // passOn ends the turns of Nodes that got none now, and forgets Nodes that are not drained any more. It returns when the next Node is stuck
 // while another one waits for its turn; zero for never.
 func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patience time.Duration, now time.Time) (again time.Duration) {
@@ -118,41 +138,52 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patie
 }
 
 // drain continues drains. All Nodes are cordoned first, so that no pod moves from one leaving Node to another; then a few are drained at a
-// time, and a Node that is stuck gives its turn to another one that waits. With a zero start each Node has a limit of its own, which counts
-// from its first turn. It calls done for Nodes that are drained, or whose limit is reached.
+// time, and a Node that is stuck gives its turn to another one that waits. Nodes that only wait for volumes need no turn: they are looked
+// at beside those that have one. With a zero start each Node has a limit of its own, which counts from its first turn. It calls done for
+// Nodes that are drained, or whose limit is reached.
 func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
-	mem, patience := p.mem(), p.env.options.Policy.StuckAfter
-	keep := sets.New[string]()
+	mem, most, patience := p.mem(), p.env.options.Policy.MaxDraining, p.env.options.Policy.StuckAfter
+	keep, taken := sets.New[string](), 0
 	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.Now)
 	begin := 0
 	if start.IsZero() {
-		begin = p.env.options.Policy.MaxDraining
+		begin = most + mem.detachingOf(nodes)
 	}
 	err := p.cordon(ctx, nodes, begin)
 	for _, node := range nodes {
-		if len(keep) == p.env.options.Policy.MaxDraining {
-			break
+		if taken >= most && !mem.turns[node.UID].Detaching {
+			continue
+		}
+		over, stepErr := p.advance(ctx, node, start, done)
+		err = errors.Join(err, stepErr)
+		if over {
+			mem.drained.Insert(node.UID)
+			continue
 		}
 		keep.Insert(node.Name)
-		if !node.Spec.Unschedulable || p.env.frame.Writer.Behind(node) {
-			continue // its event is on the way, and may show that its marks were removed
+		if !mem.turns[node.UID].Detaching {
+			taken++
 		}
-		over, stepErr := p.step(ctx, node, start)
-		if stepErr == nil && over {
-			if stepErr = done(node); stepErr == nil { // otherwise it is done again
-				mem.drained.Insert(node.UID)
-				keep.Delete(node.Name)
-			}
-		}
-		if errors.Is(stepErr, errAgain) || workload.IsUnread(stepErr) {
-			p.Requeue(pass.ConflictRetry)
-			stepErr = nil
-		}
-		err = errors.Join(err, stepErr)
 	}
 	mem.release(keep)
 	p.Requeue(mem.passOn(nodes, keep, patience, p.Now))
 	return err
+}
+
+// advance continues the drain of one Node, and reports whether it is over and done accepted that. Otherwise it is done again.
+func (p *Scope) advance(ctx context.Context, node *corev1.Node, start time.Time, done func(*corev1.Node) error) (bool, error) {
+	if !node.Spec.Unschedulable || p.env.frame.Writer.Behind(node) {
+		return false, nil // its event is on the way, and may show that its marks were removed
+	}
+	over, err := p.step(ctx, node, start)
+	if err == nil && over {
+		err = done(node)
+	}
+	if errors.Is(err, errAgain) || workload.IsUnread(err) {
+		p.Requeue(pass.ConflictRetry)
+		return false, nil
+	}
+	return over && err == nil, err
 }
 
 // isExpired returns a function that reports whether the limit of a Node's drain is reached, whether or not it has a turn now.
@@ -246,6 +277,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 		p.attached = map[string]string{}
 	}
 	p.attached[node.Name] = message
+	p.mem().waits(node.UID)
 	p.Requeue(result.RequeueAfter)
 	return false, err
 }

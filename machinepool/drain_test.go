@@ -1,18 +1,22 @@
 package machinepool
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 func TestWhichNodesGetATurn(t *testing.T) {
@@ -103,6 +107,91 @@ func TestNoNodeStarvesBehindThoseThatAreStuck(t *testing.T) {
 	if len(mem.turns) != 10 {
 		t.Errorf("what is drained no more is forgotten, got %d", len(mem.turns))
 	}
+}
+
+// keptVolumes are volumes that stay attached to some Nodes.
+type keptVolumes struct{ nodes sets.Set[string] }
+
+func (v *keptVolumes) StepVolumes(_ context.Context, request runner.VolumeRequest) (runner.VolumesResult, error) {
+	return runner.VolumesResult{Done: !v.nodes.Has(request.Node.Name), Message: "* a volume"}, nil
+}
+
+func (*keptVolumes) Release(string) {}
+
+// podsEnd is a Drainer of Nodes some of which have a pod that ends.
+type podsEnd struct {
+	steps
+
+	on sets.Set[string]
+}
+
+func (e *podsEnd) Step(ctx context.Context, request runner.Request) (runner.Result, error) {
+	e.result = runner.Result{Done: true}
+	if e.on.Has(request.Node.Name) {
+		e.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
+	}
+	return e.steps.Step(ctx, request)
+}
+
+func TestNodesThatOnlyWaitForVolumesTakeNoTurnFromOthers(t *testing.T) {
+	p, _, _ := draining(t, &api{}, 0)
+	p.env.options.Policy.MaxDraining = 2
+	drainer, volumes := &podsEnd{on: sets.New("e", "f", "g")}, &keptVolumes{nodes: sets.New("a", "b", "d")}
+	p.workload.Drainer, p.workload.Volumes = drainer, volumes
+	var nodes []*corev1.Node
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		nodes = append(nodes, testNode(name, "", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
+	}
+	look := func() (asked, over []string) {
+		drainer.asked, p.Now = nil, p.Now.Add(time.Second)
+		require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, func(node *corev1.Node) error {
+			over = append(over, node.Name)
+			return nil
+		}))
+		nodes = slices.DeleteFunc(nodes, func(n *corev1.Node) bool { return slices.Contains(over, n.Name) })
+		return drainer.asked, over
+	}
+	asked, over := look()
+	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, asked, "e and f have the turns")
+	require.Equal(t, []string{"c"}, over)
+	began := p.Now
+	for range 2 {
+		asked, over = look()
+		require.Equal(t, []string{"a", "b", "d", "e", "f"}, asked)
+		require.Empty(t, over)
+	}
+	require.Equal(t, []string{"c"}, drainer.released)
+	require.Equal(t, map[string]time.Time{"a": began, "b": began, "d": began}, p.mem().detaching, "the limits of the others count on")
+
+	drainer.on.Insert("b")
+	asked, _ = look()
+	require.Equal(t, []string{"a", "b", "d", "e"}, asked, "b has a pod again, and needs a turn")
+	require.Equal(t, []string{"c", "f"}, drainer.released)
+	volumes.nodes.Delete("d")
+	asked, over = look()
+	require.Equal(t, []string{"a", "b", "d", "e"}, asked)
+	require.Equal(t, []string{"d"}, over, "it needs no turn for that")
+}
+
+func TestADrainBesideNodesThatWaitForVolumesBeginsWhenItsNodeIsCordoned(t *testing.T) {
+	a := &api{}
+	p, _, _ := draining(t, a, 0)
+	p.env.options.Policy.MaxDraining, p.env.options.Parallel = 1, 1
+	p.mem().turns["a-uid"] = turn{Detaching: true}
+	cordoned := testNode("a", "", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	require.NoError(t, p.drain(t.Context(), []*corev1.Node{cordoned, testNode("b", ""), testNode("c", "")}, time.Time{}, nil))
+	require.Len(t, a.patched, 2)
+	for i, begins := range []bool{true, false} {
+		require.Equal(t, begins, strings.Contains(a.patched[i], annotationPath(contract.DrainStartedAnnotation)), a.patched[i])
+	}
+}
+
+func TestANodeNeedsATurnAgainWhenPodsAreSeenOnIt(t *testing.T) {
+	now := time.Unix(1000, 0)
+	waits := turn{Detaching: true}
+	require.True(t, waits.steps(drain.Counts{}, now).Detaching, "its pods are not listed yet")
+	require.True(t, waits.steps(drain.Counts{Total: 2, Ignored: 2}, now).Detaching)
+	require.False(t, waits.steps(drain.Counts{Total: 3, Ignored: 2}, now).Detaching)
 }
 
 func TestNodesWhoseWritesAreRefusedComeLast(t *testing.T) {

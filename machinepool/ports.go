@@ -170,7 +170,8 @@ type Policy struct {
 	// means drain.DefaultPolicy. New validates it.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
-	// MaxDraining is how many Nodes of a pool are drained at the same time. Default DefaultMaxDraining.
+	// MaxDraining is how many Nodes of a pool are drained at the same time. A Node without pods that waits for its volumes to be detached
+	// does not count. Default DefaultMaxDraining.
 	MaxDraining int
 	// StuckAfter is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
 	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again. Default DefaultStuckAfter;

@@ -138,6 +138,24 @@ func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
 	})
 }
 
+func TestANodeIsDrainedHoweverManyWaitForTheirVolumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: machinepool.Policy{MaxDraining: 1}}})
+	pool := w.poolWith(3)
+	w.says(pool, "Running", 3, 3)
+	w.attach("data-0", "pool-0")
+	_, attachment := w.attach("data-1", "pool-1")
+	for _, name := range []string{"pool-0", "pool-1", "pool-2"} {
+		w.writeNode(name, markLeaving)
+	}
+	w.nodeIs("pool-2", true, true)
+	w.nodeIs("pool-0", true, false)
+	w.nodeIs("pool-1", true, false)
+	require.NoError(t, w.client.Delete(t.Context(), attachment))
+	w.nodeIs("pool-1", true, true)
+	w.nodeIs("pool-0", true, false)
+}
+
 // unreadable are volumes that cannot be read.
 type unreadable struct{ attached }
 
