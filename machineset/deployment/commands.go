@@ -110,8 +110,9 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 	})
 }
 
-// Undo gives a deployment the template of an earlier revision, 0 for the newest one that differs, and returns that revision. The error
-// matches ErrRevision where there is none, and ErrPaused for a paused deployment.
+// Undo gives a deployment the template of an earlier revision, 0 for the one before its present template, and returns that revision. It
+// needs no MachineSet with that present template: there may be none yet. The error matches ErrRevision where there is no earlier revision,
+// and ErrPaused for a paused deployment.
 func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (done Revision, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		done, err = c.undo(ctx, key, revision)

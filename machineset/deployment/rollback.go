@@ -50,7 +50,8 @@ func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.Commit(ctx)
 }
 
-// revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the newest of them.
+// revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the revision before that of the deployment's
+// template, which may have no set yet.
 func revisionOf(sets []*set, revision int64) (*set, error) {
 	all := make([]rollout.Set, 0, len(sets))
 	for _, one := range sets {

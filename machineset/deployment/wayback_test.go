@@ -136,6 +136,33 @@ func TestAnUndoReadsAgainWhatWasChangedMeanwhile(t *testing.T) {
 	w.rolled(d, "blue", 1)
 }
 
+// The template "red" does not exist, so no set is made for it, and what runs is one revision newer than what a plain undo returns to.
+func TestAnUndoOfATemplateThatHasNoSetYetReturnsToWhatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	for _, image := range []string{"blue", "green"} {
+		w.change(d, template(image))
+		w.rolled(d, image, 2)
+		sets, machines := len(w.setsNow()), w.uids()
+		w.change(d, template("red"))
+		w.blocked(d, "does not exist")
+		done, err := commands.Undo(t.Context(), client.ObjectKeyFromObject(d), 0)
+		require.NoError(t, err)
+		require.Equal(t, []any{int64(sets), int32(2)}, []any{done.Number, done.Replicas}, image)
+		w.rolled(d, image, 2)
+		w.change(d, template("red"))
+		w.blocked(d, "does not exist")
+		w.change(d, annotated(contract.RollbackToAnnotation, "0"))
+		w.rolled(d, image, 2)
+		require.Equal(t, machines, w.uids(), "no Machine was replaced")
+		require.Len(t, w.setsNow(), sets)
+	}
+}
+
 // A backup knows UIDs that no object has any more. Without a garbage collector, which deletes what such UIDs own, the sets come back.
 func TestARestoredDeploymentTakesBackSetsThatADeadOneOwns(t *testing.T) {
 	t.Parallel()

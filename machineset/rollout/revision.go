@@ -46,8 +46,9 @@ func RevisionAnnotations(have map[string]string, revision int64) map[string]stri
 	return set
 }
 
-// Rollback returns the set that has a revision, or for 0 the one with the highest revision before that of the current set. It reports
-// false when there is none. Sets in deletion do not count.
+// Rollback returns the set that has a revision, or for 0 the one with the highest revision before that of the current set. While no set
+// with a revision Matches, that is the highest of all: the current set is not made yet, or not numbered. Rollback reports false when there
+// is none. Sets in deletion do not count.
 func Rollback(sets []Set, revision int64) (Set, bool) {
 	var known []Set
 	for i := range sets {
@@ -56,8 +57,11 @@ func Rollback(sets []Set, revision int64) (Set, bool) {
 		}
 	}
 	slices.SortFunc(known, func(a, b Set) int { return cmp.Or(cmp.Compare(b.Revision, a.Revision), older(&a, &b)) })
+	// Where a set matches, the newest of the others would be wrong: a request that is repeated after a lost answer, before the set it went
+	// back to has a new number, would return to the template that it has left.
+	newest := revision == 0 && !slices.ContainsFunc(known, func(s Set) bool { return s.Matches })
 	for i := range known {
-		if revision == known[i].Revision || revision == 0 && known[i].Revision < known[0].Revision {
+		if newest || revision == known[i].Revision || revision == 0 && known[i].Revision < known[0].Revision {
 			return known[i], true
 		}
 	}

@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,12 +24,40 @@ func TestOldEmptySetsBeyondTheLimitAreDeleted(t *testing.T) {
 }
 
 func TestRollbackFindsTheRevision(t *testing.T) {
-	sets := []rollout.Set{{Name: "a", Revision: 2}, {Name: "b", Revision: 5}, {Name: "c", Revision: 4, Deleting: true}}
-	previous, found := rollout.Rollback(sets, 0)
-	require.True(t, found)
-	require.Equal(t, "a", previous.Name)
-	_, found = rollout.Rollback(sets, 4)
-	require.False(t, found)
+	one := func(revision int64, matches, deleting bool) rollout.Set {
+		return rollout.Set{Name: fmt.Sprint(revision), Revision: revision, Matches: matches, Deleting: deleting}
+	}
+	for name, tc := range map[string]struct {
+		sets     []rollout.Set
+		revision int64
+		want     string // the name of the set, empty for none
+	}{
+		"the one before the current one": {sets: []rollout.Set{one(2, false, false), one(5, true, false)}, want: "2"},
+		"sets in deletion do not count": {
+			sets: []rollout.Set{one(2, false, false), one(5, true, false), one(4, false, true)}, want: "2"},
+		"one in deletion by its number":    {sets: []rollout.Set{one(5, true, false), one(4, false, true)}, revision: 4},
+		"one by its number":                {sets: []rollout.Set{one(2, false, false), one(5, true, false)}, revision: 5, want: "5"},
+		"no set has the template yet":      {sets: []rollout.Set{one(1, false, false), one(2, false, false)}, want: "2"},
+		"the only set, of before a change": {sets: []rollout.Set{one(1, false, false)}, want: "1"},
+		"the set with the template is going": {
+			sets: []rollout.Set{one(1, false, false), one(2, false, false), one(3, true, true)}, want: "2"},
+		"the set with the template is not numbered yet": {
+			sets: []rollout.Set{one(1, false, false), one(2, false, false), one(0, true, false)}, want: "2"},
+		"again, before the set of the first time has a new number": {
+			sets: []rollout.Set{one(1, true, false), one(2, false, false)}, want: "1"},
+		"the first revision is current": {sets: []rollout.Set{one(1, true, false)}},
+		"none is numbered":              {sets: []rollout.Set{one(0, false, false)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slices.Reverse(tc.sets)
+			for range 2 {
+				slices.Reverse(tc.sets)
+				got, found := rollout.Rollback(tc.sets, tc.revision)
+				require.Equal(t, tc.want, got.Name)
+				require.Equal(t, tc.want != "", found)
+			}
+		})
+	}
 }
 
 func TestRevisionsAreNumberedAndRemembered(t *testing.T) {
