@@ -49,6 +49,11 @@ func broken(f rollout.Facts, d rollout.Decision) string {
 	if len(d.Replicas) == 0 && !d.Create.Found() {
 		return ""
 	}
+	for _, change := range d.Replicas {
+		if change.To < 0 {
+			return fmt.Sprintf("%s %d->%d", change.Set, change.From, change.To)
+		}
+	}
 	c := take(f, d)
 	if text := createsTooMany(f, d, c); text != "" {
 		return text
@@ -104,6 +109,12 @@ func namesWrongVictims(d rollout.Decision, c census) string {
 	return ""
 }
 
+// goesByMarks reports whether a plan may not pass over the marked Machines of a set. It may where an earlier plan counts, and, while the
+// rollout is paused, where Machines are missing: the set is lowered by those first.
+func (c census) goesByMarks(f rollout.Facts, s *rollout.Set) bool {
+	return s.Replicas == c.active[s.Name] || s.Replicas > c.active[s.Name] && !f.Paused
+}
+
 func passesMarkedOver(f rollout.Facts, d rollout.Decision, c census) string {
 	victims, healthy := map[types.UID]bool{}, false
 	for _, change := range d.Replicas {
@@ -115,8 +126,8 @@ func passesMarkedOver(f rollout.Facts, d rollout.Decision, c census) string {
 	}
 	for i := range f.Sets {
 		s := &f.Sets[i]
-		if s.Replicas < c.active[s.Name] {
-			continue // an earlier plan counts
+		if !c.goesByMarks(f, s) {
+			continue
 		}
 		for _, m := range s.Machines {
 			if healthy && m.Marked && !m.Mine && !m.Deleting && !victims[m.UID] {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// share divides n over weights, in proportion and rounded down; what is left over goes to the first ones. Rule: Kubernetes' proportional
-// scaling, whose order of sets is the caller's.
+// share divides n over weights, in proportion and rounded down; what is left over goes to the first ones that have a weight. So no part is
+// larger than its weight unless n is larger than all of them together. Rule: Kubernetes' proportional scaling, whose order of sets is the
+// caller's.
 func share(n int, weights []int) []int {
 	sum := 0
 	for _, w := range weights {
@@ -19,9 +20,11 @@ func share(n int, weights []int) []int {
 			left -= parts[i]
 		}
 	}
-	for i := 0; i < len(parts) && left > 0; i++ {
-		parts[i]++
-		left--
+	for i, w := range weights {
+		if left > 0 && w > 0 {
+			parts[i]++
+			left--
+		}
 	}
 	return parts
 }

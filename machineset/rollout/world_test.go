@@ -44,17 +44,17 @@ func (s worldSet) size() int {
 	return n
 }
 
-// names are made once, and so are Machines: tests read many worlds.
+// names are made once, and so are Machines: tests read many worlds. There are some for three sets.
 type names struct {
-	sets     [2]string
-	machines [2][kinds][16]string
+	sets     [3]string
+	machines [3][kinds][16]string
 	created  time.Time
-	made     [2]map[[kinds]int][]rollout.Machine
+	made     [3]map[[kinds]int][]rollout.Machine
 }
 
 func newNames() *names {
 	n := &names{created: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	for s := range 2 {
+	for s := range n.sets {
 		n.made[s] = map[[kinds]int][]rollout.Machine{}
 		n.sets[s] = fmt.Sprintf("ms%d", s+1)
 		for k := range kinds {
@@ -94,10 +94,16 @@ func (w world) facts(n *names, strategy rollout.Strategy) rollout.Facts {
 		if !s.exists {
 			continue
 		}
-		f.Sets = append(f.Sets, rollout.Set{Name: n.sets[i], UID: types.UID(n.sets[i]), Created: n.created.Add(time.Duration(i) * time.Hour),
-			Matches: i == 1, Replicas: s.replicas, Revision: int64(i + 1), Machines: n.machinesOf(i, s)})
+		f.Sets = append(f.Sets, n.setOf(i, s))
+		f.Sets[len(f.Sets)-1].Matches = i == 1
 	}
 	return f
+}
+
+// setOf returns the set with an index, without the template of the deployment.
+func (n *names) setOf(i int, s worldSet) rollout.Set {
+	return rollout.Set{Name: n.sets[i], UID: types.UID(n.sets[i]), Created: n.created.Add(time.Duration(i) * time.Hour),
+		Replicas: s.replicas, Revision: int64(i + 1), Machines: n.machinesOf(i, s)}
 }
 
 // machinesOf returns the Machines of a set. Those of equal sets are the same ones, which a plan does not change.
