@@ -52,6 +52,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps,
 			Policy: s.env.options.Policy})
 	attached(s)
+	s.memory.observeDeletion(s.State.Deleting)
 	_, err := s.drain(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, *released)

@@ -26,14 +26,31 @@ type recollection struct {
 	// phases is the sequence of the Machine's phases, nil without Options.Metrics.
 	phases *phaseTrack
 
-	// gone and requested are about objects of a Machine in deletion. An object that the API server confirmed as gone stays gone, and a
-	// deletion that it accepted is not requested again: caches show both later.
+	ofDeletion
+}
+
+// ofDeletion is what a process remembers about one deletion of a Machine; zero while the Machine is not being deleted.
+type ofDeletion struct {
+	// requestedAt is the deletion timestamp of the Machine.
+	requestedAt time.Time
+	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that it
+	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}
 	requested pass.Deletions
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
 	drained, detached types.UID
 	// attempt is the last failed deletion of the Node, nil before.
 	attempt *nodeAttempt
+}
+
+// observeDeletion forgets what belongs to another deletion than that of the Machine as read, zero for none. A backup that was restored has
+// taken the other one back: its Node may not be drained any more, and objects that were gone or being deleted may exist again.
+func (m *recollection) observeDeletion(requestedAt time.Time) {
+	if m.requestedAt.Equal(requestedAt) {
+		return
+	}
+	m.stopWatching()
+	m.ofDeletion = ofDeletion{requestedAt: requestedAt}
 }
 
 // goneObject is an object that may be gone.

@@ -219,9 +219,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 // begin reads what the steps need. The wait is for a Machine whose last write the API server did not keep.
 func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
-	if !s.Deleting() {
-		s.memory.stopWatching() // a backup that was restored has taken its deletion back
-	}
+	s.memory.observeDeletion(s.State.Deleting)
 	if wait = s.memory.notKept.left(s.Now); wait > 0 {
 		return wait
 	}
