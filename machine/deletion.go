@@ -17,6 +17,9 @@ import (
 // the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
+	if s.forgetOlderDeletion() {
+		return Result{Checkpoint: true}, nil
+	}
 	s.restartStages()
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
@@ -139,9 +142,36 @@ func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error
 // forgetDeletion removes what a Machine that is not being deleted records about a deletion. Such records come from a backup that was made
 // during a deletion. With them, a later deletion would skip its drain, or reach its limits before it began.
 func (s *Scope) forgetDeletion() {
-	if s.Deleting() || s.Paused() {
-		return
+	if !s.Deleting() && !s.Paused() {
+		s.clearDeletion()
 	}
+}
+
+// forgetOlderDeletion removes what a Machine in deletion records about an older one, and reports whether there was anything. The Machine
+// was restored from a backup, and deleted before a pass ran in which forgetDeletion does that. Each process looks once in a deletion: when
+// its clock is far behind, the starts that it records itself are before the deletion too.
+func (s *Scope) forgetOlderDeletion() bool {
+	if s.memory.judged {
+		return false
+	}
+	older := isOfOlderDeletion(s.nodeDeletionStarted(), s.State.Deleting)
+	for _, stage := range s.stages() {
+		older = older || isOfOlderDeletion(*stage.began, s.State.Deleting)
+	}
+	if s.memory.judged = !older; older {
+		s.clearDeletion()
+		s.urgent = true
+	}
+	return older
+}
+
+// isOfOlderDeletion reports whether a recorded start of a stage, zero for none, is before the deletion by more than clocks differ.
+func isOfOlderDeletion(began, deleting time.Time) bool {
+	return !began.IsZero() && began.Before(deleting.Add(-contract.ClockTolerance))
+}
+
+// clearDeletion removes all that the Machine records about a deletion.
+func (s *Scope) clearDeletion() {
 	for _, stage := range s.stages() {
 		change(stage.began, time.Time{}, stage.into)
 	}

@@ -52,7 +52,8 @@
 //
 // Limits count by the clock of the process. What a process remembers does not depend on clocks that are set; a stage of a deletion whose
 // recorded start is more than five minutes ahead begins anew, so a clock that was wrong ends a limit early or makes it begin again, and
-// never makes it hours longer.
+// never makes it hours longer. A start that is more than five minutes older than the deletion is from a backup that was made in another
+// one: the deletion forgets all that is recorded about that one, also a drain, before its first stage.
 //
 // No worker blocks on an informer or a pod. A problem that a person can fix (a missing CRD, a wrong type at a contract path, an empty
 // provider ID) is a condition and an event, causes no requests while it lasts, and ends without further action when it is fixed. A Machine

@@ -31,7 +31,8 @@ import (
 // A Node that was recorded or matched, and is not drained or not deleted, is always reported: by one event with the reason
 // (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached), and by a line of Deleting behind the message of
 // the stage until the deletion ends. A Machine that is not being deleted removes its records about a deletion, because they come from a
-// backup that was made during one.
+// backup that was made during one. A Machine in deletion removes all of them when the start of a stage is more than five minutes older than
+// its deletion, and begins anew.
 //
 // A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer are removed, the Node
 // stays with its cluster. A Node that was only found, by its provider ID, after the deletion of its instance began is recorded and then

@@ -187,6 +187,7 @@ func TestAVolumeAttachmentWithoutAPersistentVolumeHoldsNothingUp(t *testing.T) {
 
 func TestAProcessThatStartsInTheMiddleOfAWaitForVolumesResumesIt(t *testing.T) {
 	t.Parallel()
+	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	w := newWorld(t, worldOptions{noCRDs: true, before: func(w *world) {
 		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
 		w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
@@ -201,7 +202,7 @@ func TestAProcessThatStartsInTheMiddleOfAWaitForVolumesResumesIt(t *testing.T) {
 		m = w.get(m)
 		require.NoError(w.t, unstructured.SetNestedMap(m.Object, map[string]any{
 			"nodeRef":  map[string]any{"name": "m1"},
-			"deletion": map[string]any{"nodeDrainStartTime": "2020-01-01T00:00:00Z", "waitForNodeVolumeDetachStartTime": "2020-01-01T00:01:00Z"},
+			"deletion": map[string]any{"nodeDrainStartTime": began, "waitForNodeVolumeDetachStartTime": began},
 		}, "status"))
 		m.SetAnnotations(map[string]string{
 			contract.DrainedAnnotation: string(node.UID), contract.NodeUIDAnnotation: string(node.UID),
@@ -213,7 +214,7 @@ func TestAProcessThatStartsInTheMiddleOfAWaitForVolumesResumesIt(t *testing.T) {
 		require.NoError(w.t, w.client.Delete(w.t.Context(), m))
 	}})
 	m := fake.Machine("m1")
-	if message := w.waitsForVolumes(m, "default/data"); !strings.Contains(message, "started at 2020-01-01T00:01:00Z") {
+	if message := w.waitsForVolumes(m, "default/data"); !strings.Contains(message, "started at "+began) {
 		t.Errorf("the wait began anew: %s", message)
 	}
 	if n := w.store.CountRequests(fake.Match("list", corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "")); n > 1 {
