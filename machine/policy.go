@@ -220,12 +220,13 @@ func (s *Scope) clusterOrUnread() external.ClusterView {
 }
 
 // mayHaveNode reports whether there is a Node, or may be one that could not be looked up. Without an initialized control plane no Node can
-// have joined, and a Machine whose infrastructure belongs to another controller has none.
+// have joined, and a Machine whose infrastructure belongs to another controller has none. A backup that was restored without status may
+// have kept the UID of the Node, in an annotation, and neither its name nor that the control plane was initialized.
 func (s *Scope) mayHaveNode() bool {
 	switch {
 	case s.Infrastructure.Foreign:
 		return false
-	case s.State.Node.Name != "":
+	case s.State.Node.Name != "", s.State.Node.UID != "":
 		return true
 	case s.NodesSynced:
 		return s.Node.Found() || s.Node.Outcome == noderef.Ambiguous || s.Node.Outcome == noderef.Claimed

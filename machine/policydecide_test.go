@@ -142,6 +142,9 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 		"unread, and its name to go by": {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
 		"unread, in a cluster that never came up": {
 			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
+		"its UID was recorded, in a cluster whose status was not restored": {
+			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known, Node: contract.NodeRef{UID: "u"}}}},
+			want:  true},
 		"the infrastructure is another's": {
 			scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
 	} {
