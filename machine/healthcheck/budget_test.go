@@ -64,7 +64,7 @@ func (w *world) change() {
 		if m.Deleting {
 			w.machines = slices.Delete(w.machines, i, i+1)
 		} else if m.Marked {
-			m.Deleting = true
+			m.Deleting, m.DeletingSince = true, w.at
 		}
 	}
 }
@@ -107,6 +107,22 @@ func (w *world) carryOut(d healthcheck.Decision) {
 	}
 }
 
+// recovered has all Machines be replaced that are to be, and all be healthy, and returns what is decided then.
+func (w *world) recovered(t *testing.T, most string, policy healthcheck.Policy) healthcheck.Decision {
+	t.Helper()
+	w.at = w.at.Add(time.Minute)
+	w.machines = slices.DeleteFunc(w.machines, func(m healthcheck.Machine) bool { return m.Deleting })
+	for len(w.machines) < w.desired {
+		w.create()
+	}
+	for i := range w.machines {
+		w.heal(&w.machines[i])
+		w.machines[i].Marked = false
+	}
+	return healthcheck.Plan(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Policy: policy, Ledger: w.ledger,
+		Known: w.known, Now: w.at})
+}
+
 func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 	for _, budget := range []struct {
 		limit  string
@@ -131,12 +147,14 @@ func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 				if w.r.Intn(40) == 0 && len(w.lost) == 0 {
 					w.ledger, w.known = healthcheck.Ledger{}, false // a person removes the annotation
 				}
+				off := time.Duration(w.r.Intn(481)-240) * time.Second // the clocks of processes differ
 				d := healthcheck.Plan(healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, budget.limit), Policy: budget.policy,
-					Ledger: w.ledger, Known: w.known, Now: w.at})
+					Ledger: w.ledger, Known: w.known, Now: w.at.Add(off)})
 				w.carryOut(d)
 				marked = max(marked, len(w.lost))
 				require.LessOrEqual(t, len(w.lost), budget.most, "limit %s, seed %d", budget.limit, seed)
 			}
+			require.Zero(t, w.recovered(t, budget.limit, budget.policy).InFlight, "limit %s, seed %d", budget.limit, seed)
 		}
 		require.Equal(t, budget.most, marked, "limit %s: the budget is used", budget.limit)
 	}

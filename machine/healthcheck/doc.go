@@ -27,5 +27,7 @@
 // counts and decides as Cluster API does.
 //
 // The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
-// started counts as a replacement.
+// started counts as a replacement. A Machine takes the place of another one if it was not there when that one was marked. This is judged by
+// the clock of the API server, which gives Machines their times: clocks of processes differ. They count for limits, and where a cache may
+// not have shown a Machine.
 package healthcheck

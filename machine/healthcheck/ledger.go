@@ -32,19 +32,27 @@ type Ledger struct {
 }
 
 // Entry is a place that has no healthy Machine: that of one which was marked for remediation, or of its successor. Group is that of the
-// Machine: its successor has the same. Decided: this Machine itself is remediated.
+// Machine: its successor has the same. Decided: this Machine itself is remediated. At is when the place became empty, by the clock of the
+// process. The others are by the clock of the API server, and say with it which Machines were made later: After is when the newest
+// Machines were made that were seen at that time, zero where an earlier version has recorded the place, and Seen are the beginnings of
+// their UIDs, empty when they are many. Deleted is when the deletion of the Machine was requested, zero until that is seen.
 type Entry struct {
 	Machine types.UID `json:"machine"`
 	Group   string    `json:"group,omitempty"`
 	At      int64     `json:"at"`
+	After   int64     `json:"after,omitempty"`
+	Seen    string    `json:"seen,omitempty"`
+	Deleted int64     `json:"deleted,omitempty"`
 	Decided bool      `json:"decided,omitempty"`
 }
 
-// Line is an owner whose Machines did not start. Failures counts the rounds of remediation, one for all Machines that were there.
+// Line is an owner whose Machines did not start. Failures counts the rounds of remediation, one for all Machines that were there. Last is
+// when the last round was, and After when the newest Machine was made that was seen at that time, as in Entry.
 type Line struct {
 	Owner    types.UID `json:"owner"`
 	Failures int       `json:"failures"`
 	Last     int64     `json:"last"`
+	After    int64     `json:"after,omitempty"`
 }
 
 // ParseLedger reads a Ledger. known is false for an empty text, one that cannot be read, and the Ledger of another check: then each
@@ -121,23 +129,25 @@ func (l *Ledger) decided(uid types.UID) bool {
 }
 
 // add records a place without a healthy Machine, and with decided that the Machine is remediated from now on.
-func (l *Ledger) add(m *Machine, now time.Time, decided bool) {
+func (l *Ledger) add(m *Machine, now moment, decided bool) {
+	e := Entry{Machine: m.UID, Group: m.Group, At: now.at, After: now.newest, Seen: now.seen, Decided: decided}
+	e.observe(m)
 	at := l.entry(m.UID)
 	if at < 0 {
-		l.InFlight = append(l.InFlight, Entry{Machine: m.UID, Group: m.Group, At: now.Unix(), Decided: decided})
+		l.InFlight = append(l.InFlight, e)
 	} else if decided && !l.InFlight[at].Decided {
-		l.InFlight[at].At, l.InFlight[at].Decided = now.Unix(), true
+		l.InFlight[at] = e
 	}
 }
 
 // fail records that a Machine which did not start is remediated. Machines that were there at the last failure belong to the same round.
-func (l *Ledger) fail(m *Machine, now time.Time) {
+func (l *Ledger) fail(m *Machine, now moment) {
 	line, known := l.line(m.Line)
 	switch {
 	case !known:
-		l.Lines = append(l.Lines, Line{Owner: m.Line, Failures: 1, Last: now.Unix()})
-	case m.Created.Unix() > line.Last:
-		line.Failures, line.Last = line.Failures+1, now.Unix()
+		l.Lines = append(l.Lines, Line{Owner: m.Line, Failures: 1, Last: now.at, After: now.newest})
+	case line.isBefore(m):
+		line.Failures, line.Last, line.After = line.Failures+1, now.at, now.newest
 		l.Lines[slices.IndexFunc(l.Lines, func(have Line) bool { return have.Owner == m.Line })] = line
 	}
 }
@@ -150,7 +160,9 @@ func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry t
 	byUID, groups := indexed(machines, leaving)
 	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
 	entries := slices.Clone(l.InFlight)
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Machine, b.Machine)) })
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.last(), b.last()), cmp.Compare(a.Machine, b.Machine))
+	})
 	taken, successors := map[types.UID]bool{}, slices.Clone(l.Successors)
 	for _, e := range entries {
 		taken[e.Machine] = true
@@ -165,7 +177,7 @@ func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry t
 			continue
 		}
 		if m == nil {
-			m = successor(groups[e.Group], e.At, taken)
+			m = successor(groups[e.Group], &e, taken)
 			e.succeed(m, taken)
 		}
 		switch {
@@ -174,6 +186,7 @@ func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry t
 			continue
 		case m != nil:
 			e.Group = m.Group // it may have another owner now
+			e.observe(m)
 		}
 		settled.InFlight = append(settled.InFlight, e)
 	}
@@ -189,7 +202,7 @@ func stillTaken(successors []types.UID, all []Machine, others []Entry) (still []
 	unseen := 0
 	for _, uid := range slices.Backward(successors) { // the latest are remembered
 		at := slices.IndexFunc(all, func(m Machine) bool { return m.UID == uid })
-		could := at >= 0 && slices.ContainsFunc(others, func(e Entry) bool { return e.At < all[at].Created.Unix() })
+		could := at >= 0 && slices.ContainsFunc(others, func(e Entry) bool { return e.earliest() <= all[at].Created.Unix() })
 		if at < 0 && len(others) > 0 && unseen < maxUnseen {
 			could, unseen = true, unseen+1
 		}
@@ -233,7 +246,7 @@ func (l Ledger) failing(machines []Machine, expired func(int64) bool) []Line {
 		for i := range machines {
 			m := &machines[i]
 			has = has || m.Line == line.Owner
-			started = started || m.Line == line.Owner && m.Verdict.Class == Healthy && !m.Deleting && m.Created.Unix() > line.Last
+			started = started || m.Line == line.Owner && m.Verdict.Class == Healthy && !m.Deleting && line.isBefore(m)
 		}
 		if !started && (has || !expired(line.Last)) {
 			lines = append(lines, line)
@@ -242,11 +255,11 @@ func (l Ledger) failing(machines []Machine, expired func(int64) bool) []Line {
 	return lines
 }
 
-// successor returns the oldest Machine that was made after a time and takes no other place.
-func successor(group []*Machine, at int64, taken map[types.UID]bool) *Machine {
+// successor returns the oldest Machine that was made after a place became empty and takes no other one.
+func successor(group []*Machine, e *Entry, taken map[types.UID]bool) *Machine {
 	var first *Machine
 	for _, m := range group {
-		if m.Created.Unix() > at && !taken[m.UID] && (first == nil || m.Created.Before(first.Created)) {
+		if !taken[m.UID] && e.isBefore(m) && (first == nil || m.Created.Before(first.Created)) {
 			first = m
 		}
 	}

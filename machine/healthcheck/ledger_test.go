@@ -26,7 +26,8 @@ func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
 	f.Machines[2].Marked = false
 	d = healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
-	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", At: now.Unix(), Decided: true}}, d.Ledger.InFlight)
+	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", At: now.Unix(), After: f.Machines[0].Created.Unix(),
+		Seen: "u00,u01,u02,u03", Decided: true}}, d.Ledger.InFlight)
 }
 
 // A Machine that was being deleted for its remediation and was skipped then counted as gone, and its replacement as one more to remediate.
@@ -139,8 +140,9 @@ func TestAClockThatIsBehindMakesNoMachineThatIsThereASuccessor(t *testing.T) {
 }
 
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
-	l := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7}},
-		Lines: []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9}}}
+	l := healthcheck.Ledger{Check: "check",
+		InFlight: []healthcheck.Entry{{Machine: "m", Group: "g", At: 7, After: 5, Seen: "m", Deleted: 8, Decided: true}},
+		Lines:    []healthcheck.Line{{Owner: "o", Failures: 2, Last: 9, After: 6}}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")
 	require.True(t, known)
 	require.Empty(t, cmp.Diff(l, got))

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // Machine is a Machine of a check as Plan sees it.
@@ -26,6 +24,8 @@ type Machine struct {
 	// Marked: its remediation was requested, by a condition or an object, and has not ended.
 	Marked   bool
 	Deleting bool
+	// DeletingSince is when its deletion was requested, zero when unknown.
+	DeletingSince time.Time
 	// Shared names an older check that judges the Machine too, and keeps this one from doing so. Empty: none.
 	Shared string
 }
@@ -144,27 +144,12 @@ func Plan(f PlanFacts) Decision {
 	return p.out
 }
 
-// recordedAt is the time that the ledger gets: where the Machines say that the clock of this process is behind, that of the last one. It
-// is no successor of one that is remediated now.
-func recordedAt(f PlanFacts) time.Time {
-	last := f.Now
-	for i := range f.Machines {
-		if f.Machines[i].Created.After(last) {
-			last = f.Machines[i].Created
-		}
-	}
-	if contract.IsAhead(last, f.Now) {
-		return last
-	}
-	return f.Now
-}
-
 type plan struct {
 	PlanFacts
 
 	policy   Policy
 	machines []Machine // sorted
-	at       time.Time // of what the ledger records
+	at       moment    // of what the ledger records
 	leaving  []Machine // that are skipped, and whose owner replaces them all the same
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit

@@ -154,8 +154,8 @@ func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.Machin
 func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable string) error {
 	state := m.state
 	m.plan = healthcheck.Machine{
-		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Shared: s.sharedWith(state.Labels),
-		Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
+		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
+		Deleting: !state.Deleting.IsZero(), DeletingSince: state.Deleting, Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
 		Marked: pass.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
 	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {

@@ -12,12 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
@@ -194,4 +197,37 @@ func TestAMachineWithoutARecordedUIDIsNotMarkedForANodeWithAnotherProviderID(t *
 			w.Never("mark the Machine", time.Second, func() string { return w.said("b") })
 		})
 	}
+}
+
+// The replacement is there before the Machine is gone, and was made earlier than the ledger says that the Machine was marked.
+func TestAReplacementTakesThePlaceOfAMachineThatAClockThatIsAheadHasMarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.Change(w.ref("a"), func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/drain"}) })
+	check := w.check("workers", limited(int64(1)))
+	w.Create(check)
+	w.run(remediation.Options{Clock: clocktesting.NewFakePassiveClock(time.Now().Add(3 * time.Minute))})
+	w.status(check, 3, 3, 1)
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "a")
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	ledger := func() healthcheck.Ledger {
+		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
+		return ledger
+	}
+	w.Eventually("see the deletion", func() string {
+		if got := ledger(); len(got.InFlight) != 1 || got.InFlight[0].Deleted != w.state("a").Deleting.Unix() {
+			return got.String()
+		}
+		return ""
+	})
+	w.machine("replacement", "zone-a")
+	w.says(healthy, "replacement")
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	w.says(held, "b")
+	w.Change(w.ref("a"), func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.says(marked, "b")
 }
