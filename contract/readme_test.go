@@ -87,8 +87,9 @@ func TestREADMEIsShortAndItsLinksLead(t *testing.T) {
 
 // What CONCEPTS.md names exists: its links, and the exports that it names with the last part of their package.
 func TestConceptsNameWhatExists(t *testing.T) {
-	linksLead(t, "CONCEPTS.md")
-	content, err := os.ReadFile(filepath.Join(root, "CONCEPTS.md"))
+	const page = "examples/CONCEPTS.md"
+	linksLead(t, page)
+	content, err := os.ReadFile(filepath.Join(root, page))
 	require.NoError(t, err)
 	named := regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w+)`").FindAllStringSubmatch(string(content), -1)
 	require.Greater(t, len(named), 10)
