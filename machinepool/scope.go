@@ -67,16 +67,11 @@ func pauseStep(_ context.Context, p *Scope) (Result, error) {
 // finalizerStep stores the finalizer, the label and the owner of a pool before anything else is changed: a pool without a finalizer could
 // vanish and leave its instances behind.
 func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
-	p.AddFinalizer()
-	err := p.JoinCluster(ctx)
+	result, err := p.Keep(ctx)
 	if err == nil {
-		err = p.Commit(ctx)
+		p.forgetDeletion()
 	}
-	if err != nil {
-		return Result{Stop: true}, err
-	}
-	p.forgetDeletion()
-	return Result{}, nil
+	return result, err
 }
 
 // removeFinalizerStep completes a deletion.

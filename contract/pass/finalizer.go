@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +43,20 @@ func (s *Scope[S, U]) RemoveFinalizer() {
 // which that fails.
 func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, error) {
 	s.AddFinalizer()
-	err := s.JoinCluster(ctx, adoptedBy...)
-	if err == nil {
-		err = s.Commit(ctx)
+	if err := s.JoinCluster(ctx, adoptedBy...); err != nil {
+		return Result{Stop: true}, err
+	}
+	return s.StoreFinalizer(ctx)
+}
+
+// StoreFinalizer adds Options.Finalizer, and writes it before anything else is changed. It stops a pass in which that fails, also when the
+// API server accepts the write and does not store the finalizer.
+func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {
+	s.AddFinalizer()
+	err := s.Commit(ctx)
+	if name := s.frame.Options.Finalizer; err == nil && !slices.Contains(s.Common().Finalizers, name) {
+		err = fmt.Errorf("the API server accepted the finalizer %s of %s and did not store it: change the webhook that removes it",
+			name, s.frame.name(s.Common().Key))
 	}
 	return Result{Stop: err != nil}, err
 }

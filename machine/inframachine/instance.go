@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,8 @@ const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
 func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if reason, message := s.waitsFor(); reason != "" {
 		s.ready(metav1.ConditionFalse, reason, message)
-		return Result{Stop: true}, s.lookFor(ctx, reason) // an event of the Machine or of the Cluster follows
+		again, err := s.lookFor(ctx, reason)
+		return Result{Stop: true, RequeueAfter: again}, err // an event of the Machine or of the Cluster follows
 	}
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if !found.Keep {
@@ -55,17 +57,18 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: found.RequeueAfter}, nil
 }
 
-// lookFor records the provider ID of an instance that was made just before its Machine was deleted: the Machine finds its Node by it.
-func (s *Scope) lookFor(ctx context.Context, reason string) error {
+// lookFor records the provider ID of an instance that was made just before its Machine was deleted: the Machine finds its Node by it. It
+// returns when to look again where the Driver did not say whether there is an instance.
+func (s *Scope) lookFor(ctx context.Context, reason string) (again time.Duration, err error) {
 	if reason != ReasonMachineDeleting {
-		return nil
+		return 0, nil
 	}
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if found.Adopt {
 		s.setResume(found.Instance.Resume)
 		s.adopt(found)
 	}
-	return err
+	return found.RequeueAfter, err
 }
 
 // waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists

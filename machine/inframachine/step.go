@@ -58,11 +58,7 @@ func CheckSteps(steps []Step) error {
 func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
 
 // finalizerStep stores the finalizer before anything is made.
-func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
-	s.AddFinalizer()
-	err := s.Commit(ctx)
-	return Result{Stop: err != nil}, err
-}
+func finalizerStep(ctx context.Context, s *Scope) (Result, error) { return s.StoreFinalizer(ctx) }
 
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.RemoveFinalizer()
