@@ -26,6 +26,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
 // Rollouts looks up the MachineSet that owns a Machine, by its owner reference, and the MachineDeployment that the set's label
@@ -264,7 +265,8 @@ func rolloutChanges(same func(old, now client.Object) bool) predicate.Predicate 
 func sameRollout(old, now client.Object, same func(old, now client.Object) bool) bool {
 	return old.GetUID() == now.GetUID() && (old.GetGeneration() == now.GetGeneration() || same(old, now)) &&
 		old.GetLabels()[contract.DeploymentNameLabel] == now.GetLabels()[contract.DeploymentNameLabel] &&
-		old.GetAnnotations()[contract.RevisionAnnotation] == now.GetAnnotations()[contract.RevisionAnnotation]
+		old.GetAnnotations()[contract.RevisionAnnotation] == now.GetAnnotations()[contract.RevisionAnnotation] &&
+		old.GetAnnotations()[rollout.MadeForAnnotation] == now.GetAnnotations()[rollout.MadeForAnnotation]
 }
 
 // sameSet reports whether a change of the spec of a set does not affect that decision. A rollout changes the replicas of sets often.

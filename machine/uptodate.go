@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -48,7 +49,8 @@ type upToDateFacts struct {
 // count. again is when a scheduled rollout is due, zero without. Rule: Cluster API's setUpToDateCondition and MachineTemplateUpToDate.
 func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 	lines := templateDiff(&f.Rollout.Set.Template.MachineSpec, &f.Rollout.Deployment.Template.MachineSpec)
-	if after := f.Rollout.Deployment.RolloutAfter; !after.IsZero() && f.Rollout.Set.Created.Before(after) {
+	set := rollout.Set{Created: f.Rollout.Set.Created, MadeFor: rollout.ParseMadeFor(f.Rollout.Set.Annotations)}
+	if after := f.Rollout.Deployment.RolloutAfter; !set.MadeSince(after) {
 		if left := after.Sub(f.Now); left >= 0 {
 			again = left + time.Second // it has to be over
 		} else {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
@@ -44,6 +45,11 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 			r.Deployment.RolloutAfter, r.Set.Created = now.Add(due), now.Add(created)
 		})
 	}
+	madeFor := func(at time.Duration) *Rollout { // by a clock that is ahead of the API server's
+		r := after(-time.Minute, -time.Hour)
+		r.Set.Annotations = rollout.MadeForAnnotations(now.Add(at))
+		return r
+	}
 	for name, tc := range map[string]struct {
 		facts upToDateFacts
 		want  metav1.Condition
@@ -71,6 +77,9 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 		"it is due": {facts: upToDateFacts{Rollout: after(-time.Second, -time.Hour)},
 			want: not("* MachineDeployment spec.rolloutAfter expired")},
 		"the set is younger than that": {facts: upToDateFacts{Rollout: after(-time.Hour, -time.Minute)}, want: yes},
+		"the set was made for that":    {facts: upToDateFacts{Rollout: madeFor(-time.Minute)}, want: yes},
+		"the set was made for an earlier rollout": {facts: upToDateFacts{Rollout: madeFor(-2 * time.Minute)},
+			want: not("* MachineDeployment spec.rolloutAfter expired")},
 		"an update in place": {
 			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "half way")},
 			want:  updating("* half way")},
@@ -194,6 +203,9 @@ func TestCountersAndReplicasOfADeploymentWakeNoMachine(t *testing.T) {
 		"the template": {func(u *unstructured.Unstructured) { spec(u, "v1.36.3", "template", "spec", "version") }, false},
 		"the revision": {func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{contract.RevisionAnnotation: "2"})
+		}, false},
+		"the time that it was made for": {func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{contract.RevisionAnnotation: "1", rollout.MadeForAnnotation: "2026-01-01T00:00:00Z"})
 		}, false},
 		"another deployment": {func(u *unstructured.Unstructured) {
 			u.SetLabels(map[string]string{contract.DeploymentNameLabel: "other"})

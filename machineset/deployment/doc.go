@@ -28,6 +28,8 @@
 //     beyond its replicas, the deployment can exceed maxSurge by their number until they are gone.
 //   - A MachineSet says with MadeFromAnnotation what it was made from. When two of them do not keep that, as with a webhook that changes
 //     MachineSets, no more are made.
+//   - A MachineSet that is made when the time in spec.rollout.after has come says so with rollout.MadeForAnnotation: the clock of the API
+//     server, which dates it, may be behind. So there is one MachineSet for each time.
 //   - An old MachineSet beyond the history limit is deleted with its UID as a precondition, when it has no Machines and wants none, and
 //     only while the API server has it as it was read. Nothing is deleted while something holds the deployment.
 //

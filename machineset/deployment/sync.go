@@ -145,6 +145,7 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	}
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
+	maps.Copy(seed.Annotations, rollout.MadeForAnnotations(s.plan.MadeFor))
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
 	seed.Annotations[MadeFromAnnotation] = from
 	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()

@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -38,6 +37,7 @@ type plan struct {
 	desired, surge, unavailable int
 	sets                        []*set // by creation and name
 	current                     *set   // nil while there is none
+	due                         bool   // what is older than After is outdated
 	updates                     updates
 	out                         Decision
 }
@@ -58,8 +58,9 @@ func newPlan(f Facts, desired int) *plan {
 		p.count(&all[i])
 	}
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
+	p.due = f.due()
 	for _, s := range p.sets {
-		if p.current == nil && isCurrent(s.Set, f.After, f.Now) {
+		if p.current == nil && s.Matches && !s.Deleting && (!p.due || s.MadeSince(f.After)) {
 			p.current = s
 		}
 	}
@@ -76,12 +77,6 @@ func Current(f Facts) (Set, bool) {
 		return *p.current.Set, true
 	}
 	return Set{}, false
-}
-
-// isCurrent says whether a set can be the current one.
-func isCurrent(s *Set, after, now time.Time) bool {
-	due := !after.IsZero() && !now.Before(after)
-	return s.Matches && !s.Deleting && (!due || !s.Created.Before(after.Truncate(time.Second)))
 }
 
 func (p *plan) count(s *set) {

@@ -53,6 +53,8 @@ type Set struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
+	// MadeFor is that of the annotation MadeForAnnotation, zero without; see ParseMadeFor and Facts.After.
+	MadeFor time.Time
 	// Revision is that of the annotation RevisionAnnotation; 0 when there is none.
 	Revision int64
 	// Matches: the set has the template of the deployment. See Facts.After.
@@ -126,8 +128,9 @@ type Facts struct {
 	Sets []Set
 	// Holds keep a new set from being created: templates that do not exist, or sets to adopt first.
 	Holds []scale.Hold
-	// After is when a rollout starts although the template is unchanged: at and after it, a set that was created before it is outdated.
-	// Zero means never. It has the granularity of a second. Rule: Cluster API's spec.rollout.after.
+	// After is when a rollout starts although the template is unchanged: at and after it, and once a set was made for it (Set.MadeFor), a
+	// set that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster
+	// API's spec.rollout.after.
 	After time.Time
 	// Now is the time of the decision.
 	Now time.Time

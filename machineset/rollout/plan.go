@@ -58,6 +58,9 @@ func (p *plan) rollOut() {
 	if creating {
 		p.out.Create = contract.Some(p.current.to)
 		p.current = nil
+		if p.due {
+			p.out.MadeFor = p.After
+		}
 	}
 }
 

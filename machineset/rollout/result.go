@@ -42,6 +42,8 @@ type Decision struct {
 	Current Ref
 	// Create is the number of replicas of the set to create; absent when none is to be created.
 	Create contract.Opt[int]
+	// MadeFor is the value of Facts.After that the set to create is made for, zero without: it gets MadeForAnnotations.
+	MadeFor time.Time
 	// Revision is what the current set, or the one to create, has to be numbered with; 0 when there is none.
 	Revision int64
 	// Unmark are Machines with a mark of this deployment that no plan needs any more. Do this first.

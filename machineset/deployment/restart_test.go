@@ -1,0 +1,102 @@
+package deployment_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// ahead is a clock that is ahead of that of the API server.
+type ahead struct {
+	clock.RealClock
+
+	by time.Duration
+}
+
+func (a ahead) Now() time.Time { return a.RealClock.Now().Add(a.by) }
+
+// runAhead starts the reconciler under test with a clock that is ahead.
+func (w *world) runAhead(by time.Duration) (stop func()) {
+	w.t.Helper()
+	mgr := w.manager("deployments")
+	options := deployment.Options{StatusDelay: 20 * time.Millisecond, Clock: ahead{by: by}}
+	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, options)
+	require.NoError(w.t, err)
+	return w.start(mgr)
+}
+
+// restarted waits until a deployment has so many sets, whose last one has all Machines, and returns that one.
+func (w *world) restarted(d *unstructured.Unstructured, sets int) *unstructured.Unstructured {
+	w.t.Helper()
+	byRevision := func(a, b unstructured.Unstructured) int {
+		return int(revision(&a) - revision(&b))
+	}
+	w.eventually(fmt.Sprintf("have %d sets", sets), func() string {
+		all := w.describeSets()
+		last := slices.MaxFunc(w.setsNow(), byRevision)
+		n, _, _ := unstructured.NestedInt64(last.Object, "spec", "replicas")
+		if len(all) < sets || n != 2 || len(w.uids()) != 2 {
+			return fmt.Sprint(all)
+		}
+		return ""
+	})
+	w.settled(d)
+	require.Len(w.t, w.setsNow(), sets)
+	return new(slices.MaxFunc(w.setsNow(), byRevision))
+}
+
+func revision(set *unstructured.Unstructured) int64 {
+	n, _ := rollout.ParseRevision(set.GetAnnotations())
+	return n
+}
+
+// The clock of the reconciler says that the time of a restart has come when that of the API server, which dates the sets, does not.
+func TestARestartMakesOneSetWhateverTheClockOfTheAPIServerSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.runAhead(2 * time.Hour)
+	d := w.deployment(2, annotated(contract.RevisionHistoryLimitAnnotation, "10"))
+	w.rolled(d, "blue", 2)
+	before := w.uids()
+	after := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	w.change(d, fake.WithField(after.Format(time.RFC3339), "spec", "rollout", "after"))
+	made := w.restarted(d, 2)
+	require.Equal(t, after.Format(time.RFC3339), made.GetAnnotations()[rollout.MadeForAnnotation])
+	machines := w.uids()
+	for _, uid := range machines {
+		require.NotContains(t, before, uid)
+	}
+	progress, err := deployment.Commands{Client: w.client, Kinds: w.kinds}.Status(t.Context(), client.ObjectKeyFromObject(d))
+	require.NoError(t, err)
+	require.True(t, progress.Done, progress)
+
+	// A leader whose clock says that it has yet to come does not take it back.
+	stop()
+	stop = w.run()
+	require.Equal(t, made.GetName(), w.restarted(d, 2).GetName())
+	require.Equal(t, machines, w.uids())
+	stop()
+
+	// A way back to the template finds the set again, by whatever clock.
+	w.runAhead(2 * time.Hour)
+	w.change(d, template("green"))
+	w.rolled(d, "green", 2)
+	w.change(d, template("blue"))
+	w.rolled(d, "blue", 2)
+	require.Equal(t, made.GetName(), w.restarted(d, 3).GetName())
+
+	// Where a person has removed what the set was made for, its creation counts, and one other set is made.
+	w.change(made, withoutAnnotation(rollout.MadeForAnnotation))
+	require.NotEqual(t, made.GetName(), w.restarted(d, 4).GetName())
+}
