@@ -60,7 +60,7 @@ func newPlan(f Facts, desired int) *plan {
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
 	p.due = f.due()
 	for _, s := range p.sets {
-		if p.current == nil && s.Matches && !s.Deleting && (!p.due || s.MadeSince(f.After)) {
+		if s.Matches && !s.Deleting && (!p.due || s.MadeSince(f.After)) && (p.current == nil || p.current.Replicas == 0 && s.Replicas > 0) {
 			p.current = s
 		}
 	}

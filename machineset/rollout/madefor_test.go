@@ -26,18 +26,24 @@ func TestOneSetIsMadeForATimeWhicheverClockSaysThatItHasCome(t *testing.T) {
 	}
 	other := func(s *rollout.Set) { s.Matches = false }
 	going := func(s *rollout.Set) { s.Deleting = true }
+	full := func(s *rollout.Set) { s.Replicas = 1 }
+	older := func(s *rollout.Set) { s.Name, s.UID, s.Created = old.Name, old.UID, old.Created }
 	for name, tc := range map[string]struct {
 		after, now time.Time
 		sets       []rollout.Set
 		want       string    // the current set, empty where one is to be created
 		madeFor    time.Time // of that one
 	}{
-		"never":                   {now: after, sets: []rollout.Set{old}, want: "old"},
-		"not yet":                 {after: after, now: after.Add(-time.Second), sets: []rollout.Set{old}, want: "old"},
-		"not yet, without a set":  {after: after, now: after.Add(-time.Second)},
-		"now":                     {after: after, now: after, sets: []rollout.Set{old}, madeFor: after},
-		"long ago, without a set": {after: after, now: after.Add(time.Hour), madeFor: after},
-		"the set was made for it": {after: after, now: after, sets: []rollout.Set{old, made(after)}, want: "new"},
+		"never, after another restart is over": {now: after, sets: []rollout.Set{old, made(after, full)}, want: "new"},
+		"not yet, after another restart is over": {
+			after: after.Add(time.Hour), now: after, sets: []rollout.Set{old, made(after, full)}, want: "new"},
+		"never, and both have replicas": {now: after, sets: []rollout.Set{made(time.Time{}, full, older), made(after, full)}, want: "old"},
+		"never":                         {now: after, sets: []rollout.Set{old}, want: "old"},
+		"not yet":                       {after: after, now: after.Add(-time.Second), sets: []rollout.Set{old}, want: "old"},
+		"not yet, without a set":        {after: after, now: after.Add(-time.Second)},
+		"now":                           {after: after, now: after, sets: []rollout.Set{old}, madeFor: after},
+		"long ago, without a set":       {after: after, now: after.Add(time.Hour), madeFor: after},
+		"the set was made for it":       {after: after, now: after, sets: []rollout.Set{old, made(after)}, want: "new"},
 		"in a fraction of a second": {
 			after: after.Add(time.Millisecond), now: after.Add(time.Second), sets: []rollout.Set{old, made(after)}, want: "new"},
 		"for a later time":          {after: after, now: after, sets: []rollout.Set{old, made(after.Add(time.Minute))}, want: "new"},

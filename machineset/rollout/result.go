@@ -38,7 +38,8 @@ type InPlaceStep struct {
 
 // Decision is what a deployment does next.
 type Decision struct {
-	// Current is the set that has the deployment's template; empty while there is none. Of several the oldest is current.
+	// Current is the set that has the deployment's template; empty while there is none. Of several the
+	// oldest one that has replicas is current, or else the oldest.
 	Current Ref
 	// Create is the number of replicas of the set to create; absent when none is to be created.
 	Create contract.Opt[int]
