@@ -65,6 +65,8 @@ type Scope[S, U any] struct {
 	pass.Scope[S, U]
 
 	env *Freezer
+	// above is why the deployment of a set is frozen, as that says; empty when it is not.
+	above string
 }
 
 type (
@@ -137,7 +139,7 @@ func reconciler[S, U any](f *Freezer, frame *pass.Frame[S, U],
 			return pass.Result{}, err
 		}
 		frozen := verdict.Action == safety.Freeze || (freezing != safety.NotFrozen && verdict.Action != safety.Thaw)
-		carry(&s.Scope, gvk.Group, gvk.Kind, verdict, asked, frozen)
+		carry(s, gvk.Group, gvk.Kind, verdict, asked, frozen)
 		f.options.Metrics.froze(gvk.Kind, s.Common().Key, frozen, verdict.Action == safety.Freeze)
 		return result, nil
 	}
@@ -194,9 +196,9 @@ func decideDeployment(ctx context.Context, s *DeploymentScope) (safety.Freezing,
 	return facts.Freezing, safety.Follow(facts), facts.Unfreeze && len(facts.Frozen) == 0, errors.Join(err, unread)
 }
 
-// carry puts a verdict into the object. asked: the request to unfreeze has to go. The condition follows the label, also where a crash has
-// left only one of them.
-func carry[S, U any](s *pass.Scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
+// carry puts a verdict into the object. asked: the request to unfreeze has to go. The condition and the annotation follow the label, also
+// where a crash or a person has left them without it.
+func carry[S, U any](s *Scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
 	changes, reason := pass.ChangesOf(&s.Update), s.Common().Annotations[safety.FrozenByAnnotation]
 	var labels contract.MetadataUpdate
 	switch {
@@ -208,6 +210,8 @@ func carry[S, U any](s *pass.Scope[S, U], group, kind string, v safety.Verdict, 
 		if v.Action == safety.Thaw {
 			s.Eventf(corev1.EventTypeNormal, EventUnfroze+kind, actionFreeze, "Unfroze %s: %s", kind, v.Message)
 		}
+	case !frozen && isLeft(s.Common().Annotations, s.above):
+		labels.Annotations = map[string]contract.Change[string]{safety.FrozenByAnnotation: contract.Cleared[string]()}
 	}
 	changes.Labels, changes.Annotations = maps.Clone(labels.Labels), maps.Clone(labels.Annotations)
 	said, found := pass.Find(s.Stored, safety.ConditionFrozen)
@@ -218,6 +222,14 @@ func carry[S, U any](s *pass.Scope[S, U], group, kind string, v safety.Verdict, 
 	case said.Type != "":
 		removeCondition(&s.Update)
 	}
+}
+
+// isLeft reports whether an object that is not frozen has the annotation of an earlier freeze, as after a person has removed the label
+// alone: with it, a later freeze of a person would count as one of the guard. above is why the deployment of a set is frozen, and empty
+// otherwise: a set keeps an annotation that says the same, because Gardener's controller copies it from the deployment again and again.
+func isLeft(annotations map[string]string, above string) bool {
+	reason, found := annotations[safety.FrozenByAnnotation]
+	return found && (above == "" || reason != above)
 }
 
 func removeCondition(update any) {

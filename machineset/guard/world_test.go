@@ -48,12 +48,16 @@ type world struct {
 	made  int
 }
 
-func newWorld(t *testing.T, kinds guard.Kinds) *world {
+func newWorld(t *testing.T, kinds guard.Kinds, options ...func(*fake.Options)) *world {
 	t.Helper()
-	env := testenv.Start(t, fake.Options{Kinds: []fake.ServedKind{
+	o := fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
 		{GVK: fake.ClusterGVK(), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true},
-	}}, fake.Loops{}, nil)
+	}}
+	for _, option := range options {
+		option(&o)
+	}
+	env := testenv.Start(t, o, fake.Loops{}, nil)
 	return &world{Env: env, t: t, kinds: kinds}
 }
 

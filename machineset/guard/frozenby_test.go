@@ -1,0 +1,134 @@
+package guard_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// label has a person freeze an object, by the label of their system.
+func (w *world) label(u *unstructured.Unstructured) {
+	w.t.Helper()
+	key := safety.FreezeLabel
+	if u.GroupVersionKind().Group == safety.GardenerGroup {
+		key = safety.GardenerFreezeLabel
+	}
+	w.Change(u, fake.WithLabels(map[string]string{key: "True"}))
+}
+
+// keeps waits until a Freezer has looked at frozen objects a few times more, and wants them to stay frozen.
+func (w *world) keeps(all ...*unstructured.Unstructured) {
+	w.t.Helper()
+	w.Never("a freeze ends", 400*time.Millisecond, func() string {
+		for _, u := range all {
+			if len(w.Get(u).GetLabels()) == 0 {
+				return "that of " + u.GetName()
+			}
+		}
+		return ""
+	})
+}
+
+func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kinds)
+			w.freezer(guard.FreezerOptions{Limits: safety.Limits{Up: 4, Down: 3}})
+			d := w.deployment("d", 2)
+			set := w.set("s", 2, d)
+			all := w.machines(set, 7) // 2 and a surge of 1 and 4
+			w.frozen(safety.ReasonOverShooting, set)
+			w.frozen(safety.ReasonMachineSetFrozen, d)
+			w.delete(all[:2])
+			w.keeps(set) // there are more than 4
+			w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+			w.thawed(set, d)
+			w.delete(all[2:5])
+			w.label(set)
+			w.keeps(set)
+		})
+	}
+}
+
+func TestAnAnnotationOfAFreezeThatIsOverIsRemovedOnce(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kinds)
+			left := func(reason string) fake.Option {
+				return fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: reason})
+			}
+			d := w.deployment("d", 2, left(safety.ReasonMachineSetFrozen))
+			set, alone := w.set("s", 2, d, left(safety.ReasonOverShooting)), w.set("alone", 2, nil, left(""))
+			w.machines(set, 2)
+			w.freezer(guard.FreezerOptions{})
+			w.thawed(d, set, alone)
+			w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(userAgent)) })
+			require.Len(t, w.Writes(userAgent), 3)
+			w.label(d)
+			w.keeps(d) // before the deployment would follow its set
+			w.label(set)
+			w.keeps(d, set)
+			require.Len(t, w.Writes(userAgent), 3)
+		})
+	}
+}
+
+// Gardener's controller copies annotations of a deployment to its newest set, again and again.
+func TestTheAnnotationThatASetHasLikeItsDeploymentGoesWithThatOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gardener())
+	w.freezer(guard.FreezerOptions{})
+	d := w.deployment("d", 2)
+	old := w.set("old", 0, d)
+	all := w.machines(old, 5)
+	w.frozen(safety.ReasonOverShooting, old)
+	w.frozen(safety.ReasonMachineSetFrozen, d)
+	writes := func() int { return len(w.Writes(userAgent)) }
+	w.Still("writes", 300*time.Millisecond, writes)
+	before := writes()
+	newest := w.set("newest", 2, d, fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonMachineSetFrozen}))
+	w.stays(newest)
+	require.Equal(t, before, writes(), "it would be copied again")
+	w.delete(all)
+	w.thawed(old, d, newest)
+}
+
+// Another process, such as the next leader, may freeze a set meanwhile.
+func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
+	t.Parallel()
+	kinds := clusterAPI()
+	w := newWorld(t, kinds, func(o *fake.Options) {
+		o.CacheLagFunc = func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+			if kind == kinds.Set.GVK.GroupKind() {
+				return time.Second
+			}
+			return 0
+		}
+	})
+	w.freezer(guard.FreezerOptions{Limits: safety.Limits{Up: 4, Down: 2}})
+	left := fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting})
+	w.thawed(w.set("first", 1, nil, left)) // its cache runs
+	set := w.set("s", 1, nil, left)
+	w.machines(set, 5)
+	w.stays(set) // its cache shows it without the label as long, later
+	w.Change(set, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}))
+	w.frozen(safety.ReasonOverShooting, set)
+	require.Equal(t, safety.ReasonOverShooting, w.Get(set).GetAnnotations()[safety.FrozenByAnnotation])
+	require.True(t, slices.ContainsFunc(w.Writes(userAgent), func(r fake.Request) bool {
+		return r.Name == set.GetName() && r.Code == http.StatusConflict
+	}), "it has tried")
+}
