@@ -26,7 +26,7 @@ const (
 	ReasonReady                 = "Ready"                 // everything that the condition sums up is ready
 	ReasonNotReady              = "NotReady"              // something that the condition sums up is not ready; the message names it
 	ReasonReadyUnknown          = "ReadyUnknown"          // something that the condition sums up is not known
-	ReasonAvailable             = "Available"             // ready for at least minReadySeconds, or as many Machines as the strategy requires are
+	ReasonAvailable             = "Available"             // ready for minReadySeconds, or as many Machines as the strategy requires are
 	ReasonUpToDate              = "UpToDate"              // nothing has to be replaced or updated
 	ReasonNotUpToDate           = "NotUpToDate"           // the message names what differs from the template
 	ReasonDataSecretProvided    = "DataSecretProvided"    // spec.bootstrap.dataSecretName was set by a user, without a bootstrap object
@@ -60,10 +60,10 @@ const (
 // Reasons of the condition Deleting that name the stages of a deletion. They are Cluster API's.
 const (
 	ReasonDrainingNode                     = "DrainingNode"                     // Pods leave the Node; the message names those that cannot
-	ReasonWaitingForInfrastructureDeletion = "WaitingForInfrastructureDeletion" // the provider deletes the infrastructure object
+	ReasonWaitingForInfrastructureDeletion = "WaitingForInfrastructureDeletion" // its provider deletes the infrastructure object
 	ReasonWaitingForBootstrapDeletion      = "WaitingForBootstrapDeletion"      // the provider deletes the bootstrap object
 	ReasonDeletingNode                     = "DeletingNode"                     // the Node is being deleted
-	ReasonDeletionCompleted                = "DeletionCompleted"                // everything of the Machine is gone, and its finalizer is removed
+	ReasonDeletionCompleted                = "DeletionCompleted"                // all of the Machine is gone, and its finalizer is removed
 )
 
 // Reasons for problems that Cluster API only logs as errors, and that a person can fix. Those about referenced objects are in package

@@ -109,7 +109,7 @@ func (p *Scope) begun(ctx context.Context, node *corev1.Node, since time.Time, l
 func (p *Scope) cordon(ctx context.Context, nodes []*corev1.Node, begin int) error {
 	first := uidsOf(nodes[:min(begin, len(nodes))])
 	open := slices.DeleteFunc(p.notBehind(nodes), func(node *corev1.Node) bool { return node.Spec.Unschedulable })
-	return p.eachNode(ctx, open, func(node *corev1.Node) error {
+	return p.eachNode(open, func(node *corev1.Node) error {
 		return p.operate(ctx, node, cordonPatch(node, p.Now, first.Has(node.UID)))
 	})
 }

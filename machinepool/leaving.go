@@ -170,7 +170,7 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 
 // release marks Nodes that are excluded from drains as drained: a provider that has named their instances waits for that.
 func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
-	return p.eachNode(ctx, p.notBehind(nodes), func(node *corev1.Node) error { return p.sayDrained(ctx, node) })
+	return p.eachNode(p.notBehind(nodes), func(node *corev1.Node) error { return p.sayDrained(ctx, node) })
 }
 
 // takeBack removes the marks of Nodes whose instances stay, and uncordons them. The API server confirms which instances leave: a provider
@@ -188,7 +188,7 @@ func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
 		p.mem().drained.Delete(node.UID)
 		p.mem().confirmed.Delete(node.UID)
 	}
-	return p.eachNode(ctx, nodes, func(node *corev1.Node) error {
+	return p.eachNode(nodes, func(node *corev1.Node) error {
 		if !hasMark(node) {
 			return nil // it was only remembered
 		}

@@ -76,7 +76,7 @@ func (p *Scope) propagate(ctx context.Context) error {
 			patches[node.UID] = patch
 		}
 	}
-	return p.eachNode(ctx, p.someNow(changed), func(node *corev1.Node) error {
+	return p.eachNode(p.someNow(changed), func(node *corev1.Node) error {
 		return p.patchNode(ctx, node, types.JSONPatchType, patches[node.UID].JSON())
 	})
 }
@@ -102,7 +102,7 @@ func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.
 
 // eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused. That a Node was drained is
 // forgotten when it is not as it was read.
-func (p *Scope) eachNode(ctx context.Context, nodes []*corev1.Node, do func(*corev1.Node) error) error {
+func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
 	errs := p.each(len(nodes), func(i int) error { return do(nodes[i]) })
 	for i, node := range nodes {
 		if errs[i] == nil {
@@ -137,7 +137,7 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 // it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
 	nodes = p.someNow(slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return !p.isUnasked(node) }))
-	err = p.eachNode(ctx, nodes, func(node *corev1.Node) error {
+	err = p.eachNode(nodes, func(node *corev1.Node) error {
 		gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 		only := client.Preconditions{UID: &node.UID}
 		if !p.Deleting() {

@@ -36,7 +36,7 @@ func InParallel[T, R any](limit int, all []T, do func(T) R) []R {
 	}
 	running.Wait()
 	if said := failed.Load(); said != nil {
-		panic(*said)
+		panic(*said) //nolint:forbidigo // that of do, which would end the process in the goroutine where it began
 	}
 	return results
 }

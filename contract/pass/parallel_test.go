@@ -64,7 +64,7 @@ func TestAPanicOfACallReachesTheCaller(t *testing.T) {
 			defer func() { value = recover() }()
 			pass.InParallel(limit, []int{1, 2, 3, 4}, func(i int) int {
 				if i == 2 {
-					panic("a step of an embedder")
+					panic("a step of an embedder") //nolint:forbidigo // what is tested
 				}
 				done.Add(1)
 				return i

@@ -47,7 +47,8 @@ func NewMetrics() *Metrics {
 	count := func(name, help string) prometheus.CounterOpts { return prometheus.CounterOpts{Name: name, Help: help} }
 	m.frozen = made.NewGaugeVec(gauge("machinist_safety_frozen_objects", "Sets and deployments that are frozen."), []string{"kind"})
 	m.freezes = made.NewCounterVec(count("machinist_safety_freezes_total", "Freezes of sets and deployments."), []string{"kind"})
-	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers", "API servers that have not answered for the tolerance, without those of clusters that are being made."))
+	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers",
+		"API servers that have not answered for the tolerance, without those of clusters that are being made."))
 	m.controllers = made.NewGauge(gauge("mcm_machine_controller_frozen",
 		"1 while reconcilers are frozen because an API server does not answer. The name is Gardener's."))
 	m.orphans = made.NewGaugeVec(gauge("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided."),

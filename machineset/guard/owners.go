@@ -39,7 +39,7 @@ func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Sourc
 	}
 }
 
-// PoolsOf returns the Source of MachinePools of a kind. Each of their Nodes and each of their instances is an Owner, with the UID of the pool.
+// PoolsOf returns the Source of MachinePools of a kind. Each of their Nodes and instances is an Owner, with the UID of the pool.
 // Without it the Nodes of pools without Machines are marked as Nodes of no Machine. The reader must not be a cache.
 func PoolsOf(reader client.Reader, kind contract.MachinePoolKind) Source {
 	return func(ctx context.Context) ([]safety.Owner, error) {

@@ -42,8 +42,10 @@ func TestE2EAManagerOfANamespaceReadsKubeconfigsOnlyThere(t *testing.T) {
 	content, err := os.ReadFile(w.plane.Kubeconfig())
 	require.NoError(t, err)
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "home-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "home"}},
-		Data:       map[string][]byte{workloads.KubeconfigKey: content},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "home-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "home"},
+		},
+		Data: map[string][]byte{workloads.KubeconfigKey: content},
 	}
 	require.NoError(t, w.client.Create(t.Context(), secret))
 	w.ready(ours[2])

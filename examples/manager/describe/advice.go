@@ -59,6 +59,7 @@ func Advice() map[string]string {
 	all := adviceOfStart()
 	maps.Copy(all, adviceOfRest())
 	maps.Copy(all, adviceOfOwners())
+	maps.Copy(all, adviceOfOthers())
 	return all
 }
 
@@ -136,13 +137,13 @@ const (
 	adviceLimit    = "correct the field or annotation that the message names"
 )
 
-// adviceOfOwners is for MachineSets, MachineDeployments, MachinePools and MachineHealthChecks, and for instances of a driver.
+// adviceOfOwners is for MachineSets and MachineDeployments.
 func adviceOfOwners() map[string]string {
 	return map[string]string{
 		contract.ReasonWaitingForReplicasSet:     "set spec.replicas",
 		pass.ReasonTemplateMissing:               "create the template, or correct the reference",
 		pass.ReasonTemplateUnread:                "look at the manager's log; check its rights with --print-rbac",
-		safety.ReasonFrozen:                      "find out what creates Machines; the annotation " + safety.UnfreezeAnnotation + " ends the freeze",
+		safety.ReasonFrozen:                      "find out what creates Machines; annotation " + safety.UnfreezeAnnotation + " ends it",
 		safety.ReasonOverShooting:                "wait until surplus Machines are gone; find out what creates them",
 		safety.ReasonMachineSetFrozen:            "look at the MachineSet that the message names",
 		safety.ReasonAPIServerUnreachable:        adviceAnswers,
@@ -167,6 +168,12 @@ func adviceOfOwners() map[string]string {
 		rollout.ReasonWaitingForDeletion:         "delete the outdated Machines yourself: the strategy is OnDelete",
 		rollout.ReasonWaitingForSelection:        "select the Machines to update: the strategy leaves that to a person",
 		rollout.ReasonUpdateFailed:               "look at the updater that the message names; manager rollout undo goes back",
+	}
+}
+
+// adviceOfOthers is for MachinePools, MachineHealthChecks, instances of a driver and connections.
+func adviceOfOthers() map[string]string {
+	return map[string]string{
 		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, the annotation " +
 			machinepool.ConfirmedInstancesAnnotation + " confirms it",
 		machinepool.ReasonMachineNameTaken:      "delete or rename the object that has the name",
