@@ -25,8 +25,8 @@ type nodeStageFacts struct {
 	// CareReason is why there is CareNone, and Excluded why the stage is left out in any case: by annotation, or without a Workload member.
 	CareReason, Excluded string
 	Infrastructure       external.Object
-	// InfrastructureGone: the API server confirmed that the object is gone, or has accepted its deletion. InstanceGone: the provider
-	// reported that the instance is gone.
+	// InfrastructureGone: the API server confirmed that the object is gone, or has accepted its deletion; or a Driver reported that its
+	// instance is being deleted. InstanceGone: the provider reported that the instance is gone.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
 	// HandedOver is when Cluster API completed the stage, before this controller took over; zero if it did not.
@@ -71,7 +71,7 @@ func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageF
 	if facts.InfrastructureGone, err = s.confirmInfrastructureGone(ctx); err != nil {
 		return facts, err
 	}
-	facts.InfrastructureGone = facts.InfrastructureGone || s.isGoing(s.Infrastructure)
+	facts.InfrastructureGone = facts.InfrastructureGone || s.instanceGoing || s.isGoing(s.Infrastructure)
 	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
 		s.confirmNoNode(ctx)
 		facts.NodesSynced = s.NodesSynced
@@ -140,9 +140,17 @@ func (f nodeStageFacts) excluded() (why string, skip bool) {
 	case !f.State.PreTerminateStarted.IsZero():
 		return f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain"), true
 	case f.InfrastructureGone, f.Infrastructure.Deleting():
-		return f.unlessBegun(f.Infrastructure.Ref.Kind + " " + f.Infrastructure.Ref.Name + " is gone or being deleted already"), true
+		return f.unlessBegun(f.infrastructure() + " is gone or being deleted already"), true
 	}
 	return "", false
+}
+
+// infrastructure is what a message calls the infrastructure: with a Driver there is no object.
+func (f nodeStageFacts) infrastructure() string {
+	if ref := f.Infrastructure.Ref; !ref.IsZero() {
+		return ref.Kind + " " + ref.Name
+	}
+	return "the instance"
 }
 
 // decideDrainAmong decides when the Nodes were read.

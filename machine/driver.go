@@ -49,7 +49,7 @@ const (
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
 // Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. The
 // error matches pass.ErrNoStep. It does not keep Instance.Resume: the Driver finds the instance by its Token until its provider ID is
-// recorded.
+// recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an infrastructure object.
 //
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
@@ -123,6 +123,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
+	s.instanceGoing = found.Going && s.Deleting()
 	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {

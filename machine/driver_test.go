@@ -10,7 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -197,6 +200,46 @@ func TestAMachineThatIsDeletedBeforeItsInstanceIsRecordedLeavesNone(t *testing.T
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	require.Empty(t, w.listedInCloud())
+}
+
+// The Machine has no Node when its deletion begins, so nothing is drained. The kubelet registers the Node while the instance is being deleted.
+func TestANodeThatJoinsWhileItsInstanceIsBeingDeletedIsNotDrained(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := newCloudWorld(t, fake.DriverOptions{Vanish: time.Hour, Clock: clock})
+	m := w.machineOf("small")
+	w.eventually("a provider ID", func() string {
+		if id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID"); id == "" {
+			return "none yet: " + describe(w.get(m))
+		}
+		return ""
+	})
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	w.create(budget("web", 1), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "m1", Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}},
+	})
+	w.joins(m)
+	w.eventually("the Node to be recorded", func() string {
+		if name, _, _ := unstructured.NestedString(w.get(m).Object, "status", "nodeRef", "name"); name == "" {
+			return describe(w.get(m))
+		}
+		return ""
+	})
+	asked := w.cloud.Calls(provider.OpDelete)
+	w.eventually("further calls that delete the instance", func() string {
+		if w.cloud.Calls(provider.OpDelete) < asked+3 {
+			return describe(w.get(m))
+		}
+		return ""
+	})
+	require.Contains(t, w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion),
+		"the instance is gone or being deleted already")
+	require.Empty(t, w.pod("web").DeletionTimestamp)
+	clock.SetTime(clock.Now().Add(time.Hour))
+	w.goes(m)
+	require.Nil(t, w.nodeOrNil("m1"))
 }
 
 func TestWrongCredentialsParkAMachineUntilTheyChange(t *testing.T) {

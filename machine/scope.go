@@ -64,6 +64,8 @@ type Scope struct {
 	stores    bool    // this pass has written the status
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
+	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
+	instanceGoing bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
 	matched     *corev1.Node         // the Node that this package's rules have found

@@ -19,6 +19,8 @@ type attempt struct {
 	// of is the fingerprint of what was asked for, and valid says that the Driver has accepted it.
 	of    string
 	valid bool
+	// accepted: the Driver has begun the deletion. No later error takes that back.
+	accepted bool
 	// err is the last error, one of so many in a row. Before until no call is made; parked says that only another fingerprint ends that, where
 	// until is zero.
 	err      error

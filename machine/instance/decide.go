@@ -46,8 +46,8 @@ type Decision struct {
 	Reason, Message string
 	Keep            bool
 	// Adopt: the provider ID and the addresses are recorded. Provisioned: the instance runs. Off and Gone are for a deletion: the instance
-	// is off, and it no longer exists.
-	Adopt, Provisioned, Off, Gone bool
+	// is off, and it no longer exists. Going: it is being deleted, as the Driver reports, or because the Keeper had a deletion accepted.
+	Adopt, Provisioned, Off, Gone, Going bool
 	// FailureReason and FailureMessage are a failure that does not go away by itself; empty without.
 	FailureReason, FailureMessage string
 }
@@ -82,6 +82,7 @@ func Decide(f Facts) Decision {
 		d.Off = true
 		d.say(metav1.ConditionFalse, ReasonStopped, withCause("The instance is off", f.Instance.Message))
 	case provider.Deleting:
+		d.Going = true
 		d.say(metav1.ConditionFalse, ReasonGone, withCause("The instance is being deleted", f.Instance.Message))
 	case provider.Failed:
 		d.FailureReason = ReasonFailed

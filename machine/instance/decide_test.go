@@ -31,7 +31,7 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 		"it is being made": {Facts{Instance: in(provider.Creating)}, "False", ReasonCreating, Decision{Adopt: true}},
 		"it is off": {Facts{Instance: in(provider.Stopped)}, "False", ReasonStopped,
 			Decision{Adopt: true, Off: true}},
-		"it is deleted": {Facts{Instance: in(provider.Deleting)}, "False", ReasonGone, Decision{Adopt: true}},
+		"it is deleted": {Facts{Instance: in(provider.Deleting)}, "False", ReasonGone, Decision{Adopt: true, Going: true}},
 		"it cannot run": {Facts{Instance: in(provider.Failed)}, "False", ReasonFailed, Decision{
 			Adopt: true, FailureReason: ReasonFailed, FailureMessage: "The provider reports that the instance cannot run: so it is"}},
 		"a new one, unseen": {Facts{Err: missing, Recorded: true, Failures: 9}, "Unknown", "NotFound", Decision{}},

@@ -96,8 +96,14 @@ type Outcome struct {
 // Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The
 // error says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in
 // the Decision. A Machine in deletion without a provider ID is looked for by its Token: its Node may have joined already, and only the
-// provider ID finds it.
+// provider ID finds it. Its instance is going from the first deletion that the Driver has accepted, also while a look still shows it.
 func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
+	o, err := k.ensure(ctx, in)
+	o.Going = o.Going || in.Deleting && k.attempts.of(attemptKey{in.Request.Token, true}).accepted
+	return o, err
+}
+
+func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
 	r, asked, err := k.request(ctx, in)
 	if in.Deleting && !recorded {
@@ -150,6 +156,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 		return k.unread(o, a, wait)
 	}
 	found, err := k.options.Calls.Get(ctx, r)
+	o.Going = err == nil && found.State == provider.Deleting
 	if err == nil && noderef.ValidProviderID(found.ProviderID) {
 		o.Adopt, o.Instance = true, found
 		return o
@@ -285,7 +292,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 		k.attempts.forget(r.Token)
 		return Removal{Gone: true}
 	case err == nil:
-		k.attempts.remember(key, attempt{of: deletion}, in.Now)
+		k.attempts.remember(key, attempt{of: deletion, accepted: true}, in.Now)
 		return Removal{Message: "The instance is being deleted", RequeueAfter: k.options.Poll}
 	}
 	a = a.after(r.Token, deletion, err, k.options.Backoff, in.Now)

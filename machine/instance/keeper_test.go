@@ -297,6 +297,38 @@ func TestADeletionIsTriedAgainHoweverOftenItFails(t *testing.T) {
 	require.True(t, c.keeper.Remove(t.Context(), in).Gone)
 }
 
+// A cloud, or a cache in front of it, may still show an instance whose deletion it has accepted.
+func TestAnInstanceIsGoingFromTheFirstDeletionThatIsAccepted(t *testing.T) {
+	t.Parallel()
+	late := func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			i, err := get(ctx, r)
+			i.State = provider.Running
+			return i, err
+		}
+		return c
+	}
+	var lost error
+	c := newCloud(t, fake.DriverOptions{Vanish: time.Hour, Answer: func(op provider.Operation, _ provider.Request) error {
+		if op == provider.OpDelete {
+			return lost
+		}
+		return nil
+	}}, late)
+	in := small("1", "one")
+	require.True(t, c.ensure(&in).Provisioned)
+	in.Deleting = true
+	require.False(t, c.ensure(&in).Going)
+	require.False(t, c.keeper.Remove(t.Context(), in).Gone)
+	require.True(t, c.ensure(&in).Going)
+	lost = errors.New("no connection")
+	require.Contains(t, c.keeper.Remove(t.Context(), in).Message, "no connection")
+	require.True(t, c.ensure(&in).Going, "an error takes nothing back")
+	in.Request.ProviderID = ""
+	require.True(t, c.ensure(&in).Going, "it was found by its Token")
+}
+
 func TestAnErrorWithoutABackoffIsTriedAgainNevertheless(t *testing.T) {
 	t.Parallel()
 	driver := fake.NewDriver(fake.DriverOptions{Answer: func(provider.Operation, provider.Request) error { return errors.New("reset") }})
