@@ -25,7 +25,7 @@ func TestE2EAManagerOfANamespaceReadsKubeconfigsOnlyThere(t *testing.T) {
 	require.NoError(t, w.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "abroad"}}))
 	theirs := w.apply(strings.ReplaceAll(document("abroad", contract.V1Beta2), "namespace: default", "namespace: abroad"))
 	flags := []string{"--leader-elect", "--leader-election-namespace=default", "--leader-election-id", leaseName(t), "--namespace=default",
-		"--workload-clusters", "--machinesets", "--machine-safety-orphan-vms-period=1s"}
+		"--workload-clusters", "--machine-safety-freeze-all", "--machine-safety-orphan-vms-period=1s"}
 	user, err := rights.Grant(t.Context(), w.plane, leaseName(t), asksFor(t, managerBinary(t), flags...))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, user.Close(context.WithoutCancel(t.Context()))) })
