@@ -202,7 +202,8 @@ func TestAMachineThatIsDeletedBeforeItsInstanceIsRecordedLeavesNone(t *testing.T
 	require.Empty(t, w.listedInCloud())
 }
 
-// The Machine has no Node when its deletion begins, so nothing is drained. The kubelet registers the Node while the instance is being deleted.
+// The Machine has no Node when its deletion begins, so nothing is drained. The kubelet registers the Node while the instance is being
+// deleted.
 func TestANodeThatJoinsWhileItsInstanceIsBeingDeletedIsNotDrained(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
