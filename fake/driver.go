@@ -19,8 +19,8 @@ import (
 type DriverOptions struct {
 	// Boot is how long an instance is Creating, and Vanish how long it is Deleting.
 	Boot, Vanish time.Duration
-	// Hidden is for how long Get and List do not show a new instance. A Create with the same token finds it: clouds keep their tokens
-	// consistently.
+	// Hidden is for how long Get and List do not show a new instance, and Delete does not find it by its token alone. A Create with the same
+	// token finds it: clouds keep their tokens consistently.
 	Hidden time.Duration
 	// Quota is how many instances may exist, those in deletion included; zero is no limit.
 	Quota int
@@ -220,7 +220,7 @@ func (d *Driver) Delete(ctx context.Context, r cloud.Request) (gone bool, err er
 	}
 	d.sweep()
 	_, i := d.find(r)
-	if i == nil {
+	if i == nil || (r.ProviderID == "" && d.habits.hides(i.created)) {
 		return true, d.habits.lost(cloud.OpDelete, r)
 	}
 	if i.deleted.IsZero() {

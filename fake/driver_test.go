@@ -28,6 +28,9 @@ func TestACloudInMemoryHasTheHabitsThatItIsGiven(t *testing.T) {
 	require.Equal(t, "hello", d.UserData("t1"))
 	_, err = d.Get(ctx, r)
 	require.Equal(t, provider.NotFound, provider.ClassOf(err), "it is seen late")
+	gone, err := d.Delete(ctx, r)
+	require.NoError(t, err)
+	require.True(t, gone, "so it is not there to be deleted")
 	other := r
 	other.Token = "t2"
 	_, err = d.Create(ctx, other)
@@ -41,7 +44,7 @@ func TestACloudInMemoryHasTheHabitsThatItIsGiven(t *testing.T) {
 	_, err = d.Get(ctx, wrong)
 	require.Equal(t, provider.Unauthenticated, provider.ClassOf(err))
 
-	gone, err := d.Delete(ctx, r)
+	gone, err = d.Delete(ctx, r)
 	require.NoError(t, err)
 	require.False(t, gone)
 	seen, err = d.Get(ctx, r)
@@ -52,7 +55,7 @@ func TestACloudInMemoryHasTheHabitsThatItIsGiven(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Equal(t, 1, d.Made("t1"))
-	require.Equal(t, 2, d.Calls(provider.OpDelete))
+	require.Equal(t, 3, d.Calls(provider.OpDelete))
 
 	_, err = d.Create(ctx, other)
 	require.NoError(t, err)

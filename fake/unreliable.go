@@ -18,7 +18,8 @@ type UnreliableOptions struct {
 	// Boot is how long an instance is Creating, and Vanish how long it is Deleting before the Driver is asked to delete it. Both count from
 	// calls of this process.
 	Boot, Vanish time.Duration
-	// Hidden is for how long Get and List do not show an instance that this process has created. A Create with the same token finds it.
+	// Hidden is for how long Get and List do not show an instance that this process has created, and Delete does not find it by its token
+	// alone. A Create with the same token finds it.
 	Hidden time.Duration
 	// Quota is how many instances a cluster may have; zero is no limit. It counts those that the Driver lists, or without a list, those that
 	// this process has created.
@@ -186,6 +187,10 @@ func (u *unreliable) remove(ctx context.Context, r cloud.Request) (gone bool, er
 	}
 	u.mu.Lock()
 	known := u.of(i.Token)
+	if r.ProviderID == "" && u.habits.hides(known.created) {
+		u.mu.Unlock()
+		return true, u.habits.lost(cloud.OpDelete, r)
+	}
 	if known.deleted.IsZero() {
 		known.deleted = u.options.Clock.Now()
 	}

@@ -98,7 +98,7 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	s.memory().token = r.Token
 	in := instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
-		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(),
+		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), Created: s.Object.GetCreationTimestamp().Time,
 	}
 	if !s.env.options.WithoutUserData {
 		in.FirstBoot = s.firstBoot

@@ -21,6 +21,10 @@ type attempt struct {
 	valid bool
 	// accepted: the Driver has begun the deletion. No later error takes that back.
 	accepted bool
+	// absent: a deletion has looked often enough for an instance that may be too new to be seen.
+	absent bool
+	// made outlasts attempts of another kind.
+	made creation
 	// err is the last error, one of so many in a row. Before until no call is made; parked says that only another fingerprint ends that, where
 	// until is zero.
 	err      error
@@ -87,10 +91,10 @@ func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, h
 // after returns the attempt after a call for a Token.
 func (a attempt) after(token, fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
 	if err == nil {
-		return attempt{of: fingerprint, valid: true}
+		return attempt{of: fingerprint, valid: true, made: a.made}
 	}
 	if a.of != fingerprint {
-		a = attempt{of: fingerprint}
+		a = attempt{of: fingerprint, made: a.made}
 	}
 	a.err = err
 	if _, delayed := provider.IsDelayed(err); !delayed {

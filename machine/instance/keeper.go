@@ -74,6 +74,9 @@ type Input struct {
 	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
 	// is not asked.
 	IsKept func(context.Context) (bool, error)
+	// Created is when the object was created; zero when that is not known. A deletion without a provider ID looks several times for the
+	// instance of a new object, because another process may have made it a moment ago.
+	Created time.Time
 	// Now is the time of the pass.
 	Now time.Time
 }
@@ -123,9 +126,10 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 		facts.Err, facts.Failures = a.err, a.counted()
 		return k.outcome(facts, a.valid, wait), nil
 	}
+	a.made.known = true
 	valid, waits := recorded || (a.valid && a.of == asked), false
 	if facts.Err = refused; refused == nil {
-		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
+		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid, &a.made)
 	}
 	if errors.Is(facts.Err, errNotKept) {
 		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
@@ -231,9 +235,11 @@ func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, strin
 	return r, fingerprint(ctx, &r), nil
 }
 
-// ask makes the call that is next. It sets valid when the Driver has accepted the specification. waits says that the first-boot data is
-// missing.
-func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool) (i provider.Instance, waits bool, err error) {
+// ask makes the call that is next. It sets valid when the Driver has accepted the specification, and made when there may be an instance
+// now. waits says that the first-boot data is missing.
+func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool, made *creation) (
+	i provider.Instance, waits bool, err error,
+) {
 	calls := k.options.Calls
 	if r.ProviderID != "" {
 		i, err = calls.Get(ctx, r)
@@ -262,6 +268,9 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 	}
 	i, err = calls.Create(ctx, r)
 	*valid = provider.ClassOf(err) != provider.Invalid
+	if mayHaveMade(err) {
+		made.last = in.Now
+	}
 	return i, false, err
 }
 
@@ -274,41 +283,63 @@ type Removal struct {
 	RequeueAfter time.Duration
 }
 
-// deletion stands for a fingerprint: another specification changes nothing.
-const deletion = "deletion"
+// deletion and deletionByToken stand for fingerprints: another specification changes nothing. A provider ID that is found ends the wait for
+// a new instance to be seen.
+const (
+	deletion        = "deletion"
+	deletionByToken = "deletion by the Token"
+)
 
-// Remove deletes the instance. It needs no complete Request: neither a class nor a valid specification, and Secrets only where the Driver
-// has its credentials from them.
+// Remove deletes the instance. Without a provider ID, an answer that nothing is left does not end the deletion while a new instance may not
+// be seen yet: the answer to a creation was lost or could not be stored, or the object is new and this process remembers nothing. Then
+// five such answers in a row are needed, with the pauses of the class NotFound between them. It needs no complete Request: neither a class
+// nor a valid specification, and Secrets only where the Driver has its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 	r, _, unread := k.request(ctx, in)
 	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
-	a := k.attempts.of(key)
-	if left, held := a.holds(deletion, in.Now); held {
+	a, of, unsure := k.attempts.of(key), deletion, false
+	if r.ProviderID == "" {
+		of, unsure = deletionByToken, k.attempts.of(attemptKey{token: r.Token}).made.mayBeUnseen(in.Created, in.Now)
+	}
+	if a.of != of {
+		a = attempt{of: of, accepted: a.accepted}
+	}
+	if left, held := a.holds(of, in.Now); held {
 		return Removal{Message: fmt.Sprintf("%s: %s", name, a.err), RequeueAfter: left}
 	}
 	gone, err := k.options.Calls.Delete(ctx, r)
 	switch {
+	case gone && err == nil && unsure && a.looksAgain():
+		err = errUnseen(a.missed + 1)
 	case gone && err == nil:
 		k.attempts.forget(r.Token)
+		if unsure { // other objects may be waited for in further passes
+			k.attempts.remember(key, attempt{of: of, absent: true}, in.Now)
+		}
 		return Removal{Gone: true}
 	case err == nil:
-		k.attempts.remember(key, attempt{of: deletion, accepted: true}, in.Now)
+		k.attempts.remember(key, attempt{of: of, accepted: true}, in.Now)
 		return Removal{Message: "The instance is being deleted", RequeueAfter: k.options.Poll}
-	}
-	a = a.after(r.Token, deletion, err, k.options.Backoff, in.Now)
-	if a.until.IsZero() {
-		a.until = in.Now.Add(k.options.RefusedDeletion)
-	}
-	k.attempts.remember(key, a, in.Now)
-	left, held := a.holds(deletion, in.Now)
-	if !held { // a Backoff without the class
-		left = k.options.Poll
 	}
 	message := fmt.Sprintf("%s: %s", name, err)
 	if unread != nil {
 		message += fmt.Sprintf(" (the input could not be read: %s)", unread)
 	}
-	return Removal{Message: message, RequeueAfter: left}
+	return Removal{Message: message, RequeueAfter: k.removeLater(key, a, err, in.Now)}
+}
+
+// removeLater remembers an error of a deletion, and returns when it is tried again.
+func (k *Keeper) removeLater(key attemptKey, a attempt, err error, now time.Time) time.Duration {
+	a = a.after(key.token, a.of, err, k.options.Backoff, now)
+	if a.until.IsZero() {
+		a.until = now.Add(k.options.RefusedDeletion)
+	}
+	k.attempts.remember(key, a, now)
+	left, held := a.holds(a.of, now)
+	if !held { // a Backoff without the class
+		left = k.options.Poll
+	}
+	return left
 }
 
 // Forget removes what is remembered about a Token.
