@@ -215,7 +215,7 @@ func TestManifestsOfAReleaseHaveItsName(t *testing.T) {
 		"machinist-manager": "machinist-manager", "east-machinist-manager": "east-machinist-manager", "east": "east-machinist-manager",
 		strings.Repeat("x", 53): strings.Repeat("x", 40) + "-machinist-manager", "machinist-manager-2": "machinist-manager-2-machinist-manager",
 	} {
-		args := append([]string{"template", release, "--set", "alerts.enabled=true,apiGroup=cluster.x-k8s.io"}, chart("")...)
+		args := append([]string{"template", release, "--set", "alerts.enabled=true,apiGroup=cluster.x-k8s.io,dashboard.enabled=false"}, chart("")...)
 		rendered := succeeds(t, tool(t, "HELM"), args...)
 		require.Contains(t, rendered, `absent(leader_election_master_status{name="`+name+`"})`)
 		require.NotContains(t, rendered, ".*machinist-manager")
