@@ -208,14 +208,16 @@ func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {
 	}
 }
 
-// TestManifestsOfAReleaseHaveItsName: several releases can be in one cluster, and alerts are about one, and the dashboard finds each by the end of its name.
+// TestManifestsOfAReleaseHaveItsName: several releases can be in one cluster. Alerts are about one, and the dashboard finds each by the
+// end of its name.
 func TestManifestsOfAReleaseHaveItsName(t *testing.T) {
 	t.Parallel()
 	for release, name := range map[string]string{
 		"machinist-manager": "machinist-manager", "east-machinist-manager": "east-machinist-manager", "east": "east-machinist-manager",
 		strings.Repeat("x", 53): strings.Repeat("x", 40) + "-machinist-manager", "machinist-manager-2": "machinist-manager-2-machinist-manager",
 	} {
-		args := append([]string{"template", release, "--set", "alerts.enabled=true,apiGroup=cluster.x-k8s.io,dashboard.enabled=false"}, chart("")...)
+		args := append([]string{"template", release, "--set", "alerts.enabled=true,dashboard.enabled=false",
+			"--set", "apiGroup=cluster.x-k8s.io"}, chart("")...)
 		rendered := succeeds(t, tool(t, "HELM"), args...)
 		require.Contains(t, rendered, `absent(leader_election_master_status{name="`+name+`"})`)
 		require.NotContains(t, rendered, ".*machinist-manager")
