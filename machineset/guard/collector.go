@@ -224,8 +224,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 	asked := map[string]bool{}
 	for _, name := range clustersOf(owners) {
 		if !c.reconciles(keyOf(name)) {
-			into.Unlisted[name] = "another program reconciles its Machines"
-			continue
+			continue // its instances are no part of the facts, so that nothing is decided about them
 		}
 		if c.options.Gate.Of(keyOf(name)).IsFrozen() {
 			into.Unlisted[name] = "its API server does not answer"

@@ -21,6 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // fleet is a world with a cloud, in which Machines have instances.
@@ -143,6 +144,36 @@ func TestAnOrphanIsReportedInADryRunAndDeletedAfterConfirmations(t *testing.T) {
 			require.InDelta(t, 0, gathered(t, metrics)["machinist_safety_orphan_instances fake"], 0)
 		})
 	}
+}
+
+// A manager of some namespaces neither asks about the clusters of others, nor says that something keeps it from deciding.
+func TestNothingIsAskedOrDecidedAboutClustersThatOthersReconcile(t *testing.T) {
+	t.Parallel()
+	metrics := guard.NewMetrics()
+	var asked []types.NamespacedName
+	gate, _, _ := newGate(t, func(o *guard.GateOptions) {
+		o.Workload = func(_ context.Context, key types.NamespacedName) error { asked = append(asked, key); return nil }
+	})
+	gate.Probe(t.Context())
+	f := newFleet(t, 2, func(f *fleet) {
+		f.options.Metrics, f.options.Gate = metrics, gate
+		f.options.Reconciles = func(cluster types.NamespacedName) bool { return cluster.Namespace == "elsewhere" }
+		f.options.NodesOf = func(key types.NamespacedName) (workload.Workload, error) {
+			asked = append(asked, key)
+			return workload.Workload{Client: f.Client}, nil
+		}
+	})
+	f.lose("m-1")
+	for range 4 {
+		r := f.pass()
+		require.Empty(t, r.Orphans)
+		require.Empty(t, r.Blocked)
+		require.Empty(t, r.Nodes)
+	}
+	require.Equal(t, 2, f.instances())
+	gate.Probe(t.Context())
+	require.Empty(t, asked)
+	require.InDelta(t, 4, gathered(t, metrics)["machinist_safety_orphan_passes_total fake done"], 0)
 }
 
 // Gardener issue 657: a whole fleet was deleted after a restart, because the Machines were not known.
