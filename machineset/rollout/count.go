@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -65,6 +66,16 @@ func newPlan(f Facts, desired int) *plan {
 		}
 	}
 	return p
+}
+
+// due says whether the rollout at the time of After has begun: that time has come, or a set was made for it already. Otherwise a process
+// whose clock is behind that of an earlier leader would take the rollout back.
+func (f *Facts) due() bool {
+	if f.After.IsZero() {
+		return false
+	}
+	after := f.After.Truncate(time.Second)
+	return !f.Now.Before(f.After) || slices.ContainsFunc(f.Sets, func(s Set) bool { return !s.MadeFor.Before(after) })
 }
 
 func older(a, b *Set) int {
