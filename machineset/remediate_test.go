@@ -113,7 +113,7 @@ func TestASetReplacesTheMachinesThatAHealthCheckHasMarked(t *testing.T) {
 	lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
 	require.NoError(t, err)
 	require.Len(t, lines, 2)
-	require.Equal(t, metav1.ConditionFalse, w.conditionSays(set, contract.ConditionRemediating, "").Status)
+	w.Says(set, contract.ConditionRemediating, contract.ReasonNotRemediating)
 	w.saysBeforeItDeletes(&before[0])
 	w.oneForEachSlot()
 }

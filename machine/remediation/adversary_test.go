@@ -138,7 +138,7 @@ func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
 		w.machine(name, "")
 	}
 	w.Create(w.check("workers"))
-	w.run(remediation.Options{})
+	stop := w.run(remediation.Options{})
 	w.says(healthy, "a", "b", "c")
 	again := func(name, id string) {
 		require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -149,11 +149,12 @@ func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
 	}
 	again("a", "fake://another-instance")
 	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
+	stop()                 // or the moment without a Node may be seen, and then every Machine of the check is unhealthy
 	again("b", "fake://b") // its kubelet has registered again
 	w.becomes("c", corev1.ConditionUnknown, time.Hour)
+	w.run(remediation.Options{})
 	w.says(marked, "c")
-	require.Contains(t, []string{healthy, "HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation"}, w.said("b"),
-		"it may have been gone for a moment")
+	w.says(healthy, "b")
 }
 
 func TestAMachineWhoseStatusCannotBeWrittenDoesNotHoldUpTheOthers(t *testing.T) {
