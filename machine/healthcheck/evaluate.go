@@ -203,6 +203,9 @@ func (e *evaluation) verdict() Verdict {
 	switch m := e.facts.Machine; {
 	case len(e.causes) > 0:
 		v.Class, v.Reason, v.NextCheck = Unhealthy, e.reason, 0
+		if v.Since.IsZero() {
+			v.Since = e.saidSince()
+		}
 		v.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
 	case e.suspected == ReasonSuspect, e.suspected == ReasonTimeUnknown:
 		v.Reason, v.Message, v.Suspect = e.suspected, e.suspicion, true
@@ -221,4 +224,16 @@ func (e *evaluation) verdict() Verdict {
 		v.Class, v.Reason, v.Since = Healthy, ReasonSucceeded, e.well
 	}
 	return v
+}
+
+// saidSince returns since when the Machine has been said to be unhealthy; zero when it was not yet. A Node that is gone and a creation that
+// failed do not say since when, and one that is unknown would be at once with each later failure of another Machine.
+func (e *evaluation) saidSince() time.Time {
+	for i := range e.facts.Machine.Conditions {
+		c := &e.facts.Machine.Conditions[i]
+		if c.Type == contract.ConditionHealthCheckSucceeded && c.Status == metav1.ConditionFalse {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }

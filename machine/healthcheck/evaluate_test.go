@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -344,4 +345,24 @@ func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
 			require.Equal(t, tc.want, healthcheck.Evaluate(f).Limit)
 		})
 	}
+}
+
+// Its time would be unknown for ever, and so it would be at once with each later failure of another Machine.
+func TestAMachineWhoseNodeIsGoneIsUnhealthySinceItWasSaid(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Node, f.NodeState = nil, healthcheck.NodeGone
+	machineSays(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, 2*time.Hour)
+	require.Zero(t, healthcheck.Evaluate(f).Since)
+	f.Machine.Conditions = nil
+	machineSays(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, time.Hour)
+	gone := healthcheck.Evaluate(f)
+	require.Equal(t, now.Add(-time.Hour), gone.Since)
+
+	p := planned(t, "uu", "100%")
+	p.Machines[0].Verdict = gone
+	p.Machines[0].Marked = true // and its owner does not replace it
+	p.Machines[1].Verdict.Since = now.Add(-10 * time.Minute)
+	p.Policy.MaxInFlight = contract.Some(intstr.FromInt32(2))
+	require.Equal(t, "Wait Mark", acts(healthcheck.Plan(p)))
 }
