@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -33,6 +34,7 @@ func TestOnlyWhatAMachineSaysAboutItsNodeConcernsItsRivals(t *testing.T) {
 		"its addresses": {func(m *unstructured.Unstructured) {
 			fake.WithField([]any{map[string]any{"type": "InternalIP", "address": "10.0.0.1"}}, "status", "addresses")(m)
 		}, true},
+		"its deletion":      {func(m *unstructured.Unstructured) { m.SetDeletionTimestamp(new(metav1.Now())) }, true},
 		"it cannot be read": {func(m *unstructured.Unstructured) { fake.WithField(int64(1), "spec", "providerID")(m) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@
 // ([Workload].APIReader), and to the Machines of a control plane. A Node is drained and deleted only while its UID and provider ID
 // are the recorded ones (only its UID for a Node that a step in place of [StepNode] has matched), and never while another Machine names
 // the same Node, unless only this one has recorded it. An object of another controller is neither used nor deleted. Every
-// delete request has a UID precondition.
+// delete request has a UID precondition. [WithDriver] says which of several Machines with one provider ID deletes the instance.
 //
 // Limits count by the clock of the process. What a process remembers does not depend on clocks that are set; a stage of a deletion whose
 // recorded start is more than five minutes ahead begins anew, so a clock that was wrong ends a limit early or makes it begin again, and

@@ -51,6 +51,10 @@ const (
 // error matches pass.ErrNoStep. It does not keep Instance.Resume: the Driver finds the instance by its Token until its provider ID is
 // recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an infrastructure object.
 //
+// An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
+// recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
+// the others.
+//
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
 func WithDriver(steps []Step, o DriverOptions) ([]Step, error) {
@@ -143,8 +147,17 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 }
 
 // remove deletes the instance, and waits until the Driver says that it is gone. It needs no valid specification, and no class or Secret
-// where the Driver has its credentials from elsewhere.
+// where the Driver has its credentials from elsewhere. An instance that another Machine names stays, see decideInstanceClaim: an event of
+// that Machine follows.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
+	holders, err := s.instanceHolders(ctx)
+	if err != nil {
+		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
+	}
+	if len(holders) > 0 {
+		message := instanceHeld(s.env.kind.GVK.Kind, s.State.ProviderID, holders)
+		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, message), nil
+	}
 	removal := d.keeper.Remove(ctx, d.input(ctx, s))
 	if removal.Gone {
 		s.InstanceGone = true

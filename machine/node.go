@@ -201,15 +201,16 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	return others
 }
 
-// claimChanges passes events that may change which Machine a Node belongs to: the creation and deletion of a Machine, and a change of what
-// it states about its Node.
+// claimChanges passes events that may change which Machine a Node or an instance belongs to: the creation and deletion of a Machine, also
+// the request for it, and a change of what it states about its Node.
 func (r *Reconciler) claimChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		var before, after contract.MachineState
 		if r.kind.Adapter.Read(e.ObjectOld, &before) != nil || r.kind.Adapter.Read(e.ObjectNew, &after) != nil {
 			return true // it claimed nothing, or claims nothing any more
 		}
-		return r.clusterOf(&before) != r.clusterOf(&after) || !reflect.DeepEqual(identityOf(&before), identityOf(&after))
+		return r.clusterOf(&before) != r.clusterOf(&after) || before.Deleting.IsZero() != after.Deleting.IsZero() ||
+			!reflect.DeepEqual(identityOf(&before), identityOf(&after))
 	}}
 }
 

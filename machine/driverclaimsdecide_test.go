@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode(t *testing.T) {
+	t.Parallel()
+	other := func(name string, recorded, deleting bool) instanceClaim {
+		return instanceClaim{types.NamespacedName{Namespace: "ns", Name: name}, recorded, deleting}
+	}
+	for name, tc := range map[string]struct {
+		facts instanceClaims
+		want  []string
+	}{
+		"there is no other": {},
+		"this one alone has recorded the Node": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{other("b", false, false), other("c", false, true)}}},
+		"this one has recorded a Node of another instance": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", false, false)}}, want: []string{"ns/b"}},
+		"another one has recorded the Node": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", true, false)}}, want: []string{"ns/b"}},
+		"another one has recorded the Node, and drains it": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", true, true), other("c", false, true)}}, want: []string{"ns/b"}},
+		"no one has recorded a Node": {
+			facts: instanceClaims{Others: []instanceClaim{other("c", false, false), other("b", false, false)}}, want: []string{"ns/b", "ns/c"}},
+		"no one has recorded a Node, and all are being deleted": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", false, true)}}},
+		"both have recorded a Node, as after a copy with all annotations": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, false)}}, want: []string{"ns/b"}},
+		"both have recorded a Node, and are being deleted": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, true)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, one := range decideInstanceClaim(tc.facts) {
+				got = append(got, one.String())
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestMachinesThatAreBeingDeletedDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for bits := range 1 << 4 {
+		recorded, contested := [2]bool{bits&1 != 0, bits&2 != 0}, [2]bool{bits&4 != 0, bits&8 != 0}
+		waiting := 0
+		for i := range 2 {
+			facts := instanceClaims{Recorded: recorded[i], Contested: contested[i], Others: []instanceClaim{{
+				Recorded: recorded[1-i], Deleting: true,
+			}}}
+			waiting += len(decideInstanceClaim(facts))
+		}
+		require.Less(t, waiting, 2, "recorded %v, contested %v", recorded, contested)
+	}
+}
