@@ -28,6 +28,11 @@
 // A deletion uses the provider ID, or the Token without one. It needs neither the Machine, nor a class, nor a valid specification; a
 // Driver that reads its credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
 //
+// An InfraMachine whose Machine names another object, as one that was copied with its owner reference, gets no instance. An instance whose
+// provider ID several InfraMachines of a namespace have stays until all of them are being deleted, or one has the provider ID alone; the
+// condition Deleting names the others. One that no Machine names does not hold one that a Machine names. One whose Machine is gone is
+// deleted like every other.
+//
 // # Limits
 //
 // An instance that ran is looked at in every pass and after Options.Refresh: decorate the Driver with provider.Cache. One that is lost is

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -18,7 +17,7 @@ import (
 
 // Reasons of the condition Ready of an InfraMachine, besides those of package machine/instance.
 const (
-	// ReasonWaitingForMachine: no owner reference names a Machine that exists.
+	// ReasonWaitingForMachine: no owner reference names a Machine that exists, or that Machine names another object.
 	ReasonWaitingForMachine = "WaitingForMachine"
 	// ReasonWaitingForCluster: the infrastructure of the Cluster is not provisioned. The word is that of Cluster API's providers.
 	ReasonWaitingForCluster = "WaitingForClusterInfrastructureReady"
@@ -33,7 +32,7 @@ const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
 // this pass: they find the instance again.
 func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if reason, message := s.waitsFor(); reason != "" {
-		s.ready(metav1.ConditionFalse, reason, message)
+		s.notReady(reason, message)
 		again, err := s.lookFor(ctx, reason)
 		return Result{Stop: true, RequeueAfter: again}, err // an event of the Machine or of the Cluster follows
 	}
@@ -137,13 +136,23 @@ func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) (
 	return data, nil
 }
 
-// deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left.
+// deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has
+// stays, see decideHolders.
 func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
+	held, err := s.instanceHeld(ctx)
+	if err != nil {
+		return s.Wait(ReasonWaitingForInstanceDeletion, err.Error()), err
+	}
+	if held != "" {
+		result := s.Wait(ReasonWaitingForInstanceDeletion, held)
+		result.RequeueAfter = s.env.options.poll()
+		return result, nil
+	}
 	removal := s.env.keeper.Remove(ctx, s.input(ctx))
 	if removal.Gone {
 		return Result{}, nil
 	}
-	s.ready(metav1.ConditionFalse, contract.ReasonDeleting, removal.Message)
+	s.notReady(contract.ReasonDeleting, removal.Message)
 	result := s.Wait(ReasonWaitingForInstanceDeletion, removal.Message)
 	result.RequeueAfter = removal.RequeueAfter
 	return result, nil

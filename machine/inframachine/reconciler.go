@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,6 +32,7 @@ type Reconciler struct {
 	options Options
 	keeper  *instance.Keeper
 	memory  *pass.Memory[recollection]
+	indexed bool // see IndexInfraMachines
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request and no call.
@@ -71,9 +71,8 @@ func begin(ctx context.Context, s *Scope) time.Duration {
 	return 0
 }
 
-// IndexInfraMachines registers the index by which events of Clusters find InfraMachines.
+// IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.
 func (r *Reconciler) IndexInfraMachines(ctx context.Context) error {
-	return r.frame.Index(ctx, func(s *contract.ProvidedMachineState) []string {
-		return pass.ReferenceKeys(types.NamespacedName{Namespace: s.Key.Namespace, Name: s.ClusterName})
-	})
+	r.indexed = true
+	return r.frame.Index(ctx, indexKeys)
 }

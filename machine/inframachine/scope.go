@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/external"
@@ -33,40 +30,26 @@ type recollection struct{ token string }
 
 func (s *Scope) memory() *recollection { return s.env.memory.Of(s.State.Key, s.State.UID) }
 
-func (s *Scope) ready(status metav1.ConditionStatus, reason, message string) {
-	s.Assert(pass.Condition(contract.ConditionReady, status, reason, message))
+func (s *Scope) notReady(reason, message string) {
+	s.Assert(pass.Condition(contract.ConditionReady, metav1.ConditionFalse, reason, message))
 }
 
-// machineStep reads the owner Machine. Without one nothing is made: a person may have created the InfraMachine, or its Machine is not
-// known to this cluster yet.
+// machineStep reads the owner Machine. Without one that names the InfraMachine nothing is made: a person may have created or copied the
+// InfraMachine, or its Machine is not known to this cluster yet.
 func machineStep(ctx context.Context, s *Scope) (Result, error) {
-	kind := s.env.kinds.Machine
-	at := slices.IndexFunc(s.State.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return ref.Kind == kind.GVK.Kind && pass.Group(ref.APIVersion) == kind.GVK.Group
-	})
-	wait := func(message string) (Result, error) {
-		s.ready(metav1.ConditionFalse, ReasonWaitingForMachine, message)
-		return Result{Stop: true}, nil // an event follows
-	}
-	if at < 0 {
-		return wait("Waiting for the " + kind.GVK.Kind + " controller to set the owner reference")
-	}
-	owner := s.State.OwnerReferences[at]
-	key, obj := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: owner.Name}, pass.NewObject(kind)
-	err := s.env.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
-	missing := fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
-	if apierrors.IsNotFound(err) {
-		return wait(missing)
-	}
+	m, missing, err := s.env.ownerOf(ctx, &s.State)
 	if err != nil {
-		return Result{Stop: true}, fmt.Errorf("read %s %s: %w", kind.GVK.Kind, key, err)
-	}
-	if obj.GetUID() != owner.UID { // another one of the name: the owner is gone
-		return wait(missing)
-	}
-	if err := kind.Adapter.Read(obj, &s.Machine); err != nil {
 		return Result{Stop: true}, err
 	}
+	if missing == "" && !s.env.names(&m, s.State.Key) {
+		missing = fmt.Sprintf("%s %s has another object as its infrastructure: one that it does not name gets no instance",
+			s.env.kinds.Machine.GVK.Kind, m.Key)
+	}
+	if missing != "" {
+		s.notReady(ReasonWaitingForMachine, missing)
+		return Result{Stop: true}, nil // an event follows
+	}
+	s.Machine = m
 	return Result{}, nil
 }
 

@@ -189,7 +189,7 @@ func adviceOfOthers() map[string]string {
 		instance.ReasonStopped:                  "start the instance, or delete the Machine",
 		instance.ReasonNoInput:                  "check the class of the Machine, and the Secret with its credentials",
 		instance.ReasonInvalid:                  "correct the specification that the driver refuses; the message names the cause",
-		inframachine.ReasonWaitingForMachine:    "check the owner reference of the object: a Machine has to own it",
+		inframachine.ReasonWaitingForMachine:    "check the owner reference of the object: its Machine has to name it too",
 		inframachine.ReasonWaitingForCluster:    "look at the infrastructure of the Cluster",
 		healthcheck.ReasonNodeUnread:            adviceAnswers,
 		string(cluster.ReasonNoKubeconfig):      "create the Secret CLUSTER-kubeconfig in the namespace of the Cluster",

@@ -1,0 +1,135 @@
+package inframachine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+)
+
+// ownerOf reads the Machine that an owner reference of an InfraMachine names. missing says that there is none, empty when it was read.
+func (r *Reconciler) ownerOf(ctx context.Context, infra *contract.ProvidedMachineState,
+) (m contract.MachineState, missing string, err error) {
+	kind := r.kinds.Machine
+	at := slices.IndexFunc(infra.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return ref.Kind == kind.GVK.Kind && pass.Group(ref.APIVersion) == kind.GVK.Group
+	})
+	if at < 0 {
+		return m, "Waiting for the " + kind.GVK.Kind + " controller to set the owner reference", nil
+	}
+	owner := infra.OwnerReferences[at]
+	key, obj := types.NamespacedName{Namespace: infra.Key.Namespace, Name: owner.Name}, pass.NewObject(kind)
+	missing = fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
+	err = r.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return m, missing, nil
+	case err != nil:
+		return m, "", fmt.Errorf("read %s %s: %w", kind.GVK.Kind, key, err)
+	case obj.GetUID() != owner.UID: // another one of the name: the owner is gone
+		return m, missing, nil
+	}
+	err = kind.Adapter.Read(obj, &m)
+	return m, "", err
+}
+
+// names reports whether the reference of a Machine names an InfraMachine.
+func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName) bool {
+	return m.Infrastructure.GroupKind() == r.kinds.InfraMachine.GVK.GroupKind() && m.Infrastructure.Name == infra.Name
+}
+
+// isNamed reports whether the Machine of an InfraMachine exists and names it.
+func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachineState) (bool, error) {
+	m, missing, err := r.ownerOf(ctx, infra)
+	return err == nil && missing == "" && r.names(&m, infra.Key), err
+}
+
+// claim is an InfraMachine that has the provider ID of an instance.
+type claim struct {
+	Name string
+	// Named: its Machine exists and names it.
+	Named, Deleting bool
+}
+
+// decideHolders returns the names of the other InfraMachines that an instance stays for while this one is being deleted, sorted. An
+// instance is deleted when all are being deleted. One that no Machine names does not hold one that a Machine names: it is a copy.
+func decideHolders(named bool, others []claim) []string {
+	var holders []string
+	for _, other := range others {
+		if !other.Deleting && (other.Named || !named) {
+			holders = append(holders, other.Name)
+		}
+	}
+	slices.Sort(holders)
+	return holders
+}
+
+// instanceHeld says why the instance stays, empty when it is deleted. Only an InfraMachine whose provider ID others have too needs its
+// Machine for that.
+func (s *Scope) instanceHeld(ctx context.Context) (string, error) {
+	sharing, err := s.env.sharing(ctx, &s.State)
+	if err != nil || len(sharing) == 0 {
+		return "", err
+	}
+	named, err := s.env.isNamed(ctx, &s.State)
+	if err != nil {
+		return "", err
+	}
+	others := make([]claim, 0, len(sharing))
+	for _, other := range sharing {
+		itsOwn, err := s.env.isNamed(ctx, &other)
+		if err != nil {
+			return "", err
+		}
+		others = append(others, claim{other.Key.Name, itsOwn, !other.Deleting.IsZero()})
+	}
+	holders := decideHolders(named, others)
+	if len(holders) == 0 {
+		return "", nil
+	}
+	who := holders[0]
+	if more := len(holders) - 1; more > 0 {
+		who += fmt.Sprintf(" (and %d more)", more)
+	}
+	return fmt.Sprintf("The instance is not deleted while %s %s has spec.providerID %q too: "+
+		"remove it from the one that is wrong, or delete both", s.env.kinds.InfraMachine.GVK.Kind, who, s.State.ProviderID), nil
+}
+
+// sharing returns the other InfraMachines of the namespace that have the provider ID of one. Without the index they do not detect each
+// other.
+func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]contract.ProvidedMachineState, error) {
+	if infra.ProviderID == "" || !r.indexed {
+		return nil, nil
+	}
+	var others []contract.ProvidedMachineState
+	err := r.frame.Each(ctx, infra.Key.Namespace, providerIDKey(infra.ProviderID), func(obj client.Object) {
+		var other contract.ProvidedMachineState
+		if obj.GetName() != infra.Key.Name && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
+			others = append(others, other)
+		}
+	})
+	return others, err
+}
+
+// indexKeys are the keys under which an InfraMachine is found.
+func indexKeys(infra *contract.ProvidedMachineState) []string {
+	keys := pass.ReferenceKeys(types.NamespacedName{Namespace: infra.Key.Namespace, Name: infra.ClusterName})
+	if infra.ProviderID != "" {
+		keys = append(keys, providerIDKey(infra.ProviderID))
+	}
+	return keys
+}
+
+func providerIDKey(id string) string { return "id:" + id }
+
+// poll is when to look again at what no event tells of.
+func (o Options) poll() time.Duration { return cmp.Or(o.Poll, 10*time.Second) }

@@ -1,0 +1,81 @@
+package inframachine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/inframachine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/phases"
+)
+
+// copied creates a copy of an InfraMachine under another name, as a person makes it, with its owner reference and its finalizer.
+func (w *world) copied(infra *unstructured.Unstructured, name string) *unstructured.Unstructured {
+	w.t.Helper()
+	from := w.get(infra)
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
+	u.SetGroupVersionKind(from.GroupVersionKind())
+	u.SetNamespace(from.GetNamespace())
+	u.SetName(name)
+	u.SetLabels(from.GetLabels())
+	u.SetOwnerReferences(from.GetOwnerReferences())
+	u.SetFinalizers(from.GetFinalizers())
+	w.create(u)
+	return u
+}
+
+func TestACopyOfAnInfraMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, worldOptions{version: v})
+			m, infra := w.machineOf("m1", "small")
+			w.reaches(m, string(phases.Running))
+
+			second := w.copied(infra, "second")
+			c := w.says(second, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
+			require.Contains(t, c.Message, "Machine default/m1 has another object as its infrastructure")
+			require.NoError(t, w.client.Delete(t.Context(), second))
+			c = w.says(second, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+			require.Contains(t, c.Message, `CloudMachine m1 has spec.providerID "fake://1" too`)
+			w.isQuiet()
+			require.Len(t, w.instances(), 1)
+
+			t.Log("without the provider ID it goes alone")
+			w.change(second, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "providerID") })
+			w.goes(second)
+			require.Len(t, w.instances(), 1)
+			w.reaches(m, string(phases.Running))
+
+			t.Log("a copy does not hold the original, and goes when its Machine is gone")
+			third := w.copied(infra, "third")
+			w.says(third, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
+			require.NoError(t, w.client.Delete(t.Context(), m))
+			w.goes(m, infra)
+			require.Empty(t, w.instances())
+			if w.get(third) != nil { // the garbage collector may have been faster
+				_ = w.client.Delete(t.Context(), third)
+			}
+			w.goes(third)
+		})
+	}
+}
+
+func TestAnInfraMachineThatItsMachineDoesNotNameGetsNoInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	bare := cloudMachine("bare", "small")
+	bare.SetOwnerReferences(w.get(infra).GetOwnerReferences())
+	made := w.cloud.Calls(provider.OpCreate)
+	w.create(bare)
+	w.says(bare, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
+	w.isQuiet()
+	require.Equal(t, made, w.cloud.Calls(provider.OpCreate))
+	require.Empty(t, w.get(bare).GetFinalizers())
+}
