@@ -106,9 +106,9 @@ func Ailing(state *contract.MachineState) bool {
 		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
 }
 
-// Unreachable reports whether a Machine says that its workload cluster does not answer.
+// Unreachable reports whether a Machine says that its workload cluster does not answer. One that is paused says what was true before.
 func Unreachable(state *contract.MachineState) bool {
-	return slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
+	return !state.Paused() && slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
 		return (c.Type == contract.ConditionNodeReady || c.Type == conditionNodeHealthy) && c.Status == metav1.ConditionUnknown &&
 			c.Reason == contract.ReasonConnectionDown
 	})

@@ -180,3 +180,13 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 		}
 	}
 }
+
+func TestAPausedMachineDoesNotSayThatItsClusterDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	m := &contract.MachineState{Conditions: []metav1.Condition{
+		{Type: contract.ConditionNodeReady, Status: metav1.ConditionUnknown, Reason: contract.ReasonConnectionDown},
+	}}
+	require.True(t, scale.Unreachable(m))
+	m.Annotations = map[string]string{contract.PausedAnnotation: ""}
+	require.False(t, scale.Unreachable(m), "a person paused it during the outage, which has ended since")
+}
