@@ -87,7 +87,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
 	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
 	flags.StringVar(&o.file, "write", "",
-		"`file` that gets the table too; its rows of other versions of controller-runtime stay, if it is about the same servers")
+		"`file` that gets the table too; its rows and columns of other minor versions stay")
 	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err
@@ -137,7 +137,7 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.WriteFile(o.file, []byte(withRows(string(old), text)), 0o600); err != nil {
+	if err := os.WriteFile(o.file, []byte(withOld(string(old), text)), 0o600); err != nil {
 		return err
 	}
 	return failures(rows)
