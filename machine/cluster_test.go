@@ -233,7 +233,7 @@ func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) 
 	cluster := w.cluster("demo")
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	w.Still("passes that were asked for when something was not listed yet", external.UnsyncedRetry+time.Second, seen.total)
+	w.Still("passes that were asked for when something was not listed yet", external.UnsyncedRetry+5*time.Second, seen.total)
 	before := seen.total()
 	for i := range int64(5) {
 		w.change(cluster, func(u *unstructured.Unstructured) {

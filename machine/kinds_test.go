@@ -118,6 +118,7 @@ func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
 	t.Parallel()
 	kind := serverKind(true)
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
+		o.machine.StatusDelay = time.Minute
 		o.machine.Policy.Limits = func(*contract.MachineState) machine.Limits { return machine.Limits{PreTerminateHooks: 2 * time.Second} }
 	})
 	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)

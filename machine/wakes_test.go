@@ -34,7 +34,7 @@ func TestAFinalizerOfInfrastructureCausesNoPass(t *testing.T) {
 	var passes atomic.Int32
 	w := byHandWorld(t, counting(t, &passes))
 	w.runningByHand("m", "fake://x/1")
-	w.Still("passes that were asked for when a write of this process was not read yet", pass.BehindRetry+time.Second, func() int {
+	w.Still("passes that were asked for when a write of this process was not read yet", pass.BehindRetry+5*time.Second, func() int {
 		return int(passes.Load())
 	})
 	infra := fake.InfraMachine(contract.V1Beta2, "m")

@@ -100,9 +100,9 @@ func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 	require.True(t, state.InfrastructureProvisioned && state.ControlPlaneInitialized && !state.SpecPaused)
 	require.Equal(t, "blue", state.Labels["team"])
 	require.Equal(t, fake.ClusterGVK(), look().GVK)
-	if n := testing.AllocsPerRun(100, func() { look() }); n > 20 { // a conversion of this small type makes 35 more
-		t.Errorf("an unchanged Cluster is converted again: %v allocations per read", n)
-	}
+	require.Eventually(t, func() bool { // those of an informer at work are counted too
+		return testing.AllocsPerRun(100, func() { look() }) <= 20
+	}, bound, time.Millisecond, "an unchanged Cluster is converted again: a conversion of this small type makes 35 allocations more")
 
 	require.Zero(t, queue.Len())
 	paused := fake.Cluster("demo")

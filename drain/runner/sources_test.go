@@ -148,6 +148,7 @@ func TestVolumesAreFollowedFromWhenTheServerKnowsThemAndThroughEachEvent(t *test
 	clock.Step(time.Second)
 	require.NoError(t, <-told, "nothing is wrong any more")
 	attachments, volumes := <-informers.handlers, <-informers.handlers
+	require.Eventually(t, func() bool { known, _ := v.volumeList.ask(); return known }, time.Minute, time.Millisecond)
 
 	volume := func(claim string) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"},

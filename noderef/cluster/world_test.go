@@ -239,7 +239,7 @@ func (w *world) woken(cluster types.NamespacedName) {
 
 // rest empties the queue until it stays empty: a new state is visible a moment before its request is in the queue.
 func (w *world) rest() {
-	for quiet := 0; quiet < 20; quiet++ {
+	for quiet := 0; quiet < 100; quiet++ {
 		for w.queue.Len() > 0 {
 			request, _ := w.queue.Get()
 			w.queue.Done(request)

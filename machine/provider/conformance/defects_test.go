@@ -192,7 +192,7 @@ func defectsOfLives() []defect {
 		}},
 		{
 			name: "a deletion that began is gone", found: "a deletion ends, and the instance is gone then",
-			options: fake.DriverOptions{Vanish: 50 * time.Millisecond}, plant: func(b *broken) {
+			options: fake.DriverOptions{Vanish: time.Hour}, plant: func(b *broken) {
 				b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 					_, err := b.Driver.Delete(ctx, r)
 					return true, err
