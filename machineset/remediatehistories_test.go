@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,7 +88,7 @@ func TestAMachineThatRecoversInTheLastMomentStaysAndItsLineCounts(t *testing.T) 
 	w.runWith(ctrl.Options{NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
 		c, err := client.New(cfg, o)
 		return &before{c, recovers}, err
-	}}, machineset.Options{})
+	}}, machineset.Options{Remediation: scale.RemediationPolicy{BackOff: contract.Some(time.Hour)}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.has(set, 1)

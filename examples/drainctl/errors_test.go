@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -93,13 +92,10 @@ func TestErrors_DaemonSetsThatCannotBeSeenAreTrusted(t *testing.T) {
 
 func TestErrors_AServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // no process listens there now
 	var stdout, stderr screen
 	p := (&stage{}).program(&stdout, &stderr)
 	p.connect = func(options) (*rest.Config, error) {
-		return &rest.Config{Host: "http://" + listener.Addr().String()}, nil
+		return &rest.Config{Host: "http://127.0.0.1:1"}, nil // no process listens there
 	}
 	require.Equal(t, exitFailed, p.execute(t.Context(), []string{"run", "a"}))
 	require.Contains(t, stderr.String(), "cannot be reached")

@@ -213,9 +213,10 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	} {
 		require.NoError(t, store.Client().Create(t.Context(), fake.CRD(gvk)))
 	}
+	free := freeAddresses(t, 3)
 	o := given(t, "--workload-clusters", "--machinepools", "--machinehealthchecks", "--watch-filter=ours", "--status-delay=0",
-		"--namespace=default", "--health-probe-bind-address", freeAddress(t), "--metrics-bind-address", freeAddress(t),
-		"--pprof-bind-address", freeAddress(t))
+		"--namespace=default", "--health-probe-bind-address", free[0], "--metrics-bind-address", free[1],
+		"--pprof-bind-address", free[2])
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	mgr, err := newManager(ctx, store.RESTConfig(), o, logr.Discard())
@@ -262,12 +263,16 @@ func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
 	require.Empty(t, elsewhere.GetFinalizers(), "it is in a namespace of others")
 }
 
-func freeAddress(t *testing.T) string {
+// freeAddresses returns addresses that differ.
+func freeAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, listener.Close()) }()
+		all = append(all, listener.Addr().String())
+	}
+	return all
 }
 
 func answersOK(ctx context.Context, url string) bool {

@@ -22,7 +22,7 @@ const (
 	leftOut        verdict = "left out"
 	notTried       verdict = "not tried"
 	progressEvery          = 20 * time.Second
-	graceOfTimeout         = 3 * time.Second // a short test on a busy machine
+	graceOfTimeout         = 10 * time.Second // a short test on a busy machine
 	maxBatch               = 16
 )
 

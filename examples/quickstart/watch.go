@@ -64,49 +64,57 @@ func (w *world) pump(ctx context.Context, watcher watch.Interface) {
 	}
 }
 
-// order sorts the changes of several watches by time. It holds each change back for a moment that a user does not
-// notice.
+// heldChange is a change that waits for older ones.
+type heldChange struct {
+	change
+
+	until time.Time
+}
+
+// order sorts the changes of several watches by time. It holds each change back for a moment that a user does not notice: then those
+// that are older have arrived, and go first.
 func (w *world) order(ctx context.Context, held time.Duration) {
+	var waiting []heldChange // as they have arrived
+	var due <-chan time.Time
 	for {
-		batch := w.collect(ctx, held)
-		if len(batch) == 0 {
+		select {
+		case <-ctx.Done():
 			return
+		case c := <-w.seen:
+			waiting = append(waiting, heldChange{c, time.Now().Add(held)})
+		case <-due:
+			first := waiting[0]
+			var now, later []heldChange
+			for _, c := range waiting {
+				if byVersion(c, first) <= 0 {
+					now = append(now, c)
+				} else {
+					later = append(later, c)
+				}
+			}
+			slices.SortStableFunc(now, byVersion)
+			waiting = later
+			for _, c := range now {
+				select {
+				case w.changes <- c.change:
+				case <-ctx.Done():
+					return
+				}
+			}
 		}
-		slices.SortStableFunc(batch, func(a, b change) int {
-			older, err := resourceversion.CompareResourceVersion(a.object.GetResourceVersion(), b.object.GetResourceVersion())
-			if err != nil {
-				return 0 // changes without an order are allowed
-			}
-			return older
-		})
-		for _, c := range batch {
-			select {
-			case w.changes <- c:
-			case <-ctx.Done():
-				return
-			}
+		due = nil
+		if len(waiting) > 0 {
+			due = time.After(time.Until(waiting[0].until))
 		}
 	}
 }
 
-// collect waits for a change and also takes those that follow within a moment. It returns nothing when the context
-// ends.
-func (w *world) collect(ctx context.Context, held time.Duration) []change {
-	var batch []change
-	var over <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-over:
-			return batch
-		case c := <-w.seen:
-			batch = append(batch, c)
-			if over == nil {
-				over = time.After(held)
-			}
-		}
+func byVersion(a, b heldChange) int {
+	older, err := resourceversion.CompareResourceVersion(a.object.GetResourceVersion(), b.object.GetResourceVersion())
+	if err != nil {
+		return 0 // changes without an order are allowed
 	}
+	return older
 }
 
 func listOf(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {

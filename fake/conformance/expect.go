@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	waitLimit = 30 * time.Second
+	waitLimit = 2 * time.Minute
 	waitStep  = 20 * time.Millisecond
 )
 

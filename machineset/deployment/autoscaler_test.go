@@ -178,12 +178,14 @@ func TestScaleDownsInTheMiddleOfARolloutEndWithTheMarkedMachinesOfBothSets(t *te
 	w.run()
 	d := w.group(5)
 	w.rolled(d, "blue", 5)
+	w.machines.Hold(true) // in the middle it stays
 	w.change(d, fake.WithField(int64(2), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"), template("green"))
 	var marked []*unstructured.Unstructured
 	for i, image := range []string{"green", "blue"} {
 		marked = append(marked, w.marksOne(image))
 		w.change(d, fake.WithField(int64(4-i), "spec", "replicas"))
 	}
+	w.machines.Hold(false)
 	w.rolled(d, "green", 3)
 	for i := range marked {
 		require.Nil(t, w.get(marked[i]))

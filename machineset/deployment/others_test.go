@@ -290,7 +290,7 @@ func TestAnOldSetInDeletionWhoseMachinesHangIsWaitedForByName(t *testing.T) {
 	require.LessOrEqual(t, w.images()["green"], 1, "desired and surge")
 	w.machines.Hold(false)
 	w.rolled(d, "green", 2)
-	require.Nil(t, w.get(&old))
+	w.Gone(&old)
 }
 
 func TestADeploymentThatGoesInTheMiddleOfARolloutLeavesItsMachinesOrTakesThemAlong(t *testing.T) {

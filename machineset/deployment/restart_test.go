@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,9 @@ func (w *world) restarted(d *unstructured.Unstructured, sets int) *unstructured.
 		n, _, _ := unstructured.NestedInt64(last.Object, "spec", "replicas")
 		if len(all) < sets || n != 2 || len(w.uids()) != 2 {
 			return fmt.Sprint(all)
+		}
+		if c := w.condition(d, deployment.ConditionRollingOut); c.Status != metav1.ConditionFalse {
+			return c.Message
 		}
 		return ""
 	})

@@ -134,8 +134,10 @@ func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	w.freezer(guard.FreezerOptions{})
 	set := w.set("s", 8, nil)
 	all := w.machines(set, 8)
+	w.isAtWork()
 	w.stays(set)
 	w.Change(set, fake.WithField(int64(1), "spec", "replicas"))
+	w.isAtWork()
 	w.stays(set)
 	w.delete(all[1:])
 	w.stays(set)
@@ -167,6 +169,7 @@ func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 				u.SetAnnotations(annotations)
 			})
 			w.thawed(a, b, d)
+			w.isAtWork()
 			w.stays(a)
 			w.machines(a, 3) // what it may have beyond the accepted ones
 			w.frozen(safety.ReasonOverShooting, a)

@@ -114,7 +114,7 @@ func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
 	w := newWorld(t, kinds, func(o *fake.Options) {
 		o.CacheLagFunc = func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 			if kind == kinds.Set.GVK.GroupKind() {
-				return time.Second
+				return 3 * time.Second // longer than what is done until the change of the label
 			}
 			return 0
 		}

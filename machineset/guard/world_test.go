@@ -182,6 +182,14 @@ func (w *world) condition(u *unstructured.Unstructured) metav1.Condition {
 	return c
 }
 
+// isAtWork waits until a Freezer has seen all that was written to sets before: it freezes a set that is new.
+func (w *world) isAtWork() {
+	w.t.Helper()
+	canary := w.set(fmt.Sprintf("canary-%d", w.made), 1, nil)
+	w.machines(canary, 6)
+	w.frozen(safety.ReasonOverShooting, canary)
+}
+
 // stays waits until a Freezer has looked at an object a few times more, and wants it to have no label.
 func (w *world) stays(u *unstructured.Unstructured) {
 	w.t.Helper()

@@ -45,8 +45,8 @@ func TestE2EAWorkloadAPIServerDiesWhileNodesJoin(t *testing.T) {
 		}
 		return ""
 	})
-	f.takeSent()
 	require.NoError(t, f.workload.Kill(cluster.APIServer))
+	f.takeSent()
 	killed := time.Now()
 	time.Sleep(farOutage)
 	sent, atHome := f.takeSent(), f.atHome(home)

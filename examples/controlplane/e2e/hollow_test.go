@@ -32,7 +32,7 @@ import (
 )
 
 // silence is how soon the control plane of this test notices a dead kubelet, and how long a drain waits for the pods of one.
-const silence = 6 * time.Second
+const silence = 10 * time.Second
 
 // TestE2EAMachineBootsARealKubelet starts the kubelets of three Machines from their rendered first-boot data. Pods start and end on them, a
 // drain waits for them behind a budget, and a Machine whose kubelet has died goes as well.

@@ -13,8 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -73,25 +78,37 @@ func (o *observation) guard(holds bool) {
 	o.guarded = holds
 }
 
-// follow hands over every change of a kind. A watch that the server ends is a failure: something would be missing.
+// follow hands over what there is of a kind, and every change. A watch that an overloaded API server ends goes on where it was.
 func (p *poolScene) follow(list client.ObjectList, do func(watch.EventType, client.Object), o *observation) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
-	w, err := p.client.Watch(ctx, list)
+	take := func(e watch.Event) {
+		if obj, ok := e.Object.(client.Object); ok {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			do(e.Type, obj)
+		}
+	}
+	require.NoError(p.t, p.client.List(ctx, list))
+	require.NoError(p.t, apimeta.EachListItem(list, func(obj runtime.Object) error {
+		take(watch.Event{Type: watch.Added, Object: obj})
+		return nil
+	}))
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return p.client.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Raw: &options})
+		},
+	})
 	require.NoError(p.t, err)
 	done := make(chan struct{})
-	p.t.Cleanup(func() { cancel(); w.Stop(); <-done })
+	p.t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
 		for e := range w.ResultChan() {
-			if obj, ok := e.Object.(client.Object); ok {
-				o.mu.Lock()
-				do(e.Type, obj)
-				o.mu.Unlock()
-			}
+			take(e)
 		}
 		if ctx.Err() == nil {
-			p.t.Error("a watch of the test ended")
+			p.t.Error("a watch of the test ended: something would be missing")
 		}
 	}()
 }

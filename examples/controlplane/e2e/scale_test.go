@@ -29,7 +29,7 @@ const (
 // does (17.7 writes per Machine to Running, 10.1 to delete it), and counts at the API server. In between, a fleet that is Running
 // costs nothing. Times are printed, not judged.
 func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
-	w := newWorld(t, worldOptions{})
+	w := newWorld(t, worldOptions{managerFlags: []string{"--leader-elect=false"}}) // as busy as it is, it may not renew a Lease in time
 	audit := w.plane.Audit()
 	mark, err := audit.Mark()
 	require.NoError(t, err)

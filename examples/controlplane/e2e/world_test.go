@@ -240,10 +240,10 @@ func (w *world) get(obj client.Object) *unstructured.Unstructured {
 	return fresh
 }
 
-// eventually polls until check says nothing any more, and fails with what it said last.
+// eventually polls until check says nothing any more, and fails with what it said last. A whole fleet may be waited for, on a busy computer.
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
-	w.within(2*time.Minute, what, check)
+	w.within(5*time.Minute, what, check)
 }
 
 func (w *world) within(limit time.Duration, what string, check func() string) {
