@@ -51,7 +51,8 @@
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
 // Machine controller, such as package machine, then handles single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,
 // deletes those whose InfraMachine is gone and, a few at a time, those that a health check has marked for replacement; and counts by
-// them. It takes back Machines that have the UID which the pool had before a restore from a backup.
+// them. After a restore from a backup it takes back Machines that have the UID which the pool had before, and adopts those that have its
+// labels, stand for one of its InfraMachines and have no controller.
 //
 // # Phase, conditions and failures
 //

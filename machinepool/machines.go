@@ -55,6 +55,33 @@ func (p *Scope) ledByMachines() bool {
 	return p.machines == nil || len(p.machines.states) > 0
 }
 
+func (m *machines) sort() {
+	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+}
+
+// adoptable returns which of some other Machines a pool adopts: each has the labels of the pool, neither a controller nor another pool as
+// an owner, and stands for an InfraMachine of the pool for which it has no Machine. A restore from a backup without owner references leaves
+// such Machines. Rule: Cluster API's MachinePool controller, which finds its Machines by their labels.
+func (m *machines) adoptable(others *machines, labels map[string]string, pool metav1.OwnerReference) (all []*contract.MachineState) {
+	others.sort()
+	has := sets.New(textsOf(m.states, func(s *contract.MachineState) string { return s.Infrastructure.Name })...)
+	another := func(ref metav1.OwnerReference) bool {
+		isPool := ref.Kind == pool.Kind && pass.Group(ref.APIVersion) == pass.Group(pool.APIVersion)
+		return pass.IsController(ref) || (isPool && !contract.IsOwner(ref, pool))
+	}
+	for _, state := range others.states {
+		ref := state.Infrastructure
+		if m.infra[ref.Name] == nil || has.Has(ref.Name) || ref.GroupKind() != m.gvk.GroupKind() {
+			continue
+		}
+		if !lacks(state.Labels, labels) && !slices.ContainsFunc(state.OwnerReferences, another) {
+			has.Insert(ref.Name)
+			all = append(all, state)
+		}
+	}
+	return all
+}
+
 // machineFacts are the inputs of planMachines.
 type machineFacts struct {
 	// Infra are the InfraMachines by name, true for those that are being deleted.
@@ -124,32 +151,49 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 		return nil
 	}
 	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
-	list := pass.NewList(p.env.kinds.Machine)
+	if err := p.observeInfraMachines(ctx, m); err != nil {
+		return err
+	}
+	list, others := pass.NewList(p.env.kinds.Machine), &machines{objects: map[types.UID]client.Object{}}
 	err := p.list(ctx, list, "Machines", client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)})
 	if err != nil {
 		return err
 	}
 	var unknown error
 	err = pass.EachObject(list, func(obj client.Object) {
-		if owned, err := p.owns(ctx, obj); err != nil || !owned {
-			unknown = cmp.Or(unknown, err)
-			return
-		}
-		state := &contract.MachineState{}
+		owned, err := p.owns(ctx, obj)
+		unknown = cmp.Or(unknown, err)
+		state, into := &contract.MachineState{}, map[bool]*machines{true: m, false: others}[owned]
 		if p.env.kinds.Machine.Adapter.Read(obj, state) != nil { // it reports itself what is wrong with it, and is one all the same
 			state = &contract.MachineState{}
 			state.From(obj)
 		}
-		m.states, m.objects[state.UID] = append(m.states, state), obj
+		into.states, into.objects[state.UID] = append(into.states, state), obj
 	})
 	if err := cmp.Or(err, unknown); err != nil {
 		return err
 	}
-	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
-	if err := p.observeInfraMachines(ctx, m); err != nil {
+	if err := p.takeIn(ctx, m, others); err != nil {
 		return err
 	}
+	m.sort()
 	p.machines = m
+	return nil
+}
+
+// takeIn adds the Machines that the pool adopts to its own; labelMachines makes it their controller.
+func (p *Scope) takeIn(ctx context.Context, m, others *machines) error {
+	adopted := m.adoptable(others, instanceLabels(&p.State), p.OwnerReference())
+	if len(adopted) == 0 {
+		return nil
+	}
+	same, err := p.IsSame(ctx) // a pool of before must not adopt what its caches show
+	if err != nil || !same {
+		return err
+	}
+	for _, state := range adopted {
+		m.states, m.objects[state.UID] = append(m.states, state), others.objects[state.UID]
+	}
 	return nil
 }
 

@@ -259,3 +259,60 @@ func TestMachinesThatNameThePoolFromBeforeARestoreAreAdoptedAgain(t *testing.T) 
 	require.Zero(t, w.writes()["delete Machine"])
 	require.NotEqual(t, contract.ReasonInternalError, conditionOf(w.get(pool), contract.ConditionMachinesReady).Reason)
 }
+
+// Velero restores objects without their owner references.
+func TestMachinesWithoutOwnersAfterARestoreAreAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(2)
+	w.hasMachines(2)
+	nobodys := fake.Machine("nobodys") // stands for no instance of the pool
+	w.restart(func() {
+		for _, m := range w.machines() {
+			w.change(&m, func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
+		}
+		nobodys.SetLabels(w.machines()[0].GetLabels())
+		w.create(nobodys)
+		w.store.ResetRequests()
+	})
+	owned := func(m *unstructured.Unstructured) string {
+		return map[bool]string{false: m.GetName() + " is not the pool's"}[metav1.IsControlledBy(w.get(m), pool)]
+	}
+	for _, name := range []string{"pool-0", "pool-1"} {
+		w.eventually("it is the pool's", func() string { return owned(fake.Machine(name)) })
+	}
+	w.isQuiet()
+	w.change(fake.Machine("pool-0"), func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }) // its event wakes the pool
+	w.eventually("it is the pool's again", func() string { return owned(fake.Machine("pool-0")) })
+	require.Zero(t, w.writes()["create Machine"])
+	require.Zero(t, w.writes()["delete Machine"])
+	require.Empty(t, w.get(nobodys).GetOwnerReferences())
+}
+
+func TestAMachineWithoutAnOwnerGoesBeforeTheInstanceThatItStandsFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	held := w.machines()[0]
+	restored := func() {
+		w.change(&held, func(u *unstructured.Unstructured) {
+			u.SetOwnerReferences(nil)
+			u.SetFinalizers([]string{"test.machinist.dev/hook"})
+		})
+		require.NoError(t, w.client.Delete(t.Context(), pool))
+	}
+	for _, meanwhile := range []func(){restored, func() {}} {
+		w.restart(meanwhile)
+		w.eventually("the Machine is on its way out", func() string {
+			return map[bool]string{true: "it is not"}[w.get(&held).GetDeletionTimestamp() == nil]
+		})
+		w.conditionIs(pool, "Deleting", machinepool.ReasonWaitingForMachineDeletion)
+		w.settles()
+		infra := w.get(fake.InfraMachinePool(contract.V1Beta2, "pool"))
+		require.True(t, infra != nil && infra.GetDeletionTimestamp() == nil, "the instances go before it was drained")
+	}
+	require.Empty(t, w.get(&held).GetOwnerReferences(), "nothing that is being deleted is adopted")
+	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}

@@ -115,6 +115,10 @@ func (p *Scope) createMachine(ctx context.Context, name, version string) (made, 
 // errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
 var errForeignMachine = errors.New("it exists and is not one")
 
+// foreignAdvice is what a person can do about it. A Machine that is deleted may take an instance with it.
+const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
+	"or have the provider name the InfraMachine otherwise"
+
 // alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
 // labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err error) {
@@ -129,8 +133,8 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err 
 		owned, err = p.owns(ctx, have)
 	}
 	if err == nil && !owned {
-		err = fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: delete it, or have the provider name its InfraMachine otherwise",
-			p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name)
+		err = fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
+			foreignAdvice)
 	}
 	if err != nil {
 		return false, err
@@ -149,15 +153,15 @@ func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 	return labels, maps.Clone(p.State.Template.Annotations)
 }
 
-// labelMachines adds missing labels and annotations of the template to Machines, and corrects owner references with the UID that the pool
-// had before a restore: the garbage collector would delete these Machines. It removes nothing.
+// labelMachines adds missing labels and annotations of the template to Machines, adopts those without a controller, and corrects owner
+// references with the UID that the pool had before a restore: the garbage collector would delete these Machines. It removes nothing.
 func (p *Scope) labelMachines(ctx context.Context) error {
 	labels, annotations := p.machineMetadata()
 	me := p.OwnerReference()
 	var due []client.Object
 	for _, m := range p.machines.states {
 		obj := p.machines.objects[m.UID]
-		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || contract.RestoredOwner(obj.GetOwnerReferences(), me)
+		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || disowned(obj, me)
 		if m.Deleting.IsZero() && differs && !p.env.frame.Writer.Behind(obj) {
 			due = append(due, obj)
 		}
@@ -171,14 +175,19 @@ func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, an
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
-	if owners := have.GetOwnerReferences(); contract.RestoredOwner(owners, me) {
-		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(owners, me), have.GetResourceVersion()
+	if disowned(have, me) {
+		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(have.GetOwnerReferences(), me), have.GetResourceVersion()
 	}
 	err := p.env.frame.Writer.Patch(ctx, p.machineNamed(key), map[string]any{"metadata": metadata}, false)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("write Machine %s: %w", key, err)
 	}
 	return nil
+}
+
+// disowned reports whether a Machine of the pool does not name the pool that there is now as its controller.
+func disowned(machine client.Object, pool metav1.OwnerReference) bool {
+	return metav1.GetControllerOfNoCopy(machine) == nil || contract.RestoredOwner(machine.GetOwnerReferences(), pool)
 }
 
 // machineNamed returns an empty Machine to write or delete one of its name.
@@ -220,19 +229,27 @@ func (p *Scope) confirmNoMachines(ctx context.Context) (bool, error) {
 	}
 	var left []*contract.MachineState
 	var unknown error
+	unsure, labels := false, instanceLabels(&p.State)
 	err := p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if unknown != nil {
-			return
-		}
-		var owned bool
-		if owned, unknown = p.owns(ctx, m); owned {
+		owned, err := p.owns(ctx, m)
+		unknown = cmp.Or(unknown, err)
+		unsure = unsure || (!p.machines.known && metav1.GetControllerOfNoCopy(m) == nil && !lacks(m.Labels, labels))
+		if owned {
 			state := &contract.MachineState{}
 			state.From(m)
 			left = append(left, state)
 		}
 	})
-	if err := cmp.Or(err, unknown); err != nil || len(left) == 0 {
-		return err == nil, err
+	switch err := cmp.Or(err, unknown); {
+	case err != nil:
+		return false, err
+	case len(left) > 0:
+	case unsure:
+		p.Wait(ReasonWaitingForMachineDeletion, "There are Machines with the labels of the pool, and its InfraMachines are not known yet")
+		p.Requeue(external.UnsyncedRetry)
+		return false, nil
+	default:
+		return true, nil
 	}
 	p.Wait(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
 	p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them

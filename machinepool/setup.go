@@ -4,12 +4,14 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/workload"
@@ -60,8 +62,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return builder.Complete(r)
 }
 
-// poolOfMachine maps an event about a Machine to the pool that controls it.
-func (r *Reconciler) poolOfMachine(_ context.Context, obj client.Object) []reconcile.Request {
+// poolOfMachine maps an event about a Machine to the pool that controls it or, where none does, to the one that may adopt it.
+func (r *Reconciler) poolOfMachine(ctx context.Context, obj client.Object) []reconcile.Request {
+	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled && metav1.GetControllerOfNoCopy(obj) == nil {
+		return r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(name))
+	}
 	return r.frame.ControllerOf(obj)
 }
 

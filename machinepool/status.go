@@ -133,7 +133,7 @@ func (f *statusFacts) instanceProblems() []instanceProblem {
 			"; let each instance be in the pool or have a Machine"},
 		{m.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong"},
 		{f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
-			"; delete it, or have the provider name the InfraMachine otherwise"},
+			"; " + foreignAdvice},
 	}
 }
 

@@ -1,0 +1,122 @@
+package machinepool
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/external"
+)
+
+const poolGroup = "cluster.x-k8s.io"
+
+// restored is a Machine of an InfraMachine without owners, as after a restore from a backup.
+func restored(change ...func(*contract.MachineState)) *contract.MachineState {
+	m := &contract.MachineState{}
+	m.Infrastructure = contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "FakeMachine", Name: "a"}
+	m.Key, m.UID, m.ResourceVersion = types.NamespacedName{Namespace: testPool.Namespace, Name: "m"}, "m-uid", "7"
+	m.Labels = map[string]string{contract.PoolNameLabel: testPool.Name, contract.ClusterNameLabel: "c", "more": ""}
+	for _, do := range change {
+		do(m)
+	}
+	return m
+}
+
+// withInfra are the Machines of a pool with one InfraMachine.
+func withInfra() *machines {
+	return &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{"a": {}},
+		gvk: schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "FakeMachine"}}
+}
+
+func TestWhichMachinesAPoolAdopts(t *testing.T) {
+	owner := func(apiVersion, kind, name string, controls bool) func(*contract.MachineState) {
+		return func(m *contract.MachineState) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "other", Controller: new(controls)}}
+		}
+	}
+	labelled := func(key, value string) func(*contract.MachineState) {
+		return func(m *contract.MachineState) { m.Labels[key] = value }
+	}
+	two := []*contract.MachineState{restored(), restored()}
+	for name, tc := range map[string]struct {
+		others, own []*contract.MachineState
+		change      func(*contract.MachineState)
+		want        int
+	}{
+		"without owners":                {want: 1},
+		"one for each InfraMachine":     {others: two, want: 1},
+		"the pool has another for it":   {own: two[:1]},
+		"an owner without a say":        {change: owner("v1", "ConfigMap", "x", false), want: 1},
+		"the pool is an owner of it":    {change: owner(poolGroup+"/v1beta1", "MachinePool", "pool", false), want: 1},
+		"another controls it":           {change: owner(poolGroup+"/v1beta2", "MachineSet", "set", true)},
+		"another pool is an owner":      {change: owner(poolGroup+"/v1beta2", "MachinePool", "b", false)},
+		"labels of another pool":        {change: labelled(contract.PoolNameLabel, "b")},
+		"labels of another cluster":     {change: labelled(contract.ClusterNameLabel, "b")},
+		"without labels":                {change: func(m *contract.MachineState) { m.Labels = nil }},
+		"no InfraMachine of the pool":   {change: func(m *contract.MachineState) { m.Infrastructure.Name = "b" }},
+		"an InfraMachine of other kind": {change: func(m *contract.MachineState) { m.Infrastructure.Kind = "Other" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := withInfra()
+			m.states = tc.own
+			if tc.change != nil {
+				tc.others = []*contract.MachineState{restored(tc.change)}
+			} else if tc.others == nil {
+				tc.others = two[:1]
+			}
+			pool := metav1.OwnerReference{APIVersion: poolGroup + "/v1beta2", Kind: "MachinePool", Name: testPool.Name, UID: "pool-uid"}
+			labels := map[string]string{contract.PoolNameLabel: testPool.Name, contract.ClusterNameLabel: "c"}
+			require.Len(t, m.adoptable(&machines{states: tc.others}, labels, pool), tc.want)
+		})
+	}
+}
+
+func TestAMachineIsAdoptedOnlyAsItWasReadAndNotWhileItIsBeingDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		same, goes bool
+		want       int
+	}{"it is there": {same: true, want: 1}, "it is being deleted": {same: true, goes: true}, "the pool is another by now": {}} {
+		t.Run(name, func(t *testing.T) {
+			uid := map[bool]types.UID{true: "pool-uid", false: "another"}[tc.same]
+			a := &api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: uid}}}}
+			p, _ := acting(t, a)
+			state, obj := restored(), &unstructured.Unstructured{}
+			if tc.goes {
+				state.Deleting = actingNow
+			}
+			p.State.ClusterName = "c"
+			obj.SetUID(state.UID)
+			obj.SetResourceVersion(state.ResourceVersion)
+			obj.SetLabels(state.Labels)
+			p.machines = withInfra()
+			others := &machines{states: []*contract.MachineState{state}, objects: map[types.UID]client.Object{state.UID: obj}}
+			require.NoError(t, p.takeIn(t.Context(), p.machines, others))
+			require.Equal(t, tc.same, len(p.machines.states) == 1)
+			require.NoError(t, p.labelMachines(t.Context()))
+			require.Len(t, a.patched, tc.want)
+			for _, body := range a.patched {
+				require.Contains(t, body, `"resourceVersion":"7"`)
+				require.Contains(t, body, `"ownerReferences":[{`)
+				require.Contains(t, body, `"uid":"pool-uid"`)
+			}
+		})
+	}
+}
+
+func TestADeletionWaitsForMachinesThatMayBeThePools(t *testing.T) {
+	labelled := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m", Labels: restored().Labels}}
+	for _, known := range []bool{false, true} {
+		p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{labelled}})
+		p.State.ClusterName, p.infrastructure, p.machineKind, p.infraRead = "c", refTo(external.Present), "FakeMachine", true
+		p.machines.known = known
+		done, err := p.deleteAllMachines(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, known, done)
+	}
+}
