@@ -52,13 +52,19 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		"its instances are on their way": {func(p *Scope) { p.infrastructure = going }, false},
 		"their deletion was asked for":   {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
 		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
-		"Machines lead its instances":    {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
-		"Machines may lead them":         {func(p *Scope) { p.machines = nil }, false},
-		"there is no drainer":            {func(p *Scope) { p.workload.Drainer = nil }, false},
-		"the policy says no":             {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
-		"the pool says no":               {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
-		"its cluster is gone":            {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
-		"its cluster goes too":           {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
+		"Machines led its instances":     {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
+		"Machines may have led them":     {func(p *Scope) { p.machines = nil }, false},
+		"some had no Machine": {func(p *Scope) {
+			p.machineKind, p.match.Nodes = "FakeMachine", []*corev1.Node{testNode("a", "")}
+		}, true},
+		"some may have had no Machine": {func(p *Scope) {
+			p.machineKind, p.nodesKnown, p.ids = "FakeMachine", false, []string{"p://a"}
+		}, true},
+		"there is no drainer":  {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"the policy says no":   {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
+		"the pool says no":     {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"its cluster is gone":  {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
+		"its cluster goes too": {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})

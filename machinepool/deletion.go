@@ -136,10 +136,14 @@ func drainProgress(started time.Time, left int, attached map[string]string) stri
 	return message + "; waiting for volumes of " + pass.Named(names) + ":\n" + attached[names[0]]
 }
 
-// wantsDrain reports whether the Nodes are drained before the instances are deleted: not where the Machine controller drains them, not when
-// the instances are gone, are being deleted or belong to another controller, and not when the cluster is being deleted too.
+// wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
+// belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
+// controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
 func (p *Scope) wantsDrain() bool {
-	if p.isExcluded() || p.env.options.Policy.NoDrain || p.ledByMachines() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
+	if p.isExcluded() || p.env.options.Policy.NoDrain || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
+		return false
+	}
+	if p.ledByMachines() && p.hasNoNodes() {
 		return false
 	}
 	if p.infrastructure.Foreign || (p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread) {

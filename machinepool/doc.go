@@ -64,10 +64,10 @@
 //
 // # Deletion
 //
-// First the Machines are deleted, or the Nodes drained; then the InfraMachinePool, the BootstrapConfig, the Nodes and the finalizer are
-// removed. The Nodes are those of every instance that the pool has recorded or that the provider lists, also before the group is
-// provisioned, and whatever the form of the IDs. The condition Deleting names the stage. When the Cluster is gone or being deleted, the
-// Nodes stay. Nodes that cannot be read delay a drain for Policy.UnreadLimit, and their deletion for
+// First the Machines are deleted, and the Nodes of instances without a Machine drained; then the InfraMachinePool, the BootstrapConfig, the
+// Nodes and the finalizer are removed. The Nodes are those of every instance that the pool has recorded or that the provider lists, also
+// before the group is provisioned, and whatever the form of the IDs. The condition Deleting names the stage. When the Cluster is gone or
+// being deleted, the Nodes stay. Nodes that cannot be read delay a drain for Policy.UnreadLimit, and their deletion for
 // spec.template.spec.deletion.nodeDeletionTimeoutSeconds. Both count from when this process could no longer read them. The second also does
 // not begin before the instances are gone, and also limits the wait until the Nodes are deleted. A recorded Node that the index does not
 // have is confirmed once at the API server (Workload.APIReader): while it exists, or cannot be confirmed as gone, it stays recorded and

@@ -34,3 +34,24 @@ func TestMachinesThatADeletionWaitsForAreNamedInOrder(t *testing.T) {
 	}
 	w.goes(pool)
 }
+
+// A webhook or a quota may reject the Machines, and their instances run pods all the same.
+func TestInstancesThatGotNoMachineAreDrainedBeforeTheyGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	refuse(w, "create", "Machine", "")
+	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
+	w.nodesGo(1)
+	w.guarded("pool-0")
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
+	w.eventually("an eviction is refused", func() string {
+		n := w.store.CountRequests(func(r fake.Request) bool { return r.Subresource == "eviction" && r.Name == "app" })
+		return map[bool]string{true: "none yet"}[n == 0]
+	})
+	require.Nil(t, w.get(infra).GetDeletionTimestamp())
+	for _, obj := range guardedPod("pool-0")[1:] {
+		require.NoError(t, w.client.Delete(t.Context(), obj))
+	}
+	w.goes(pool, infra)
+}
