@@ -245,5 +245,8 @@ func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*co
 	free, claimed, err := p.unclaimed(ctx, nodes)
 	p.match.OfMachines = append(p.match.OfMachines, textsOf(claimed, (*corev1.Node).GetName)...)
 	slices.Sort(p.match.OfMachines)
+	if len(claimed) > 0 {
+		p.Requeue(claimedRetry)
+	}
 	return free, err
 }

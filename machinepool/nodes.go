@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// claimedRetry is when a pool looks again at Nodes that another pool claims too: the other's events do not wake it.
+	// claimedRetry is when a pool looks again at Nodes that another pool or a Machine claims too: the other's events do not wake it.
 	claimedRetry = 30 * time.Second
 	// maxNodeReads bounds how many Nodes one pass asks the API server for.
 	maxNodeReads = 20
