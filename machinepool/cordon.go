@@ -36,13 +36,17 @@ func marks() []string {
 	return []string{CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation}
 }
 
-// cordonPatch cordons a Node and records that in an annotation, and also the begin of its drain if begins is true.
+// cordonPatch cordons a Node and records that in an annotation, and also the begin of its drain if begins is true. A Node that was drained
+// and uncordoned since loses the marks of that drain.
 func cordonPatch(node *corev1.Node, now time.Time, begins bool) []operation {
 	keys := marks()[:1]
 	if begins {
 		keys = marks()[:2]
 	}
 	cordons := []operation{{"test", "/metadata/uid", node.UID}, {"test", unschedulable, nil}, {"add", unschedulable, true}}
+	if _, drained := node.Annotations[contract.DrainedAnnotation]; drained {
+		cordons = append(cordons, unmark(node, marks()[1:]...)...)
+	}
 	return slices.Concat(cordons, sayPatch(node, now, keys...))
 }
 
@@ -63,14 +67,19 @@ func annotate(node *corev1.Node, value string, keys ...string) []operation {
 	return ops
 }
 
-// takeBackPatch removes the marks of a Node, and uncordons it if the pool cordoned it.
-func takeBackPatch(node *corev1.Node) []operation {
-	ops := []operation{{"test", "/metadata/uid", node.UID}}
-	for _, key := range marks() {
+// unmark removes annotations of a Node, if they are as they were read.
+func unmark(node *corev1.Node, keys ...string) (ops []operation) {
+	for _, key := range keys {
 		if value, found := node.Annotations[key]; found {
 			ops = append(ops, operation{"test", annotationPath(key), value}, operation{Op: "remove", Path: annotationPath(key)})
 		}
 	}
+	return ops
+}
+
+// takeBackPatch removes the marks of a Node, and uncordons it if the pool cordoned it.
+func takeBackPatch(node *corev1.Node) []operation {
+	ops := append([]operation{{"test", "/metadata/uid", node.UID}}, unmark(node, marks()...)...)
 	if _, ours := node.Annotations[CordonedAnnotation]; ours && node.Spec.Unschedulable {
 		ops = append(ops, operation{"test", unschedulable, true}, operation{Op: "remove", Path: unschedulable})
 	}

@@ -109,6 +109,34 @@ func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 	require.Empty(t, p.mem().turns, "what is drained no more is forgotten")
 }
 
+// A program uncordons a in each pass, for ever.
+func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
+	a := &api{}
+	p, drainer, _ := draining(t, a, 0)
+	p.env.options.Policy.MaxDraining = 1
+	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	drained := func(n *corev1.Node) {
+		n.Annotations = map[string]string{
+			CordonedAnnotation: "then", contract.DrainStartedAnnotation: "later", contract.DrainedAnnotation: "a-uid"}
+	}
+	p.mem().drained.Insert("a-uid")
+	for range 3 {
+		require.NoError(t, p.drain(t.Context(), []*corev1.Node{testNode("a", "", drained), testNode("b", "", cordoned)}, time.Time{}, nil))
+		require.False(t, p.wasDrained(testNode("a", "", cordoned)), "pods may be on it")
+	}
+	require.Equal(t, []string{"b", "b", "b"}, drainer.asked)
+	at := func(key string) string { return `"path":"` + annotationPath(key) + `"` }
+	require.Contains(t, a.patched[0], `{"op":"remove",`+at(contract.DrainedAnnotation), "the provider is not to delete its instance")
+	require.Contains(t, a.patched[0], `{"op":"remove",`+at(contract.DrainStartedAnnotation), "its limit counts anew")
+	require.NotContains(t, a.patched[0], `{"op":"add",`+at(contract.DrainStartedAnnotation), "it waits for its turn")
+	later := p.Now.Add(time.Hour)
+	p.Now = later
+	require.NoError(t, p.drain(t.Context(), []*corev1.Node{testNode("a", "", cordoned)}, time.Time{}, nil))
+	require.Equal(t, "a", drainer.asked[len(drainer.asked)-1])
+	require.Equal(t, later, p.mem().turns["a-uid"].Began, "its limit counts from its first turn")
+}
+
 // synced are Nodes that are known.
 type synced struct{ noderef.Lookup }
 

@@ -43,10 +43,11 @@
 // [Policy].Leaving). All these Nodes are cordoned, then drained within their budgets, a few at a time (Policy.MaxDraining). A Node whose
 // pods cannot be evicted for Policy.StuckAfter gives its turn to the next one, and gets another turn later. A Node keeps its turn while
 // pods terminate, and needs none while it only waits for its volumes. A drained Node gets the annotation contract.DrainedAnnotation with
-// its own UID; with [Workload].Volumes, after its volumes are detached. A Node that is no longer named, and whose instance the provider
-// lists, loses the annotation, and is uncordoned if the pool cordoned it ([CordonedAnnotation]). An instance that is not listed may have
-// ended, also while its list is held or has too few IDs. The limit of a drain counts from the Node's first turn, which
-// contract.DrainStartedAnnotation records. Where the pool has contract.ExcludeDrain, Nodes get the annotation at once.
+// its own UID; with [Workload].Volumes, after its volumes are detached. One that is uncordoned while it is to leave is drained again,
+// behind the others, and loses the annotation meanwhile. A Node that is no longer named, and whose instance the provider lists, loses the
+// annotation, and is uncordoned if the pool cordoned it ([CordonedAnnotation]). An instance that is not listed may have ended, also while
+// its list is held or has too few IDs. The limit of a drain counts from the Node's first turn, which contract.DrainStartedAnnotation
+// records. Where the pool has contract.ExcludeDrain, Nodes get the annotation at once.
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
 // Machine controller, such as package machine, then handles single Nodes: drain, hooks, labels, deletion. A pool creates these Machines,

@@ -88,10 +88,22 @@ func inTurn(
 	})
 }
 
+// startsOver has the drains of Nodes that were uncordoned since they began start over: pods may be on them again. Their turns come behind
+// those of all others, so that a program that uncordons a Node again and again holds up no other one.
+func (r *recollection) startsOver(nodes []*corev1.Node, now time.Time) {
+	for _, node := range nodes {
+		_, known := r.turns[node.UID]
+		if !node.Spec.Unschedulable && (known || hasMark(node) || r.drained.Has(node.UID)) {
+			r.drained.Delete(node.UID)
+			r.turns[node.UID] = turn{Lost: now}
+		}
+	}
+}
+
 // takes gives a Node its turn, and returns when its drain began.
 func (r *recollection) takes(node types.UID, now time.Time) time.Time {
 	t, known := r.turns[node]
-	if !known {
+	if t.Began.IsZero() {
 		t.Began = now
 	}
 	if !known || !t.Lost.IsZero() {
@@ -144,6 +156,7 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patie
 func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
 	mem, most, patience := p.mem(), p.env.options.Policy.MaxDraining, p.env.options.Policy.StuckAfter
 	keep, taken := sets.New[string](), 0
+	mem.startsOver(nodes, p.Now)
 	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.Now)
 	begin := 0
 	if start.IsZero() {

@@ -213,8 +213,11 @@ func (p *Scope) isExcluded() bool {
 }
 
 // wasDrained reports whether a Node was drained, as this process knows or its annotation says. The annotation of a Node that this process
-// has written since may be one that it has removed.
+// has written since may be one that it has removed. Where Nodes are drained, one that was uncordoned since is not: pods may be on it again.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
+	if p.canDrain() && !node.Spec.Unschedulable {
+		return false
+	}
 	says := node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 	return p.mem().drained.Has(node.UID) || says && !p.env.frame.Writer.Behind(node)
 }

@@ -77,6 +77,23 @@ func TestANodeThatStaysAfterAllServesAgainAndIsDrainedAgainWhenItLeaves(t *testi
 	}
 }
 
+func TestANodeThatIsUncordonedWhileItLeavesIsDrainedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	w.poolOf("p://1")
+	w.writeNode("n-0", markLeaving)
+	w.nodeIs("n-0", true, true)
+	w.guarded("n-0")
+	w.isQuiet()
+	w.writeNode("n-0", `{"spec":{"unschedulable":null}}`)
+	w.nodeIs("n-0", true, false)
+	for _, obj := range guardedPod("n-0")[1:] {
+		require.NoError(t, w.client.Delete(t.Context(), obj))
+	}
+	w.nodeIs("n-0", true, true)
+	require.Error(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "app"}, &corev1.Pod{}), "its pod was not evicted")
+}
+
 func TestANodeThatAnotherCordonedStaysCordoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})

@@ -56,6 +56,38 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
+	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	for name, tc := range map[string]struct {
+		node     *corev1.Node
+		excluded bool
+		want     bool
+	}{
+		"it says so":                            {node: testNode("a", "p://a", cordoned, drained), want: true},
+		"this process knows":                    {node: testNode("known", "p://a", cordoned), want: true},
+		"it says so, and is uncordoned":         {node: testNode("a", "p://a", drained)},
+		"this process knows, and it is not now": {node: testNode("known", "p://a")},
+		"it was never to be drained":            {node: testNode("a", "p://a", drained), excluded: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			p.workload.Drainer = &steps{}
+			p.mem().drained.Insert("known-uid")
+			if tc.excluded {
+				p.State.Annotations = map[string]string{contract.ExcludeDrain: ""}
+			}
+			require.Equal(t, tc.want, p.wasDrained(tc.node))
+			plan := planLeaving(leavingFacts{
+				Nodes: []*corev1.Node{tc.node}, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+				Leaving: func(*corev1.Node) bool { return true },
+			})
+			require.Equal(t, !tc.want, len(plan.Drain) == 1)
+			require.Empty(t, plan.Release)
+		})
+	}
+}
+
 func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 	began := time.Unix(1000, 0)
 	base := drainAllFacts{
