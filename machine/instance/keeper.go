@@ -28,8 +28,8 @@ type Options struct {
 	// Refresh is the time between two looks at an instance that runs: no event says that it is lost. Default DefaultRefresh; negative: only
 	// events cause a look.
 	Refresh time.Duration
-	// RefusedDeletion is how long to wait before a deletion that the provider refused is tried again: the instance costs money, so it is never
-	// given up. Default ten minutes.
+	// RefusedDeletion is how long to wait before a deletion that the provider refused, or a look in one, is tried again: the instance costs
+	// money, so it is never given up. Default ten minutes.
 	RefusedDeletion time.Duration
 }
 
@@ -171,12 +171,10 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 	if slices.Contains([]provider.Class{"", provider.NotFound, provider.Invalid, provider.Terminal}, provider.ClassOf(err)) {
 		return o
 	}
-	a = a.after(r.Token, looking, err, k.options.Backoff, now)
-	k.attempts.remember(key, a, now)
-	wait, held := a.holds(looking, now)
-	if !held { // a Backoff without the class
-		wait = k.options.Poll
+	if a.of != looking {
+		a = attempt{of: looking, made: a.made}
 	}
+	a, wait := k.later(key, a, err, now)
 	return k.unread(o, a, wait)
 }
 
@@ -325,11 +323,12 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 	if unread != nil {
 		message += fmt.Sprintf(" (the input could not be read: %s)", unread)
 	}
-	return Removal{Message: message, RequeueAfter: k.removeLater(key, a, err, in.Now)}
+	_, wait := k.later(key, a, err, in.Now)
+	return Removal{Message: message, RequeueAfter: wait}
 }
 
-// removeLater remembers an error of a deletion, and returns when it is tried again.
-func (k *Keeper) removeLater(key attemptKey, a attempt, err error, now time.Time) time.Duration {
+// later remembers an error of a call that a deletion makes, and returns when it is tried again: also one that parks is.
+func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (attempt, time.Duration) {
 	a = a.after(key.token, a.of, err, k.options.Backoff, now)
 	if a.until.IsZero() {
 		a.until = now.Add(k.options.RefusedDeletion)
@@ -339,7 +338,7 @@ func (k *Keeper) removeLater(key attemptKey, a attempt, err error, now time.Time
 	if !held { // a Backoff without the class
 		left = k.options.Poll
 	}
-	return left
+	return a, left
 }
 
 // Forget removes what is remembered about a Token.

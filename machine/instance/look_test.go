@@ -136,3 +136,25 @@ func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
 	}
 	require.Positive(t, looksUntilGivenUp)
 }
+
+// Credentials are mended while the Machine is being deleted, and nothing that a look depends on changes with them.
+func TestALookThatParksIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	d := fake.NewDriver(fake.DriverOptions{Token: "right"})
+	keeper, err := instance.NewKeeper(instance.Options{
+		Calls: provider.Of(d), Backoff: provider.Backoff{provider.Unauthenticated: {Parks: true}},
+	})
+	require.NoError(t, err)
+	in := small("1", "one")
+	in.Now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	in.Deleting = true
+	found, err := keeper.Ensure(t.Context(), in)
+	require.NoError(t, err)
+	require.NotEmpty(t, found.Unread)
+	require.Equal(t, 10*time.Minute, found.RequeueAfter)
+	in.Request.Credentials = func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("right")}, nil }
+	in.Now = in.Now.Add(found.RequeueAfter)
+	found, err = keeper.Ensure(t.Context(), in)
+	require.NoError(t, err)
+	require.Empty(t, found.Unread)
+}
