@@ -53,7 +53,7 @@ const (
 //
 // An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
 // recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
-// the others.
+// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token.
 //
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
@@ -155,7 +155,8 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
 	if len(holders) > 0 {
-		message := instanceHeld(s.env.kind.GVK.Kind, s.State.ProviderID, holders)
+		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
+		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.options.Finalizer, holders)
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, message), nil
 	}
 	removal := d.keeper.Remove(ctx, d.input(ctx, s))

@@ -2,9 +2,7 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,23 +28,23 @@ type instanceClaims struct {
 // decideInstanceClaim returns the other Machines that an instance stays for while this Machine is being deleted, sorted. The rule is that
 // of Nodes (package noderef): the Machine that alone has recorded the Node keeps the instance. Otherwise none deletes it while a Machine
 // that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first.
-func decideInstanceClaim(f instanceClaims) []types.NamespacedName {
+func decideInstanceClaim(f instanceClaims) []string {
 	theirs := slices.ContainsFunc(f.Others, func(c instanceClaim) bool { return c.Recorded })
 	if f.Recorded && !f.Contested && !theirs {
 		return nil
 	}
-	var holders []types.NamespacedName
+	var holders []string
 	for _, other := range f.Others {
 		if !other.Deleting || (other.Recorded && !f.Recorded) {
-			holders = append(holders, other.Machine)
+			holders = append(holders, other.Machine.String())
 		}
 	}
-	slices.SortFunc(holders, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	slices.Sort(holders)
 	return holders
 }
 
 // instanceHolders returns the other Machines of the cluster for which the instance stays. Without the index they do not detect each other.
-func (s *Scope) instanceHolders(ctx context.Context) ([]types.NamespacedName, error) {
+func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 	key := s.env.options.Matching.Key(s.State.ProviderID)
 	if key == "" || !s.env.indexed {
 		return nil, nil
@@ -63,14 +61,4 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]types.NamespacedName, er
 		facts.Others = append(facts.Others, instanceClaim{other.Key, other.Node.UID != "", !other.Deleting.IsZero()})
 	})
 	return decideInstanceClaim(facts), err
-}
-
-// instanceHeld says why an instance stays, for one holder at least.
-func instanceHeld(kind, providerID string, holders []types.NamespacedName) string {
-	who := holders[0].String()
-	if more := len(holders) - 1; more > 0 {
-		who += fmt.Sprintf(" (and %d more)", more)
-	}
-	return fmt.Sprintf("The instance is not deleted while %s %s has spec.providerID %q too: remove it from the one that is wrong, or delete both",
-		kind, who, providerID)
 }

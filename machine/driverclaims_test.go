@@ -12,7 +12,7 @@ import (
 )
 
 // copied creates a copy of a Machine under another name, as a person makes it, whose drain is left out.
-func (w *cloudWorld) copied(m *unstructured.Unstructured, name string) *unstructured.Unstructured {
+func (w *cloudWorld) copied(m *unstructured.Unstructured, name, reason string) *unstructured.Unstructured {
 	w.t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": w.get(m).Object["spec"]}}
 	u.SetGroupVersionKind(m.GroupVersionKind())
@@ -20,7 +20,7 @@ func (w *cloudWorld) copied(m *unstructured.Unstructured, name string) *unstruct
 	u.SetName(name)
 	u.SetAnnotations(map[string]string{contract.ExcludeDrain: ""})
 	w.create(u)
-	w.conditionIs(u, contract.ConditionNodeReady, contract.ReasonNodeClaimed)
+	w.conditionIs(u, contract.ConditionNodeReady, reason)
 	return u
 }
 
@@ -31,10 +31,10 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	w.joins(m)
 	w.reaches(m, string(phases.Running))
 
-	second := w.copied(m, "m2")
+	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, `default/m1 has spec.providerID "fake://1" too: remove it from the one that is wrong, or delete both`)
+	require.Contains(t, said, `default/m1 has spec.providerID "fake://1" too: delete that one as well`)
 	w.isQuiet()
 	require.Len(t, w.listedInCloud(), 1)
 
@@ -45,7 +45,7 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	w.reaches(m, string(phases.Running))
 
 	t.Log("the original goes with its instance, and then nothing holds a copy")
-	third, stays := w.copied(m, "m3"), w.copied(m, "m4")
+	third, stays := w.copied(m, "m3", contract.ReasonNodeClaimed), w.copied(m, "m4", contract.ReasonNodeClaimed)
 	require.NoError(t, w.client.Delete(t.Context(), third))
 	w.conditionIs(third, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	require.NoError(t, w.client.Delete(t.Context(), m))
@@ -54,4 +54,33 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	require.NotNil(t, w.get(stays))
 	require.NoError(t, w.client.Delete(t.Context(), stays))
 	w.goes(third, stays)
+}
+
+// A copy without a Node takes an instance over: what made it gets the provider ID back that a person removes.
+func TestAMachineLeavesItsInstanceToACopyWithoutItsFinalizer(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{})
+	m := w.machineOf("small")
+	w.eventually("a provider ID", func() string {
+		if id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID"); id == "" {
+			return "none"
+		}
+		return ""
+	})
+	second := w.copied(m, "m2", contract.ReasonInspectionFailed)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	held := func() {
+		said := w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+		require.Contains(t, said, `default/m2 has spec.providerID "fake://1" too: delete that one as well`)
+		require.Contains(t, said, "remove the value here and, where it comes back, the finalizer "+w.get(m).GetFinalizers()[0])
+	}
+	held()
+	w.change(m, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "providerID") })
+	w.isQuiet()
+	held()
+	require.Len(t, w.listedInCloud(), 1)
+	w.change(m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(m)
+	require.Len(t, w.listedInCloud(), 1)
+	require.NotNil(t, w.get(second))
 }

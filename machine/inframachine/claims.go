@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/machine/instance"
 )
 
 // ownerOf reads the Machine that an owner reference of an InfraMachine names. missing says that there is none, empty when it was read.
@@ -73,41 +74,43 @@ func decideHolders(named bool, others []claim) []string {
 	return holders
 }
 
-// instanceHeld says why the instance stays, empty when it is deleted. Only an InfraMachine whose provider ID others have too needs its
-// Machine for that.
-func (s *Scope) instanceHeld(ctx context.Context) (string, error) {
+// instanceHeld says why the instance stays, and when to look again; empty when it is deleted. Without a provider ID the instance is looked
+// for first: a person may have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
+func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Duration, err error) {
+	if !s.env.indexed { // InfraMachines do not detect each other
+		return "", 0, nil
+	}
+	if s.State.ProviderID == "" {
+		if found, err := s.look(ctx); err != nil || found.Unread != "" {
+			return found.Unread, found.RequeueAfter, err
+		}
+	}
 	sharing, err := s.env.sharing(ctx, &s.State)
 	if err != nil || len(sharing) == 0 {
-		return "", err
+		return "", 0, err
 	}
 	named, err := s.env.isNamed(ctx, &s.State)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	others := make([]claim, 0, len(sharing))
 	for _, other := range sharing {
 		itsOwn, err := s.env.isNamed(ctx, &other)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		others = append(others, claim{other.Key.Name, itsOwn, !other.Deleting.IsZero()})
 	}
-	holders := decideHolders(named, others)
-	if len(holders) == 0 {
-		return "", nil
+	if holders := decideHolders(named, others); len(holders) > 0 {
+		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
+		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, s.env.options.Finalizer, holders)
 	}
-	who := holders[0]
-	if more := len(holders) - 1; more > 0 {
-		who += fmt.Sprintf(" (and %d more)", more)
-	}
-	return fmt.Sprintf("The instance is not deleted while %s %s has spec.providerID %q too: "+
-		"remove it from the one that is wrong, or delete both", s.env.kinds.InfraMachine.GVK.Kind, who, s.State.ProviderID), nil
+	return held, s.env.options.poll(), nil
 }
 
-// sharing returns the other InfraMachines of the namespace that have the provider ID of one. Without the index they do not detect each
-// other.
+// sharing returns the other InfraMachines of the namespace that have the provider ID of one.
 func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]contract.ProvidedMachineState, error) {
-	if infra.ProviderID == "" || !r.indexed {
+	if infra.ProviderID == "" {
 		return nil, nil
 	}
 	var others []contract.ProvidedMachineState

@@ -46,7 +46,7 @@ func TestACopyOfAnInfraMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testin
 			require.Len(t, w.instances(), 1)
 
 			t.Log("without the provider ID it goes alone")
-			w.change(second, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "providerID") })
+			w.change(second, withoutProviderID)
 			w.goes(second)
 			require.Len(t, w.instances(), 1)
 			w.reaches(m, string(phases.Running))
@@ -78,4 +78,51 @@ func TestAnInfraMachineThatItsMachineDoesNotNameGetsNoInstance(t *testing.T) {
 	w.isQuiet()
 	require.Equal(t, made, w.cloud.Calls(provider.OpCreate))
 	require.Empty(t, w.get(bare).GetFinalizers())
+}
+
+// taken creates a Machine with a copy of an InfraMachine, which has its provider ID and nothing else.
+func (w *world) taken(infra *unstructured.Unstructured, namespace, name string) (m, second *unstructured.Unstructured) {
+	w.t.Helper()
+	second = &unstructured.Unstructured{Object: map[string]any{"spec": w.get(infra).Object["spec"]}}
+	second.SetGroupVersionKind(infra.GroupVersionKind())
+	second.SetNamespace(namespace)
+	second.SetName(name)
+	w.create(second)
+	return w.machineFor(second), second
+}
+
+func withoutProviderID(u *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(u.Object, "spec", "providerID")
+}
+
+// The Token finds the instance of an InfraMachine whose provider ID a person has removed.
+func TestWhatMadeAnInstanceLeavesItToACopyWithoutItsFinalizer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	_, second := w.taken(infra, "default", "m2")
+	w.says(second, contract.ConditionReady, contract.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	held := func() {
+		t.Helper()
+		c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+		require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too: delete that one as well`)
+		require.Contains(t, c.Message, "remove the value here and, where it comes back, the finalizer "+inframachine.Finalizer)
+	}
+	held()
+	w.change(infra, withoutProviderID)
+	w.eventually("the provider ID", func() string {
+		if fresh := w.get(infra); fresh == nil {
+			return ""
+		} else if id, _, _ := unstructured.NestedString(fresh.Object, "spec", "providerID"); id == "" {
+			return "none"
+		}
+		return ""
+	})
+	require.Len(t, w.instances(), 1)
+	held()
+	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.goes(infra, m)
+	require.Len(t, w.instances(), 1)
 }

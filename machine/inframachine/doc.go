@@ -25,8 +25,9 @@
 //
 // # Deletion
 //
-// A deletion uses the provider ID, or the Token without one. It needs neither the Machine, nor a class, nor a valid specification; a
-// Driver that reads its credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
+// A deletion uses the provider ID. Without one, the Driver is asked for the instance of the Token first, and the ID that it has is recorded;
+// the Token deletes what has none. A deletion needs neither the Machine, nor a class, nor a valid specification; a Driver that reads its
+// credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
 //
 // An InfraMachine whose Machine names another object, as one that was copied with its owner reference, gets no instance. An instance whose
 // provider ID several InfraMachines of a namespace have stays until all of them are being deleted, or one has the provider ID alone; the

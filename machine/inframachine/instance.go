@@ -62,12 +62,18 @@ func (s *Scope) lookFor(ctx context.Context, reason string) (again time.Duration
 	if reason != ReasonMachineDeleting {
 		return 0, nil
 	}
+	found, err := s.look(ctx)
+	return found.RequeueAfter, err
+}
+
+// look asks the Driver in a deletion for the instance, and records the provider ID that it finds.
+func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if found.Adopt {
 		s.setResume(found.Instance.Resume)
 		s.adopt(found)
 	}
-	return found.RequeueAfter, err
+	return found, err
 }
 
 // waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists
@@ -139,13 +145,13 @@ func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) (
 // deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has
 // stays, see decideHolders.
 func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
-	held, err := s.instanceHeld(ctx)
+	held, again, err := s.instanceHeld(ctx)
 	if err != nil {
 		return s.Wait(ReasonWaitingForInstanceDeletion, err.Error()), err
 	}
 	if held != "" {
 		result := s.Wait(ReasonWaitingForInstanceDeletion, held)
-		result.RequeueAfter = s.env.options.poll()
+		result.RequeueAfter = again
 		return result, nil
 	}
 	removal := s.env.keeper.Remove(ctx, s.input(ctx))

@@ -227,19 +227,29 @@ func cloudMachine(name, size string) *unstructured.Unstructured {
 // machineOf creates a Machine, its BootstrapConfig and its InfraMachine of a size.
 func (w *world) machineOf(name, size string) (m, infra *unstructured.Unstructured) {
 	w.t.Helper()
+	infra = cloudMachine(name, size)
+	w.create(infra)
+	return w.machineFor(infra), infra
+}
+
+// machineFor creates a Machine that names an InfraMachine, and its BootstrapConfig.
+func (w *world) machineFor(infra *unstructured.Unstructured) *unstructured.Unstructured {
+	w.t.Helper()
+	name, namespace := infra.GetName(), infra.GetNamespace()
 	reference := func(gvk schema.GroupVersionKind) map[string]any {
 		if w.version == contract.V1Beta1 {
-			return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "name": name, "namespace": "default"}
+			return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "name": name, "namespace": namespace}
 		}
 		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": name}
 	}
-	m = fake.Machine(name,
+	m, config := fake.Machine(name,
 		fake.WithField(machineGVK(w.version).GroupVersion().String(), "apiVersion"),
 		fake.WithField(reference(cloudMachineGVK()), "spec", "infrastructureRef"),
-		fake.WithField(reference(fake.BootstrapConfigGVK(contract.V1Beta2)), "spec", "bootstrap", "configRef"))
-	infra = cloudMachine(name, size)
-	w.create(infra, fake.BootstrapConfig(contract.V1Beta2, name), m)
-	return m, infra
+		fake.WithField(reference(fake.BootstrapConfigGVK(contract.V1Beta2)), "spec", "bootstrap", "configRef")), fake.BootstrapConfig(contract.V1Beta2, name)
+	m.SetNamespace(namespace)
+	config.SetNamespace(namespace)
+	w.create(config, m)
+	return m
 }
 
 // change writes what a function does to an object without its status.

@@ -142,3 +142,14 @@ func Addresses(i provider.Instance) []contract.Address {
 	}
 	return addresses
 }
+
+// Held says why a deletion leaves an instance alone: other objects of the kind, one at least, have the same value, which finds it. What has
+// made the instance gets its provider ID back, so a person who removes that has to remove the finalizer too.
+func Held(kind, value, finalizer string, holders []string) string {
+	who := holders[0]
+	if more := len(holders) - 1; more > 0 {
+		who += fmt.Sprintf(" (and %d more)", more)
+	}
+	return fmt.Sprintf("The instance is not deleted while %s %s has %s too: delete that one as well, or remove the value there. "+
+		"To leave the instance to that one, remove the value here and, where it comes back, the finalizer %s", kind, who, value, finalizer)
+}
