@@ -48,16 +48,34 @@ func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName)
 	return m.Infrastructure.GroupKind() == r.kinds.InfraMachine.GVK.GroupKind() && m.Infrastructure.Name == infra.Name
 }
 
-// isNamed reports whether the Machine of an InfraMachine exists and names it.
+// isNamed reports whether a Machine names an InfraMachine. Without an owner reference that says so, all Machines of the namespace are asked:
+// the controller of a paused Machine has not set it, and one that was restored has the UID of an earlier Machine.
 func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachineState) (bool, error) {
 	m, missing, err := r.ownerOf(ctx, infra)
-	return err == nil && missing == "" && r.names(&m, infra.Key), err
+	if err != nil || missing == "" && r.names(&m, infra.Key) {
+		return err == nil, err
+	}
+	machines := pass.NewList(r.kinds.Machine)
+	if err := r.ports.Cache.List(ctx, machines, client.InNamespace(infra.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list %s objects: %w", r.kinds.Machine.GVK.Kind, err)
+	}
+	named, unread := false, error(nil)
+	err = pass.EachObject(machines, func(obj client.Object) {
+		var m contract.MachineState
+		err := r.kinds.Machine.Adapter.Read(obj, &m)
+		unread = cmp.Or(unread, err)
+		named = named || err == nil && r.names(&m, infra.Key)
+	})
+	if named {
+		return true, nil
+	}
+	return false, cmp.Or(err, unread) // what cannot be read may name it
 }
 
 // claim is an InfraMachine that has the provider ID of an instance.
 type claim struct {
 	Name string
-	// Named: its Machine exists and names it.
+	// Named: a Machine names it.
 	Named, Deleting bool
 }
 

@@ -80,15 +80,15 @@ func TestAnInfraMachineThatItsMachineDoesNotNameGetsNoInstance(t *testing.T) {
 	require.Empty(t, w.get(bare).GetFinalizers())
 }
 
-// taken creates a Machine with a copy of an InfraMachine, which has its provider ID and nothing else.
-func (w *world) taken(infra *unstructured.Unstructured, namespace, name string) (m, second *unstructured.Unstructured) {
+// taken creates a Machine with some annotations and with a copy of an InfraMachine, which has its provider ID and nothing else.
+func (w *world) taken(infra *unstructured.Unstructured, namespace, name string, annotations ...string) (m, second *unstructured.Unstructured) {
 	w.t.Helper()
 	second = &unstructured.Unstructured{Object: map[string]any{"spec": w.get(infra).Object["spec"]}}
 	second.SetGroupVersionKind(infra.GroupVersionKind())
 	second.SetNamespace(namespace)
 	second.SetName(name)
 	w.create(second)
-	return w.machineFor(second), second
+	return w.machineFor(second, annotations...), second
 }
 
 func withoutProviderID(u *unstructured.Unstructured) {
@@ -124,5 +124,21 @@ func TestWhatMadeAnInstanceLeavesItToACopyWithoutItsFinalizer(t *testing.T) {
 	held()
 	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	w.goes(infra, m)
+	require.Len(t, w.instances(), 1)
+}
+
+// The controller of Machines has not set the owner reference yet, and does not while the Machine is paused.
+func TestAnInfraMachineIsNamedWithoutAnOwnerReference(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	_, second := w.taken(infra, "default", "m2", contract.PausedAnnotation)
+	w.isQuiet()
+	require.Empty(t, w.get(second).GetOwnerReferences())
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+	require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too`)
+	w.isQuiet()
 	require.Len(t, w.instances(), 1)
 }

@@ -232,8 +232,8 @@ func (w *world) machineOf(name, size string) (m, infra *unstructured.Unstructure
 	return w.machineFor(infra), infra
 }
 
-// machineFor creates a Machine that names an InfraMachine, and its BootstrapConfig.
-func (w *world) machineFor(infra *unstructured.Unstructured) *unstructured.Unstructured {
+// machineFor creates a Machine with some annotations that names an InfraMachine, and its BootstrapConfig.
+func (w *world) machineFor(infra *unstructured.Unstructured, annotations ...string) *unstructured.Unstructured {
 	w.t.Helper()
 	name, namespace := infra.GetName(), infra.GetNamespace()
 	reference := func(gvk schema.GroupVersionKind) map[string]any {
@@ -247,6 +247,9 @@ func (w *world) machineFor(infra *unstructured.Unstructured) *unstructured.Unstr
 		fake.WithField(reference(cloudMachineGVK()), "spec", "infrastructureRef"),
 		fake.WithField(reference(fake.BootstrapConfigGVK(contract.V1Beta2)), "spec", "bootstrap", "configRef")), fake.BootstrapConfig(contract.V1Beta2, name)
 	m.SetNamespace(namespace)
+	for _, key := range annotations {
+		m.SetAnnotations(map[string]string{key: ""})
+	}
 	config.SetNamespace(namespace)
 	w.create(config, m)
 	return m
