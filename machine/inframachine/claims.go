@@ -72,19 +72,27 @@ func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachin
 	return false, cmp.Or(err, unread) // what cannot be read may name it
 }
 
-// claim is an InfraMachine that has the provider ID of an instance.
+// claim is another InfraMachine that has the provider ID of an instance.
 type claim struct {
 	Name string
-	// Named: a Machine names it.
-	Named, Deleting bool
+	// Named: a Machine names it. Elsewhere: it is in another namespace.
+	Named, Deleting, Elsewhere bool
+}
+
+// claims are the inputs of decideHolders.
+type claims struct {
+	// Named: a Machine names this InfraMachine. Made: the Driver says that the instance was made for it, or is gone.
+	Named, Made bool
+	Others      []claim
 }
 
 // decideHolders returns the names of the other InfraMachines that an instance stays for while this one is being deleted, sorted. An
-// instance is deleted when all are being deleted. One that no Machine names does not hold one that a Machine names: it is a copy.
-func decideHolders(named bool, others []claim) []string {
+// instance is deleted when all are being deleted. One that no Machine names does not hold one that a Machine names: it is a copy. One of
+// another namespace does not hold the one that the instance was made for: it is a copy, or another cloud has given the same provider ID.
+func decideHolders(f claims) []string {
 	var holders []string
-	for _, other := range others {
-		if !other.Deleting && (other.Named || !named) {
+	for _, other := range f.Others {
+		if !other.Deleting && (other.Named || !f.Named) && !(other.Elsewhere && f.Made) {
 			holders = append(holders, other.Name)
 		}
 	}
@@ -107,34 +115,51 @@ func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Durat
 	if err != nil || len(sharing) == 0 {
 		return "", 0, err
 	}
-	named, err := s.env.isNamed(ctx, &s.State)
+	facts, err := s.claims(ctx, sharing)
 	if err != nil {
 		return "", 0, err
 	}
-	others := make([]claim, 0, len(sharing))
-	for _, other := range sharing {
-		itsOwn, err := s.env.isNamed(ctx, &other)
-		if err != nil {
-			return "", 0, err
-		}
-		others = append(others, claim{other.Key.Name, itsOwn, !other.Deleting.IsZero()})
-	}
-	if holders := decideHolders(named, others); len(holders) > 0 {
+	if holders := decideHolders(facts); len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
 		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, s.env.options.Finalizer, holders)
 	}
 	return held, s.env.options.poll(), nil
 }
 
-// sharing returns the other InfraMachines of the namespace that have the provider ID of one.
+// claims says what matters about the InfraMachines that share an instance. The Driver is asked for it when one is in another namespace.
+func (s *Scope) claims(ctx context.Context, sharing []contract.ProvidedMachineState) (facts claims, err error) {
+	elsewhere := false
+	for _, other := range sharing {
+		c := claim{Name: other.Key.Name, Deleting: !other.Deleting.IsZero(), Elsewhere: other.Key.Namespace != s.State.Key.Namespace}
+		if c.Elsewhere {
+			c.Name, elsewhere = other.Key.String(), true
+		}
+		if c.Named, err = s.env.isNamed(ctx, &other); err != nil {
+			return facts, err
+		}
+		facts.Others = append(facts.Others, c)
+	}
+	if elsewhere {
+		in := s.input(ctx)
+		found, err := s.env.keeper.Ensure(ctx, in)
+		if err != nil {
+			return facts, err
+		}
+		facts.Made = found.Gone || found.Instance.Token == in.Request.Token
+	}
+	facts.Named, err = s.env.isNamed(ctx, &s.State)
+	return facts, err
+}
+
+// sharing returns the other InfraMachines, of all namespaces, that have the provider ID of one.
 func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]contract.ProvidedMachineState, error) {
 	if infra.ProviderID == "" {
 		return nil, nil
 	}
 	var others []contract.ProvidedMachineState
-	err := r.frame.Each(ctx, infra.Key.Namespace, providerIDKey(infra.ProviderID), func(obj client.Object) {
+	err := r.frame.Each(ctx, "", providerIDKey(infra.ProviderID), func(obj client.Object) {
 		var other contract.ProvidedMachineState
-		if obj.GetName() != infra.Key.Name && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
+		if client.ObjectKeyFromObject(obj) != infra.Key && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
 			others = append(others, other)
 		}
 	})

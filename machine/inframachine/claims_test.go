@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -141,4 +143,30 @@ func TestAnInfraMachineIsNamedWithoutAnOwnerReference(t *testing.T) {
 	require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too`)
 	w.isQuiet()
 	require.Len(t, w.instances(), 1)
+}
+
+// A backup was restored into another namespace, as for a drill.
+func TestAnInstanceIsNotDeletedWithACopyInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drill"}})
+	m2, restored := w.taken(infra, "drill", "m1", contract.ExcludeDrain)
+	w.says(restored, contract.ConditionReady, contract.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m2))
+	c := w.says(restored, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+	require.Contains(t, c.Message, `CloudMachine default/m1 has spec.providerID "fake://1" too`)
+	require.Len(t, w.instances(), 1)
+	w.change(restored, withoutProviderID)
+	w.goes(restored, m2)
+	require.Len(t, w.instances(), 1)
+
+	t.Log("the copy does not hold the original")
+	_, again := w.taken(infra, "drill", "m3")
+	w.says(again, contract.ConditionReady, contract.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(infra, m)
+	require.Empty(t, w.instances())
+	require.NotNil(t, w.get(again))
 }

@@ -30,9 +30,10 @@
 // credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
 //
 // An InfraMachine whose Machine names another object, as one that was copied with its owner reference, gets no instance. An instance whose
-// provider ID several InfraMachines of a namespace have stays until all of them are being deleted, or one has the provider ID alone; the
-// condition Deleting names the others. One that no Machine names does not hold one that a Machine names. One whose Machine is gone is
-// deleted like every other.
+// provider ID several InfraMachines have stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting
+// names the others. One that no Machine names does not hold one that a Machine names. One of another namespace, as after a backup was
+// restored there, does not hold the one whose Token the Driver says for the instance; the others of the kind are not seen in namespaces
+// that the cache does not have, or in other management clusters. One whose Machine is gone is deleted like every other.
 //
 // # Limits
 //
