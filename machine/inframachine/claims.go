@@ -72,7 +72,7 @@ func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachin
 	return false, cmp.Or(err, unread) // what cannot be read may name it
 }
 
-// claim is another InfraMachine that has the provider ID of an instance.
+// claim is another InfraMachine that has what finds an instance.
 type claim struct {
 	Name string
 	// Named: a Machine names it. Elsewhere: it is in another namespace.
@@ -121,6 +121,9 @@ func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Durat
 	}
 	if holders := decideHolders(facts); len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
+		if s.State.ProviderID == "" {
+			value = "the annotation " + contract.InstanceResumeAnnotation + " of this one"
+		}
 		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, s.env.options.Finalizer, holders)
 	}
 	return held, s.env.options.poll(), nil
@@ -151,31 +154,40 @@ func (s *Scope) claims(ctx context.Context, sharing []contract.ProvidedMachineSt
 	return facts, err
 }
 
-// sharing returns the other InfraMachines, of all namespaces, that have the provider ID of one.
+// sharing returns the other InfraMachines, of all namespaces, that have what finds the instance of one.
 func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]contract.ProvidedMachineState, error) {
-	if infra.ProviderID == "" {
-		return nil, nil
-	}
 	var others []contract.ProvidedMachineState
-	err := r.frame.Each(ctx, "", providerIDKey(infra.ProviderID), func(obj client.Object) {
-		var other contract.ProvidedMachineState
-		if client.ObjectKeyFromObject(obj) != infra.Key && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
-			others = append(others, other)
+	seen := map[types.NamespacedName]bool{infra.Key: true}
+	for _, key := range instanceKeys(infra) {
+		err := r.frame.Each(ctx, "", key, func(obj client.Object) {
+			var other contract.ProvidedMachineState
+			if at := client.ObjectKeyFromObject(obj); !seen[at] && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
+				seen[at], others = true, append(others, other)
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
-	})
-	return others, err
+	}
+	return others, nil
 }
 
 // indexKeys are the keys under which an InfraMachine is found.
 func indexKeys(infra *contract.ProvidedMachineState) []string {
-	keys := pass.ReferenceKeys(types.NamespacedName{Namespace: infra.Key.Namespace, Name: infra.ClusterName})
+	cluster := types.NamespacedName{Namespace: infra.Key.Namespace, Name: infra.ClusterName}
+	return append(pass.ReferenceKeys(cluster), instanceKeys(infra)...)
+}
+
+// instanceKeys are the keys of what finds the instance of an InfraMachine.
+func instanceKeys(infra *contract.ProvidedMachineState) (keys []string) {
 	if infra.ProviderID != "" {
-		keys = append(keys, providerIDKey(infra.ProviderID))
+		keys = append(keys, "id:"+infra.ProviderID)
+	}
+	if len(infra.Resume) > 0 {
+		keys = append(keys, "resume:"+string(infra.Resume))
 	}
 	return keys
 }
-
-func providerIDKey(id string) string { return "id:" + id }
 
 // poll is when to look again at what no event tells of.
 func (o Options) poll() time.Duration { return cmp.Or(o.Poll, 10*time.Second) }

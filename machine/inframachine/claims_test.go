@@ -1,6 +1,8 @@
 package inframachine_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/inframachine"
+	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -169,4 +172,44 @@ func TestAnInstanceIsNotDeletedWithACopyInAnotherNamespace(t *testing.T) {
 	w.goes(infra, m)
 	require.Empty(t, w.instances())
 	require.NotNil(t, w.get(again))
+}
+
+// A Driver without a provider ID at first finds the instance by what it wants to resume with, whoever asks.
+func TestAnInstanceIsNotDeletedWithACopyOfWhatResumesIt(t *testing.T) {
+	t.Parallel()
+	const job = `{"job":7}`
+	var of, deleted atomic.Value
+	jobs := func(c provider.Calls) provider.Calls {
+		c.Create = func(_ context.Context, r provider.Request) (provider.Instance, error) {
+			of.CompareAndSwap(nil, r.Token)
+			return provider.Instance{Token: r.Token, State: provider.Creating, Resume: []byte(job)}, nil
+		}
+		c.Get = func(_ context.Context, r provider.Request) (provider.Instance, error) {
+			if string(r.Resume) != job && r.Token != of.Load() {
+				return provider.Instance{}, provider.Errorf(provider.NotFound, "no job")
+			}
+			return provider.Instance{Token: r.Token, State: provider.Creating, Resume: []byte(job)}, nil
+		}
+		c.Delete = func(_ context.Context, r provider.Request) (bool, error) {
+			if string(r.Resume) == job || r.Token == of.Load() {
+				deleted.Store(r.Token)
+			}
+			return true, nil
+		}
+		return c
+	}
+	w := newWorld(t, worldOptions{around: []provider.Decorator{jobs}})
+	_, infra := w.machineOf("m1", "small")
+	w.says(infra, contract.ConditionReady, instance.ReasonCreating)
+	second := w.copied(infra, "second")
+	w.change(second, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.InstanceResumeAnnotation: job})
+	})
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	c := w.says(second, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+	require.Contains(t, c.Message, "CloudMachine m1 has the annotation "+contract.InstanceResumeAnnotation+" of this one too")
+	require.Nil(t, deleted.Load())
+	w.change(second, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.goes(second)
+	require.Nil(t, deleted.Load())
 }

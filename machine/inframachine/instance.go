@@ -66,11 +66,14 @@ func (s *Scope) lookFor(ctx context.Context, reason string) (again time.Duration
 	return found.RequeueAfter, err
 }
 
-// look asks the Driver in a deletion for the instance, and records the provider ID that it finds.
+// look asks the Driver in a deletion for the instance, and records what finds it again. What resumes it is not cleared: another InfraMachine
+// may have nothing else yet, see sharing.
 func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
-	if found.Adopt {
+	if len(found.Instance.Resume) > 0 {
 		s.setResume(found.Instance.Resume)
+	}
+	if found.Adopt {
 		s.adopt(found)
 	}
 	return found, err
