@@ -18,17 +18,16 @@ import (
 )
 
 // ownerOf reads the Machine that an owner reference of an InfraMachine names. missing says that there is none, empty when it was read.
-func (r *Reconciler) ownerOf(ctx context.Context, infra *contract.ProvidedMachineState,
-) (m contract.MachineState, missing string, err error) {
-	kind := r.kinds.Machine
-	at := slices.IndexFunc(infra.OwnerReferences, func(ref metav1.OwnerReference) bool {
+func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contract.MachineState, missing string, err error) {
+	kind, owners := r.kinds.Machine, infra.GetOwnerReferences()
+	at := slices.IndexFunc(owners, func(ref metav1.OwnerReference) bool {
 		return ref.Kind == kind.GVK.Kind && pass.Group(ref.APIVersion) == kind.GVK.Group
 	})
 	if at < 0 {
 		return m, "Waiting for the " + kind.GVK.Kind + " controller to set the owner reference", nil
 	}
-	owner := infra.OwnerReferences[at]
-	key, obj := types.NamespacedName{Namespace: infra.Key.Namespace, Name: owner.Name}, pass.NewObject(kind)
+	owner := owners[at]
+	key, obj := types.NamespacedName{Namespace: infra.GetNamespace(), Name: owner.Name}, pass.NewObject(kind)
 	missing = fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
 	err = r.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
@@ -50,13 +49,14 @@ func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName)
 
 // isNamed reports whether a Machine names an InfraMachine. Without an owner reference that says so, all Machines of the namespace are asked:
 // the controller of a paused Machine has not set it, and one that was restored has the UID of an earlier Machine.
-func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachineState) (bool, error) {
+func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, error) {
+	key := types.NamespacedName{Namespace: infra.GetNamespace(), Name: infra.GetName()}
 	m, missing, err := r.ownerOf(ctx, infra)
-	if err != nil || missing == "" && r.names(&m, infra.Key) {
+	if err != nil || missing == "" && r.names(&m, key) {
 		return err == nil, err
 	}
 	machines := pass.NewList(r.kinds.Machine)
-	if err := r.ports.Cache.List(ctx, machines, client.InNamespace(infra.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.ports.Cache.List(ctx, machines, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list %s objects: %w", r.kinds.Machine.GVK.Kind, err)
 	}
 	named, unread := false, error(nil)
@@ -64,7 +64,7 @@ func (r *Reconciler) isNamed(ctx context.Context, infra *contract.ProvidedMachin
 		var m contract.MachineState
 		err := r.kinds.Machine.Adapter.Read(obj, &m)
 		unread = cmp.Or(unread, err)
-		named = named || err == nil && r.names(&m, infra.Key)
+		named = named || err == nil && r.names(&m, key)
 	})
 	if named {
 		return true, nil
@@ -130,14 +130,16 @@ func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Durat
 }
 
 // claims says what matters about the InfraMachines that share an instance. The Driver is asked for it when one is in another namespace.
-func (s *Scope) claims(ctx context.Context, sharing []contract.ProvidedMachineState) (facts claims, err error) {
+func (s *Scope) claims(ctx context.Context, sharing []client.Object) (facts claims, err error) {
 	elsewhere := false
 	for _, other := range sharing {
-		c := claim{Name: other.Key.Name, Deleting: !other.Deleting.IsZero(), Elsewhere: other.Key.Namespace != s.State.Key.Namespace}
-		if c.Elsewhere {
-			c.Name, elsewhere = other.Key.String(), true
+		c := claim{
+			Name: other.GetName(), Deleting: other.GetDeletionTimestamp() != nil, Elsewhere: other.GetNamespace() != s.State.Key.Namespace,
 		}
-		if c.Named, err = s.env.isNamed(ctx, &other); err != nil {
+		if c.Elsewhere {
+			c.Name, elsewhere = client.ObjectKeyFromObject(other).String(), true
+		}
+		if c.Named, err = s.env.isNamed(ctx, other); err != nil {
 			return facts, err
 		}
 		facts.Others = append(facts.Others, c)
@@ -150,19 +152,18 @@ func (s *Scope) claims(ctx context.Context, sharing []contract.ProvidedMachineSt
 		}
 		facts.Made = found.Gone || found.Instance.Token == in.Request.Token
 	}
-	facts.Named, err = s.env.isNamed(ctx, &s.State)
+	facts.Named, err = s.env.isNamed(ctx, s.Object)
 	return facts, err
 }
 
 // sharing returns the other InfraMachines, of all namespaces, that have what finds the instance of one.
-func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]contract.ProvidedMachineState, error) {
-	var others []contract.ProvidedMachineState
+func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]client.Object, error) {
+	var others []client.Object
 	seen := map[types.NamespacedName]bool{infra.Key: true}
 	for _, key := range instanceKeys(infra) {
 		err := r.frame.Each(ctx, "", key, func(obj client.Object) {
-			var other contract.ProvidedMachineState
-			if at := client.ObjectKeyFromObject(obj); !seen[at] && r.kinds.InfraMachine.Adapter.Read(obj, &other) == nil {
-				seen[at], others = true, append(others, other)
+			if at := client.ObjectKeyFromObject(obj); !seen[at] {
+				seen[at], others = true, append(others, obj)
 			}
 		})
 		if err != nil {
@@ -170,6 +171,15 @@ func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachin
 		}
 	}
 	return others, nil
+}
+
+// keysOf are the keys under which an object is found. What can be read of one that cannot be read as a whole may be what finds its instance.
+func (r *Reconciler) keysOf(obj client.Object) []string {
+	var infra contract.ProvidedMachineState
+	if r.frame.Read(obj, &infra) != nil {
+		return instanceKeys(&infra)
+	}
+	return indexKeys(&infra)
 }
 
 // indexKeys are the keys under which an InfraMachine is found.

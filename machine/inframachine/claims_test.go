@@ -213,3 +213,20 @@ func TestAnInstanceIsNotDeletedWithACopyOfWhatResumesIt(t *testing.T) {
 	w.goes(second)
 	require.Nil(t, deleted.Load())
 }
+
+// Unread is not absent: the rest of the object still says whose instance it is.
+func TestAnInstanceStaysForAnInfraMachineThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	m, infra := w.machineOf("m1", "small")
+	w.reaches(m, string(phases.Running))
+	_, second := w.taken(infra, "default", "m2")
+	w.says(second, contract.ConditionReady, contract.ReasonReady)
+	broken := w.get(second)
+	require.NoError(t, unstructured.SetNestedField(broken.Object, "yes", "status", "initialization", "provisioned"))
+	require.NoError(t, w.client.Status().Update(t.Context(), broken))
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
+	require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too`)
+	require.Len(t, w.instances(), 1)
+}

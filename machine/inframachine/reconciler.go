@@ -74,5 +74,5 @@ func begin(ctx context.Context, s *Scope) time.Duration {
 // IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.
 func (r *Reconciler) IndexInfraMachines(ctx context.Context) error {
 	r.indexed = true
-	return r.frame.Index(ctx, indexKeys)
+	return r.frame.IndexOther(ctx, pass.NewObject(r.kinds.InfraMachine), r.kinds.InfraMachine.GVK.Kind, r.keysOf)
 }

@@ -37,7 +37,7 @@ func (s *Scope) notReady(reason, message string) {
 // machineStep reads the owner Machine. Without one that names the InfraMachine nothing is made: a person may have created or copied the
 // InfraMachine, or its Machine is not known to this cluster yet.
 func machineStep(ctx context.Context, s *Scope) (Result, error) {
-	m, missing, err := s.env.ownerOf(ctx, &s.State)
+	m, missing, err := s.env.ownerOf(ctx, s.Object)
 	if err != nil {
 		return Result{Stop: true}, err
 	}
