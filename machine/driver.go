@@ -161,7 +161,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	}
 	removal := d.keeper.Remove(ctx, d.input(ctx, s))
 	if removal.Gone {
-		s.InstanceGone = true
+		s.InstanceGone, s.memory.instanceGone = true, true
 		return Result{}, nil
 	}
 	result := s.Wait(contract.ReasonWaitingForInfrastructureDeletion, removal.Message)

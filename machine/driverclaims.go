@@ -25,6 +25,10 @@ type instanceClaims struct {
 	Others              []instanceClaim
 }
 
+// isContested reports whether a lookup found no Node of the provider ID that is the Machine's own. A Node that is gone may have been another
+// one's, so only one that is there says whose the instance is.
+func isContested(o noderef.Outcome) bool { return o != noderef.Matched && o != noderef.Readopted }
+
 // decideInstanceClaim returns the other Machines that an instance stays for while this Machine is being deleted, sorted. The rule is that
 // of Nodes (package noderef): the Machine that alone has recorded the Node keeps the instance. Otherwise none deletes it while a Machine
 // that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first.
@@ -44,15 +48,13 @@ func decideInstanceClaim(f instanceClaims) []string {
 }
 
 // instanceHolders returns the other Machines of the cluster for which the instance stays. Without the index they do not detect each other.
+// An instance that is going stays for none: its Node goes with it.
 func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 	key := s.env.options.Matching.Key(s.State.ProviderID)
-	if key == "" || !s.env.indexed {
+	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
-	facts := instanceClaims{
-		Recorded:  s.State.Node.UID != "",
-		Contested: slices.Contains([]noderef.Outcome{noderef.Claimed, noderef.Ambiguous, noderef.Stale}, s.Node.Outcome),
-	}
+	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome)}
 	err := s.env.eachMachine(ctx, s.cluster.Namespace, providerIDKey(s.cluster, key), func(obj client.Object) {
 		var other contract.MachineState
 		if client.ObjectKeyFromObject(obj) == s.State.Key || s.env.kind.Adapter.Read(obj, &other) != nil {

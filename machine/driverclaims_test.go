@@ -2,12 +2,15 @@ package machine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
 )
 
@@ -54,6 +57,27 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	require.NotNil(t, w.get(stays))
 	require.NoError(t, w.client.Delete(t.Context(), stays))
 	w.goes(third, stays)
+}
+
+// The cloud provider removes the Node of an instance that is gone, before or after the Driver says that it is.
+func TestAnInstanceWhoseDeletionHasBegunIsNotHeldWhenItsNodeGoes(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{Vanish: 500 * time.Millisecond})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.eventually("the deletion of the instance", func() string {
+		if all := w.listedInCloud(); len(all) == 1 && all[0].State != provider.Deleting {
+			return "it has not begun"
+		}
+		return ""
+	})
+	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), fake.Node("m1", "fake://1"))))
+	w.goes(m)
+	require.Empty(t, w.listedInCloud())
+	require.NotNil(t, w.get(second))
 }
 
 // A copy without a Node takes an instance over: what made it gets the provider ID back that a person removes.

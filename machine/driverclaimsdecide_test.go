@@ -1,10 +1,13 @@
 package machine
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode(t *testing.T) {
@@ -54,4 +57,21 @@ func TestMachinesThatAreBeingDeletedDoNotWaitForEachOther(t *testing.T) {
 		}
 		require.Less(t, waiting, 2, "recorded %v, contested %v", recorded, contested)
 	}
+}
+
+// Only the Machine's own Node that is there says that the instance is its own.
+func TestAnInstanceIsContestedUnlessItsNodeIsTheMachines(t *testing.T) {
+	t.Parallel()
+	own, outcomes := []string{}, 0
+	for o := noderef.Unknown; !strings.HasPrefix(o.String(), "Outcome("); o++ {
+		outcomes++
+		copied := instanceClaims{Recorded: true, Contested: isContested(o), Others: []instanceClaim{{}}}
+		alone := instanceClaims{Recorded: true, Contested: isContested(o)}
+		require.Empty(t, decideInstanceClaim(alone), "%s", o)
+		if len(decideInstanceClaim(copied)) == 0 {
+			own = append(own, o.String())
+		}
+	}
+	require.Equal(t, 8, outcomes)
+	require.Equal(t, []string{"Matched", "Readopted"}, own)
 }

@@ -41,6 +41,8 @@ type ofDeletion struct {
 	requested pass.Deletions
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
 	drained, detached types.UID
+	// instanceGone: the Driver has said that nothing is left of the instance.
+	instanceGone bool
 	// attempt is the last failed deletion of the Node, nil before.
 	attempt *nodeAttempt
 }
