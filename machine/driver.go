@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -53,7 +54,9 @@ const (
 //
 // An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
 // recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
-// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token.
+// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token. One of another cluster, as
+// after a backup was restored into another namespace, does not hold the one whose Token the Driver says for the instance. Machines of
+// namespaces that the cache does not have, or of other management clusters, are not seen.
 //
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
@@ -115,7 +118,8 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 // run creates or reads the instance, and copies what the Driver says about it. A new provider ID is stored before anything else happens: it
 // is what finds the instance again.
 func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
-	found, err := d.keeper.Ensure(ctx, d.input(ctx, s))
+	in := d.input(ctx, s)
+	found, err := d.keeper.Ensure(ctx, in)
 	if !found.Keep {
 		s.Assert(found.Condition(contract.ConditionInfrastructureReady))
 	}
@@ -127,7 +131,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
-	s.instanceGoing = found.Going && s.Deleting()
+	s.instanceGoing, s.instanceMade = found.Going && s.Deleting(), found.Instance.Token == in.Request.Token
 	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
@@ -148,7 +152,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 
 // remove deletes the instance, and waits until the Driver says that it is gone. It needs no valid specification, and no class or Secret
 // where the Driver has its credentials from elsewhere. An instance that another Machine names stays, see decideInstanceClaim: an event of
-// that Machine follows.
+// one of the same cluster follows.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	holders, err := s.instanceHolders(ctx)
 	if err != nil {
@@ -157,7 +161,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
 		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.options.Finalizer, holders)
-		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, message), nil
+		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, message, cmp.Or(d.Poll, 10*time.Second)), nil
 	}
 	removal := d.keeper.Remove(ctx, d.input(ctx, s))
 	if removal.Gone {

@@ -14,15 +14,16 @@ import (
 // instanceClaim is a Machine that names the provider ID of an instance.
 type instanceClaim struct {
 	Machine types.NamespacedName
-	// Recorded: the Machine has recorded a Node.
-	Recorded, Deleting bool
+	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster.
+	Recorded, Deleting, Elsewhere bool
 }
 
 // instanceClaims are the inputs of decideInstanceClaim.
 type instanceClaims struct {
 	// Recorded: this Machine has recorded a Node. Contested: the Node of the provider ID is not its own, or that is not certain.
-	Recorded, Contested bool
-	Others              []instanceClaim
+	// Made: the Driver says that the instance was made for this Machine.
+	Recorded, Contested, Made bool
+	Others                    []instanceClaim
 }
 
 // isContested reports whether a lookup found no Node of the provider ID that is the Machine's own. A Node that is gone may have been another
@@ -31,15 +32,15 @@ func isContested(o noderef.Outcome) bool { return o != noderef.Matched && o != n
 
 // decideInstanceClaim returns the other Machines that an instance stays for while this Machine is being deleted, sorted. The rule is that
 // of Nodes (package noderef): the Machine that alone has recorded the Node keeps the instance. Otherwise none deletes it while a Machine
-// that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first.
+// that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first. A
+// Machine of another cluster has another Node, or a copy of everything: only the one that the instance was made for does not stay for it.
 func decideInstanceClaim(f instanceClaims) []string {
-	theirs := slices.ContainsFunc(f.Others, func(c instanceClaim) bool { return c.Recorded })
-	if f.Recorded && !f.Contested && !theirs {
-		return nil
-	}
+	theirs := slices.ContainsFunc(f.Others, func(c instanceClaim) bool { return c.Recorded && !c.Elsewhere })
+	alone := f.Recorded && !f.Contested && !theirs
 	var holders []string
 	for _, other := range f.Others {
-		if !other.Deleting || (other.Recorded && !f.Recorded) {
+		drains := other.Recorded && !f.Recorded && !other.Elsewhere
+		if keeps := alone && !other.Elsewhere || f.Made && other.Elsewhere; !keeps && (!other.Deleting || drains) {
 			holders = append(holders, other.Machine.String())
 		}
 	}
@@ -47,20 +48,22 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines of the cluster for which the instance stays. Without the index they do not detect each other.
-// An instance that is going stays for none: its Node goes with it.
+// instanceHolders returns the other Machines for which the instance stays. Without the index they do not detect each other. An instance that
+// is going stays for none: its Node goes with it.
 func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 	key := s.env.options.Matching.Key(s.State.ProviderID)
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
-	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome)}
-	err := s.env.eachMachine(ctx, s.cluster.Namespace, providerIDKey(s.cluster, key), func(obj client.Object) {
+	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceMade}
+	err := s.env.eachMachine(ctx, "", providerIDKey(key), func(obj client.Object) {
 		var other contract.MachineState
 		if client.ObjectKeyFromObject(obj) == s.State.Key || s.env.kind.Adapter.Read(obj, &other) != nil {
 			return
 		}
-		facts.Others = append(facts.Others, instanceClaim{other.Key, other.Node.UID != "", !other.Deleting.IsZero()})
+		facts.Others = append(facts.Others, instanceClaim{
+			Machine: other.Key, Recorded: other.Node.UID != "", Deleting: !other.Deleting.IsZero(), Elsewhere: s.env.clusterOf(&other) != s.cluster,
+		})
 	})
 	return decideInstanceClaim(facts), err
 }

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -107,4 +110,48 @@ func TestAMachineLeavesItsInstanceToACopyWithoutItsFinalizer(t *testing.T) {
 	w.goes(m)
 	require.Len(t, w.listedInCloud(), 1)
 	require.NotNil(t, w.get(second))
+}
+
+// A backup was restored for another cluster, as for a drill. Node indexes of both show the same Nodes.
+func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	cloud := fake.NewDriver(fake.DriverOptions{})
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: provider.Of(cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond,
+		RequestOf: func(context.Context, *contract.MachineState) (provider.Request, error) {
+			return provider.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		},
+	})
+	require.NoError(t, err)
+	steps, err = pass.Remove(steps, machine.StepBootstrap)
+	require.NoError(t, err)
+	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{Steps: steps}, ports: (&views{}).ports("none")})
+	m := fake.Machine("m1", inCluster("a"))
+	w.create(m)
+	c := &cloudWorld{world: w, cloud: cloud}
+	c.joins(m)
+	w.reaches(m, string(phases.Running))
+	instances := func() []provider.Instance {
+		all, err := cloud.List(t.Context(), provider.Request{Cluster: "a"})
+		require.NoError(t, err)
+		return all
+	}
+	copyOf := func(name string) *unstructured.Unstructured {
+		second := fake.Machine(name, inCluster("b"), fake.WithField("fake://1", "spec", "providerID"))
+		second.SetAnnotations(map[string]string{contract.ExcludeDrain: ""})
+		w.create(second)
+		w.reaches(second, string(phases.Running))
+		return second
+	}
+
+	second := copyOf("m2")
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	require.Contains(t, said, `default/m1 has spec.providerID "fake://1" too`)
+	require.Len(t, instances(), 1)
+
+	t.Log("the copy does not hold the original, and nothing holds the copy when it is gone")
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m, second)
+	require.Empty(t, instances())
 }

@@ -13,7 +13,10 @@ import (
 func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode(t *testing.T) {
 	t.Parallel()
 	other := func(name string, recorded, deleting bool) instanceClaim {
-		return instanceClaim{types.NamespacedName{Namespace: "ns", Name: name}, recorded, deleting}
+		return instanceClaim{Machine: types.NamespacedName{Namespace: "ns", Name: name}, Recorded: recorded, Deleting: deleting}
+	}
+	far := func(recorded, deleting bool) instanceClaim {
+		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true}
 	}
 	for name, tc := range map[string]struct {
 		facts instanceClaims
@@ -36,6 +39,16 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, false)}}, want: []string{"ns/b"}},
 		"both have recorded a Node, and are being deleted": {
 			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, true)}}},
+		"it was restored for another cluster": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{far(true, false)}}, want: []string{"far/a"}},
+		"it was restored for another cluster, and both are being deleted": {
+			facts: instanceClaims{Others: []instanceClaim{far(true, true)}}},
+		"a copy was restored for another cluster": {
+			facts: instanceClaims{Made: true, Others: []instanceClaim{far(true, false)}}},
+		"a copy was restored, and there is one in the cluster": {
+			facts: instanceClaims{Made: true, Others: []instanceClaim{far(true, false), other("b", false, false)}}, want: []string{"ns/b"}},
+		"the Node of the other cluster's copy does not contest this one's": {
+			facts: instanceClaims{Recorded: true, Made: true, Others: []instanceClaim{far(true, false), other("b", false, false)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,16 +59,17 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 
 func TestMachinesThatAreBeingDeletedDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	for bits := range 1 << 4 {
+	for bits := range 1 << 7 {
 		recorded, contested := [2]bool{bits&1 != 0, bits&2 != 0}, [2]bool{bits&4 != 0, bits&8 != 0}
+		made, elsewhere := [2]bool{bits&16 != 0, bits&32 != 0}, bits&64 != 0
 		waiting := 0
 		for i := range 2 {
-			facts := instanceClaims{Recorded: recorded[i], Contested: contested[i], Others: []instanceClaim{{
-				Recorded: recorded[1-i], Deleting: true,
+			facts := instanceClaims{Recorded: recorded[i], Contested: contested[i], Made: made[i], Others: []instanceClaim{{
+				Recorded: recorded[1-i], Deleting: true, Elsewhere: elsewhere,
 			}}}
 			waiting += len(decideInstanceClaim(facts))
 		}
-		require.Less(t, waiting, 2, "recorded %v, contested %v", recorded, contested)
+		require.Less(t, waiting, 2, "recorded %v, contested %v, made %v, elsewhere %v", recorded, contested, made, elsewhere)
 	}
 }
 

@@ -53,6 +53,7 @@ func ownName(key, namespace string) (string, bool) {
 const (
 	refPrefix  = "ref:"
 	nodePrefix = "node:"
+	idPrefix   = "id:"
 )
 
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
@@ -60,10 +61,10 @@ func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane
 // deploymentKey has no namespace: a MachineDeployment is in the namespace of its Machines, and they are listed there.
 func deploymentKey(deployment string) string { return "deployment:" + deployment }
 
-// The keys of a Node include the cluster: other clusters have Nodes of the same name, and may have the same provider ID.
-func providerIDKey(cluster types.NamespacedName, id string) string {
-	return "id:" + cluster.String() + "/" + id
-}
+// providerIDKey has no cluster: what has made an instance may be copied into another one. Who looks for a Node compares the cluster.
+func providerIDKey(id string) string { return idPrefix + id }
+
+// The other keys of a Node include the cluster: other clusters have Nodes of the same name.
 func nodeKey(cluster types.NamespacedName, name string) string {
 	return nodePrefix + cluster.String() + "/" + name
 }
@@ -100,19 +101,25 @@ func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) [
 	return requests
 }
 
-// machinesByKeys lists the Machines under any of several keys, each once.
-func (r *Reconciler) machinesByKeys(ctx context.Context, namespace string, keys []string) []reconcile.Request {
+// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter excludes.
+func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for _, key := range keys {
-		for _, request := range r.machinesByKey(ctx, namespace, key) {
-			if !seen[request] {
-				seen[request] = true
-				requests = append(requests, request)
+		_ = r.eachMachine(ctx, cluster.Namespace, key, func(obj client.Object) { // fails only when the cache is stopping
+			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
+			if !seen[request] && r.frame.MatchesWatchFilter(obj) && r.mayBeOf(obj, key, cluster) {
+				seen[request], requests = true, append(requests, request)
 			}
-		}
+		})
 	}
 	return requests
+}
+
+// mayBeOf reports whether a Machine under a key of a Node is one of the Node's cluster, see providerIDKey; true when that is not known.
+func (r *Reconciler) mayBeOf(obj client.Object, key string, cluster types.NamespacedName) bool {
+	var state contract.MachineState
+	return !strings.HasPrefix(key, idPrefix) || r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
 }
 
 // eachMachine passes each Machine under a key to a function, as a view.
@@ -163,5 +170,5 @@ func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.Namespace
 	for _, node := range nodes {
 		keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
 	}
-	return r.machinesByKeys(ctx, cluster.Namespace, keys)
+	return r.machinesByKeys(ctx, cluster, keys)
 }

@@ -20,13 +20,13 @@ func TestTheIndexHoldsNothingThatIsNamedLikeTheMachine(t *testing.T) {
 		cluster     types.NamespacedName
 		want        []string
 	}{
-		"all of one name": {"m", "m", workload, []string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id:ns/c/p://1"}},
+		"all of one name": {"m", "m", workload, []string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id:p://1"}},
 		"another infrastructure name": {"i", "m", workload,
-			[]string{"cluster:ns/c", "crd:machines.infra", "ref:machines.infra/i", "crd:configs.boot", "id:ns/c/p://1"}},
+			[]string{"cluster:ns/c", "crd:machines.infra", "ref:machines.infra/i", "crd:configs.boot", "id:p://1"}},
 		"another Node name": {"m", "worker-m", workload,
-			[]string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id:ns/c/p://1", "node:ns/c/worker-m"}},
+			[]string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id:p://1", "node:ns/c/worker-m"}},
 		"a Node of the cluster of all Machines is found from no namespace": {"m", "m", types.NamespacedName{},
-			[]string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id://p://1", "node://m"}},
+			[]string{"cluster:ns/c", "crd:machines.infra", "crd:configs.boot", "id:p://1", "node://m"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -136,7 +136,7 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
 	var keys []string
 	if key := rules.Key(id.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(cluster, key))
+		keys = append(keys, providerIDKey(key))
 	}
 	if id.Current.Name != "" {
 		keys = append(keys, nodeKey(cluster, id.Current.Name))
@@ -157,7 +157,7 @@ func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rul
 	}
 	keys := []string{nodeKey(cluster, node.Name)}
 	if key := rules.Key(node.Spec.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(cluster, key))
+		keys = append(keys, providerIDKey(key))
 	}
 	if rules.ByAddress {
 		keys = append(keys, addressKeys(cluster, node.Status.Addresses)...)
@@ -190,7 +190,8 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
 		err := c.r.eachMachine(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
-			if client.ObjectKeyFromObject(obj) != c.self && c.r.kind.Adapter.Read(obj, &state) == nil {
+			itself := client.ObjectKeyFromObject(obj) == c.self
+			if !itself && c.r.kind.Adapter.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {
 				others = append(others, identityOf(&state))
 			}
 		})
@@ -221,7 +222,7 @@ func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []re
 		return nil
 	}
 	cluster := r.clusterOf(&state)
-	claimants := r.machinesByKeys(ctx, cluster.Namespace, claimKeys(cluster, identityOf(&state), r.options.Matching))
+	claimants := r.machinesByKeys(ctx, cluster, claimKeys(cluster, identityOf(&state), r.options.Matching))
 	return slices.DeleteFunc(claimants, func(request reconcile.Request) bool { return request.NamespacedName == state.Key })
 }
 
