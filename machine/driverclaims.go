@@ -58,12 +58,15 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceMade}
 	err := s.env.eachMachine(ctx, "", providerIDKey(key), func(obj client.Object) {
 		var other contract.MachineState
-		if client.ObjectKeyFromObject(obj) == s.State.Key || s.env.kind.Adapter.Read(obj, &other) != nil {
+		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
+		if at == s.State.Key {
 			return
 		}
-		facts.Others = append(facts.Others, instanceClaim{
-			Machine: other.Key, Recorded: other.Node.UID != "", Deleting: !other.Deleting.IsZero(), Elsewhere: s.env.clusterOf(&other) != s.cluster,
-		})
+		recorded := !going // one that cannot be read may have recorded the Node, and does not drain it
+		if s.env.kind.Adapter.Read(obj, &other) == nil {
+			recorded = other.Node.UID != ""
+		}
+		facts.Others = append(facts.Others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster})
 	})
 	return decideInstanceClaim(facts), err
 }

@@ -155,3 +155,18 @@ func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 	w.goes(m, second)
 	require.Empty(t, instances())
 }
+
+// Unread is not absent: the rest of the object still says whose instance it is.
+func TestAnInstanceStaysForAMachineThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
+	w.merge(second, map[string]any{"status": map[string]any{"phase": 1}})
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	said := w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	require.Contains(t, said, `default/m2 has spec.providerID "fake://1" too`)
+	require.Len(t, w.listedInCloud(), 1)
+}

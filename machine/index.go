@@ -64,6 +64,14 @@ func deploymentKey(deployment string) string { return "deployment:" + deployment
 // providerIDKey has no cluster: what has made an instance may be copied into another one. Who looks for a Node compares the cluster.
 func providerIDKey(id string) string { return idPrefix + id }
 
+// providerIDKeys returns the key of a provider ID, none for one that names no instance.
+func providerIDKeys(id string, rules noderef.Rules) []string {
+	if key := rules.Key(id); key != "" {
+		return []string{providerIDKey(key)}
+	}
+	return nil
+}
+
 // The other keys of a Node include the cluster: other clusters have Nodes of the same name.
 func nodeKey(cluster types.NamespacedName, name string) string {
 	return nodePrefix + cluster.String() + "/" + name
@@ -81,11 +89,12 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	})
 }
 
-// keysOf returns the keys of a Machine; none for one that cannot be read, whose own pass reports that.
+// keysOf returns the keys of a Machine. One that cannot be read has the provider ID that was read nevertheless, and no other: its own pass
+// reports that.
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var state contract.MachineState
 	if err := r.kind.Adapter.Read(obj, &state); err != nil {
-		return nil
+		return providerIDKeys(state.ProviderID, r.options.Matching)
 	}
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }

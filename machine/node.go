@@ -134,10 +134,7 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 
 // claimKeys returns the keys of the Nodes that a Machine of a cluster may claim.
 func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
-	var keys []string
-	if key := rules.Key(id.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(key))
-	}
+	keys := providerIDKeys(id.ProviderID, rules)
 	if id.Current.Name != "" {
 		keys = append(keys, nodeKey(cluster, id.Current.Name))
 	}
@@ -155,10 +152,7 @@ func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rul
 	if node == nil {
 		return nil
 	}
-	keys := []string{nodeKey(cluster, node.Name)}
-	if key := rules.Key(node.Spec.ProviderID); key != "" {
-		keys = append(keys, providerIDKey(key))
-	}
+	keys := append(providerIDKeys(node.Spec.ProviderID, rules), nodeKey(cluster, node.Name))
 	if rules.ByAddress {
 		keys = append(keys, addressKeys(cluster, node.Status.Addresses)...)
 	}
