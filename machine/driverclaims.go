@@ -26,7 +26,7 @@ type instanceClaims struct {
 	Others                    []instanceClaim
 }
 
-// isContested reports whether a lookup found no Node of the provider ID that is the Machine's own. A Node that is gone may have been another
+// isContested reports whether a lookup found no Node of the provider ID that is the Machine's own. One that is gone may have been another
 // one's, so only one that is there says whose the instance is.
 func isContested(o noderef.Outcome) bool { return o != noderef.Matched && o != noderef.Readopted }
 
@@ -48,8 +48,8 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance stays. Without the index they do not detect each other. An instance that
-// is going stays for none: its Node goes with it.
+// instanceHolders returns the other Machines for which the instance stays. Without the index they do not detect each other. One that is
+// going stays for none: its Node goes with it.
 func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 	key := s.env.options.Matching.Key(s.State.ProviderID)
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {

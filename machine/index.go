@@ -110,7 +110,8 @@ func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) [
 	return requests
 }
 
-// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter excludes.
+// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter
+// excludes.
 func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}

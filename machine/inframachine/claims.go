@@ -47,7 +47,7 @@ func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName)
 	return m.Infrastructure.GroupKind() == r.kinds.InfraMachine.GVK.GroupKind() && m.Infrastructure.Name == infra.Name
 }
 
-// isNamed reports whether a Machine names an InfraMachine. Without an owner reference that says so, all Machines of the namespace are asked:
+// isNamed reports whether a Machine names an InfraMachine. Without an owner reference that says so, the Machines of the namespace say:
 // the controller of a paused Machine has not set it, and one that was restored has the UID of an earlier Machine.
 func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: infra.GetNamespace(), Name: infra.GetName()}
@@ -173,7 +173,7 @@ func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachin
 	return others, nil
 }
 
-// keysOf are the keys under which an object is found. What can be read of one that cannot be read as a whole may be what finds its instance.
+// keysOf are the keys under which an object is found. What was read of one that cannot be read as a whole may find its instance.
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var infra contract.ProvidedMachineState
 	if r.frame.Read(obj, &infra) != nil {

@@ -86,7 +86,8 @@ func TestAnInfraMachineThatItsMachineDoesNotNameGetsNoInstance(t *testing.T) {
 }
 
 // taken creates a Machine with some annotations and with a copy of an InfraMachine, which has its provider ID and nothing else.
-func (w *world) taken(infra *unstructured.Unstructured, namespace, name string, annotations ...string) (m, second *unstructured.Unstructured) {
+func (w *world) taken(infra *unstructured.Unstructured, namespace, name string, annotations ...string,
+) (m, second *unstructured.Unstructured) {
 	w.t.Helper()
 	second = &unstructured.Unstructured{Object: map[string]any{"spec": w.get(infra).Object["spec"]}}
 	second.SetGroupVersionKind(infra.GroupVersionKind())

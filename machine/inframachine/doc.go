@@ -25,12 +25,12 @@
 //
 // # Deletion
 //
-// A deletion uses the provider ID. Without one, the Driver is asked for the instance of the Token first, and the ID that it has is recorded;
+// A deletion uses the provider ID. Without one, the Driver is asked for the instance of the Token first, and the ID it has is recorded;
 // the Token deletes what has none. A deletion needs neither the Machine, nor a class, nor a valid specification; a Driver that reads its
 // credentials from a Secret needs that. The finalizer goes when the Driver says that nothing is left.
 //
 // An InfraMachine whose Machine names another object, as one that was copied with its owner reference, gets no instance. An instance whose
-// provider ID several InfraMachines have stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting
+// provider ID several InfraMachines have stays until all of them are being deleted, or one has the ID alone; the condition Deleting
 // names the others. One that no Machine names does not hold one that a Machine names. One of another namespace, as after a backup was
 // restored there, does not hold the one whose Token the Driver says for the instance; the others of the kind are not seen in namespaces
 // that the cache does not have, or in other management clusters. One whose Machine is gone is deleted like every other.

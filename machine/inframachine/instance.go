@@ -66,7 +66,7 @@ func (s *Scope) lookFor(ctx context.Context, reason string) (again time.Duration
 	return found.RequeueAfter, err
 }
 
-// look asks the Driver in a deletion for the instance, and records what finds it again. What resumes it is not cleared: another InfraMachine
+// look asks the Driver in a deletion for the instance, and records what finds it again. What resumes it is not cleared: another one
 // may have nothing else yet, see sharing.
 func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
