@@ -161,12 +161,12 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 	}
 	found, err := k.options.Calls.Get(ctx, r)
 	o.Going = err == nil && found.State == provider.Deleting
+	if err == nil && noderef.ValidProviderID(found.ProviderID) {
+		o.Adopt, o.Instance = true, found
+		return o
+	}
 	if err == nil {
 		o.Instance = found
-	}
-	if err == nil && noderef.ValidProviderID(found.ProviderID) {
-		o.Adopt = true
-		return o
 	}
 	if err == nil && !slices.Contains([]provider.State{provider.Creating, provider.Deleting, provider.Failed}, found.State) {
 		err = errors.New("the instance runs, or may have run, and has no provider ID")
