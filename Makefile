@@ -69,7 +69,7 @@ STEADY ?= 0s
 SEED ?= 0
 SEEDS ?= 1000
 # Minor versions of Kubernetes and of controller-runtime for make skew-table.
-MINORS ?= 1.36,1.35,1.34
+MINORS ?= 1.37,1.36,1.35,1.34
 RUNTIMES ?= 0.25,0.24,0.23
 export BREAK ?=
 RELEASE ?=
