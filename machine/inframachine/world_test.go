@@ -242,10 +242,11 @@ func (w *world) machineFor(infra *unstructured.Unstructured, annotations ...stri
 		}
 		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": name}
 	}
-	m, config := fake.Machine(name,
+	config := fake.BootstrapConfig(contract.V1Beta2, name)
+	m := fake.Machine(name,
 		fake.WithField(machineGVK(w.version).GroupVersion().String(), "apiVersion"),
 		fake.WithField(reference(cloudMachineGVK()), "spec", "infrastructureRef"),
-		fake.WithField(reference(fake.BootstrapConfigGVK(contract.V1Beta2)), "spec", "bootstrap", "configRef")), fake.BootstrapConfig(contract.V1Beta2, name)
+		fake.WithField(reference(fake.BootstrapConfigGVK(contract.V1Beta2)), "spec", "bootstrap", "configRef"))
 	m.SetNamespace(namespace)
 	for _, key := range annotations {
 		m.SetAnnotations(map[string]string{key: ""})
