@@ -266,11 +266,14 @@ func followsFlags(ctx context.Context, t *testing.T, store *fake.Store) {
 // freeAddresses returns addresses that differ.
 func freeAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
-	for range n {
+	listeners := make([]net.Listener, n)
+	for i := range listeners {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		defer func() { require.NoError(t, listener.Close()) }()
-		all = append(all, listener.Addr().String())
+		listeners[i], all = listener, append(all, listener.Addr().String())
+	}
+	for _, listener := range listeners {
+		require.NoError(t, listener.Close())
 	}
 	return all
 }
