@@ -154,15 +154,15 @@ fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
 
 .PHONY: simulate
 simulate: ## Seeded histories with faults, on all cores, with a table of what was seen (SEEDS=1000, SEED=0, ARGS="-shrink 0 -steps 500")
-	GOGC=1600 $(GO) test -count=1 -timeout 0 -run '^Test(NoHistoryBreaksAnInvariant|AnOperatorOfAnotherKindIsSimulated)$$' -v ./fake/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
+	GOGC=1600 $(GO) test -count=1 -timeout 0 -run '^Test(NoHistoryBreaksAnInvariant|AnOperatorOfAnotherKindIsSimulated)$$' -v ./internal/simulation -seed $(SEED) -seeds $(SEEDS) $(ARGS)
 
 .PHONY: calibrate
 calibrate: ## How many histories it takes to find each planted defect, at most (SEEDS=1000)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; cd "$$dir"; \
-	for defect in fake/simulation/testdata/defects/*.patch; do \
+	for defect in internal/simulation/testdata/defects/*.patch; do \
 		patch -s -p1 < "$$defect"; \
 		needs=$$(sed -n 's/^Needs: //p' "$$defect"); \
-		found=$$(GOGC=1600 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./fake/simulation \
+		found=$$(GOGC=1600 $(GO) test -count=1 -timeout 0 -run '^TestNoHistoryBreaksAnInvariant$$' ./internal/simulation \
 			-seeds $(SEEDS) -shrink 0 -needs "$$needs" | \
 			grep -E 'histories; run|broken:' | sed 's/^ *//; s/.*go:[0-9]*: //; s/ run one with.*//' | tr '\n' ' '); \
 		patch -s -R -p1 < "$$defect"; \

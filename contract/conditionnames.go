@@ -67,7 +67,7 @@ const (
 )
 
 // Reasons for problems that Cluster API only logs as errors, and that a person can fix. Those about referenced objects are in package
-// contract/external.
+// contract/pass.
 const (
 	// ReasonOwnedByAnother: another controller owns the referenced object.
 	ReasonOwnedByAnother = "OwnedByAnother"

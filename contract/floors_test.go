@@ -57,7 +57,7 @@ func impure() []string {
 
 func floors() []floor {
 	const kubectl, runtime, goClient = "k8s.io/kubectl", "sigs.k8s.io/controller-runtime", "k8s.io/client-go"
-	everything := []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children", "2b one", "2c many", "fake", "test kit"}
+	everything := []string{"0 decide", "1 ports", "2 reach", "3 reconcile", "fake", "test kit"}
 	return []floor{
 		{name: "0 decide", packages: []string{"contract", "contract/conformance", "contract/autoscaler", "phases", "noderef",
 			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout",
@@ -68,32 +68,25 @@ func floors() []floor {
 			outside:  append(apiOnly(), "golang.org/x/time/rate", "github.com/prometheus/client_golang", "github.com/go-logr/logr"),
 			not:      []string{"testing"},
 			unlinked: []string{runtime, goClient, kubectl}},
-		{name: "2a reach", packages: []string{"contract/external", "contract/patch", "noderef/nodeindex",
-			"noderef/cluster", "drain/runner", "machine/instance"},
-			uses:    []string{"0 decide", "1 ports"},
+		{name: "2 reach", packages: []string{"noderef/cluster", "drain/runner", "contract/pass", "internal/external", "internal/patch",
+			"internal/instance", "internal/engine", "internal/children"},
+			uses:    []string{"0 decide", "1 ports", "2 reach"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4"), not: []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "2a+ trunk", packages: []string{"contract/pass", "noderef/workload"},
-			uses: []string{"0 decide", "1 ports", "2a reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "2a+ children", packages: []string{"machineset/children"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"},
-			unlinked: []string{kubectl}},
-		{name: "2b one", packages: []string{"machine", "machine/inframachine", "machine/remediation"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk"}, outside: clients(), not: []string{"testing"},
-			unlinked: []string{kubectl}},
-		{name: "2c many", packages: []string{"machineset", "machineset/deployment", "machineset/guard", "machinepool"},
-			uses: []string{"0 decide", "1 ports", "2a reach", "2a+ trunk", "2a+ children"}, outside: clients(), not: []string{"testing"},
-			unlinked: []string{kubectl}},
+		{name: "3 reconcile", packages: []string{"machine", "machine/inframachine", "machine/remediation", "machineset",
+			"machineset/deployment", "machineset/guard", "machinepool"},
+			uses: []string{"0 decide", "1 ports", "2 reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "fake", packages: []string{"fake"},
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			not:     []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "test kit", packages: []string{"fake/conformance", "fake/simulation", "fake/testenv", "machine/provider/conformance"},
-			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml", "github.com/ajstarks/svgo"),
+		{name: "test kit", packages: []string{"internal/apitest", "internal/simulation", "internal/house", "fake/testenv",
+			"machine/provider/conformance"},
+			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			unlinked: []string{kubectl}},
-		{name: "3 adapters", packages: []string{"drain/kubectl"},
+		{name: "4 adapters", packages: []string{"drain/kubectl"},
 			uses: everything, outside: append(clients(), kubectl)},
-		{name: "3 examples", packages: []string{"examples/..."},
-			uses: append(slices.Clone(everything), "3 adapters", "3 examples"), outside: []string{"..."}, not: []string{kubectl}},
+		{name: "4 examples", packages: []string{"examples/..."},
+			uses: append(slices.Clone(everything), "4 adapters", "4 examples"), outside: []string{"..."}, not: []string{kubectl}},
 	}
 }
 
@@ -136,10 +129,10 @@ func TestTestsImportOnlyWhatTheirFloorAllowsAndTheTestKit(t *testing.T) {
 		// Tests have a world around them: they make contexts, use chance with a seed, clients, and the test kit.
 		f.uses = append(slices.Clone(f.uses), "fake", "test kit")
 		if p.rel() == "machineset/deployment" {
-			f.uses = append(f.uses, "2c many") // the sets that a deployment makes are kept by the reconciler of sets, not by a copy of it
+			f.uses = append(f.uses, "3 reconcile") // the sets that a deployment makes are kept by the reconciler of sets, not by a copy of it
 		}
 		if p.rel() == "machine/inframachine" {
-			f.uses = append(f.uses, "2b one") // the Machines above its InfraMachines are those of the reconciler of Machines
+			f.uses = append(f.uses, "3 reconcile") // the Machines above its InfraMachines are those of the reconciler of Machines
 		}
 		f.outside = append(slices.Concat(f.outside, clients()), forTests()...)
 		f.not, f.unlinked = nil, nil
@@ -165,25 +158,18 @@ func TestTheRulesOfTheFloorsHold(t *testing.T) {
 				"drain must not import k8s.io/utils/clock: floor 0 decide forbids it"}},
 		"a package that decides has no client, not even through others": {pkg: "phases", deps: []string{"k8s.io/client-go/rest"},
 			want: []string{"phases must not link k8s.io/client-go/rest: floor 0 decide forbids it"}},
-		"packages that reach out do not import each other": {pkg: "drain/runner", imports: []string{module + "/noderef/nodeindex"},
-			want: []string{"drain/runner must not import noderef/nodeindex: floor 2a reach may not use floor 2a reach"}},
-		"packages that reach out know nothing of the trunk": {pkg: "noderef/cluster", imports: []string{module + "/noderef/workload"},
-			want: []string{"noderef/cluster must not import noderef/workload: floor 2a reach may not use floor 2a+ trunk"}},
-		"packages of the trunk do not import each other": {pkg: "contract/pass", imports: []string{module + "/noderef/workload"},
-			want: []string{"contract/pass must not import noderef/workload: floor 2a+ trunk may not use floor 2a+ trunk"}},
-		"all reconcilers stand on the trunk": {pkg: "machinepool", imports: []string{module + "/noderef/workload", module + "/contract/pass"}},
 		"many Machines meet one Machine only through objects": {pkg: "machineset", imports: []string{module + "/machine"},
-			want: []string{"machineset must not import machine: floor 2c many may not use floor 2b one"}},
+			want: []string{"machineset must not import machine: floor 3 reconcile may not use floor 3 reconcile"}},
 		"packages below the adapters do not import them": {pkg: "machine", imports: []string{module + "/drain/kubectl"},
-			want: []string{"machine must not import drain/kubectl: floor 2b one may not use floor 3 adapters"}},
+			want: []string{"machine must not import drain/kubectl: floor 3 reconcile may not use floor 4 adapters"}},
 		"the adapter may use kubectl": {pkg: "drain/kubectl",
 			imports: []string{"k8s.io/kubectl/pkg/drain", "k8s.io/kubectl/pkg/cmd/util", module + "/drain"}},
 		"packages below the adapters do not link kubectl, not even through one": {pkg: "drain/runner", deps: []string{"k8s.io/kubectl/pkg/drain"},
-			want: []string{"drain/runner must not link k8s.io/kubectl/pkg/drain: floor 2a reach forbids it"}},
+			want: []string{"drain/runner must not link k8s.io/kubectl/pkg/drain: floor 2 reach forbids it"}},
 		"only one package imports kubectl": {pkg: "examples/manager", imports: []string{"k8s.io/kubectl/pkg/drain"},
-			want: []string{"examples/manager must not import k8s.io/kubectl/pkg/drain: floor 3 examples forbids it"}},
+			want: []string{"examples/manager must not import k8s.io/kubectl/pkg/drain: floor 4 examples forbids it"}},
 		"an unknown module is not allowed": {pkg: "machine", imports: []string{"example.com/lo"},
-			want: []string{"machine must not import example.com/lo: floor 2b one does not list it"}},
+			want: []string{"machine must not import example.com/lo: floor 3 reconcile does not list it"}},
 		"a name that only begins alike is another module": {pkg: "contract", imports: []string{"k8s.io/apiserver/pkg/util"},
 			want: []string{"contract must not import k8s.io/apiserver/pkg/util: floor 0 decide does not list it"}},
 	}

@@ -9,19 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/conformance"
+	"github.com/machinist-dev/machinist/internal/apitest"
 )
 
 func TestTheStoreConforms(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	wait := store.Start(t.Context(), fake.AllLoops())
 	t.Cleanup(wait)
-	for i, c := range conformance.Cases() {
+	for i, c := range apitest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("case-%d", i)}}
 			require.NoError(t, store.Client().Create(t.Context(), ns))
-			if err := c.Run(t.Context(), conformance.Env{Client: store.Client(), Namespace: ns.Name}); err != nil {
+			if err := c.Run(t.Context(), apitest.Env{Client: store.Client(), Namespace: ns.Name}); err != nil {
 				t.Errorf("%s (%s):\n%v", c.Name, c.Reason, err)
 			}
 		})

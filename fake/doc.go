@@ -23,7 +23,7 @@
 //
 // # Guarantees
 //
-//   - Store and a real control plane pass the same table of cases, package fake/conformance.
+//   - Store and a real control plane pass the same table of cases, package internal/apitest.
 //   - All types of a Store are safe for concurrent use. Callers and the store share no memory of objects.
 //   - Resource versions are one counter for all objects, so that any two writes can be ordered. UIDs and generated names depend
 //     only on Options.Seed and the order of the requests.

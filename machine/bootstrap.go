@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // bootstrapFacts are what a pass knows of the bootstrap data.
@@ -37,27 +37,27 @@ type bootstrapDecision struct {
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		if f.DataSecretName.Found() {
-			return bootstrapDecision{Created: true, Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue,
+			return bootstrapDecision{Created: true, Condition: engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue,
 				contract.ReasonDataSecretProvided, "")}
 		}
-		return bootstrapDecision{Condition: pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse,
+		return bootstrapDecision{Condition: engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse,
 			contract.ReasonDoesNotExist,
 			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
 	}
 	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
-		d.Condition = pass.Unavailable(contract.ConditionBootstrapConfigReady, "Machine", f.External, f.Created, f.Deleting)
+		d.Condition = engine.Unavailable(contract.ConditionBootstrapConfigReady, "Machine", f.External, f.Created, f.Deleting)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = pass.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
-	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
-		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
+	d.Failure = engine.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
+	d.Condition = engine.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
+		engine.Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing,
+		d.Condition = engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing,
 			fmt.Sprintf(
 				"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind,
 				f.External.Ref.Name))
@@ -133,7 +133,7 @@ func decideCertificates(f certificateFacts) certificateDecision {
 	if err != nil {
 		return certificateDecision{Expire: f.Stored, Problem: fmt.Sprintf(
 			"the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z", contract.CertificatesExpiryAnnotation, of,
-			pass.Bounded(said.Or(""), maxQuotedLength))}
+			engine.Bounded(said.Or(""), maxQuotedLength))}
 	}
 	return certificateDecision{Expire: at.UTC().Truncate(time.Second)}
 }
@@ -155,9 +155,9 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	}
 	d := decideCertificates(facts)
 	s.SetCertificatesExpire(d.Expire)
-	switch _, said := pass.Find(s.Stored, ConditionCertificatesExpiryKnown); {
+	switch _, said := engine.Find(s.Stored, ConditionCertificatesExpiryKnown); {
 	case d.Problem != "":
-		s.Assert(pass.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))
+		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))
 	case said:
 		s.Update.RemoveConditions = append(s.Update.RemoveConditions, ConditionCertificatesExpiryKnown)
 	}

@@ -10,13 +10,13 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func TestOnlyWhatAMachineSaysAboutItsNodeConcernsItsRivals(t *testing.T) {
 	t.Parallel()
 	rivalry := (&Reconciler{
-		kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), workloads: workload.NewTracker(workload.Config{}),
+		kind: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), workloads: cluster.NewTracker(cluster.TrackerConfig{}),
 	}).claimChanges()
 	before := fake.Machine("m", fake.WithField("p://1", "spec", "providerID"))
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // lookUpCluster reads the Machine's Cluster, and for a Machine in deletion also the Cluster's control plane.
@@ -28,7 +28,7 @@ func (s *Scope) lookUpCluster(ctx context.Context) {
 // readControlPlane adds to the Cluster of a Machine in deletion what is known about its control plane.
 func (s *Scope) readControlPlane(ctx context.Context) error {
 	cluster, view := s.ClusterKey(), &s.Cluster
-	s.env.dependents.add(s.State.Key, pass.ClusterKey(cluster))
+	s.env.dependents.add(s.State.Key, engine.ClusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
 		if err := s.countControlPlane(ctx, cluster); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 	machine, view := s.State.Key, &s.Cluster
 	ref := view.State.ControlPlane
 	crd := contract.CRDName(ref.GroupKind())
-	s.env.dependents.add(machine, pass.CRDKey(crd),
+	s.env.dependents.add(machine, engine.CRDKey(crd),
 		controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
 	var err error
 	if view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
@@ -204,5 +204,5 @@ func (r *Reconciler) besideControlPlane(_ context.Context, obj client.Object) []
 	if r.kind.Adapter.Read(obj, &state) != nil {
 		return nil
 	}
-	return r.dependents.requests(pass.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+	return r.dependents.requests(engine.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 }

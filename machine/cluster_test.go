@@ -17,10 +17,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -35,8 +35,8 @@ type passes struct {
 func watching(t *testing.T, p *passes) []machine.Step {
 	t.Helper()
 	p.last = map[string]external.ClusterView{}
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "watch", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := engine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "watch", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.count++

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T) {
@@ -42,7 +42,7 @@ func TestMachinesThatLookAtAControlPlaneAreForgottenWhenTheyAreGone(t *testing.T
 func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	t.Parallel()
 	plane := contract.Ref{Group: "g", Kind: "Plane", Name: "p"}
-	r := testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: broken{}}}, Options{})
+	r := testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: broken{}}}, Options{})
 	r.ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
 		view := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
 		view.State.ControlPlane = plane
@@ -61,7 +61,7 @@ func TestAMachineInDeletionIsWokenByWhatItsDeletionDependsOn(t *testing.T) {
 	require.ErrorIs(t, s.ClusterErr, errBroken, "the control plane is unread, and not absent")
 	crd := contract.CRDName(plane.GroupKind())
 	for _, key := range []string{
-		pass.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), pass.CRDKey(crd),
+		engine.ClusterKey(types.NamespacedName{Namespace: "ns", Name: "c"}), engine.CRDKey(crd),
 		controlPlaneObjectKey(crd, types.NamespacedName{Namespace: "ns", Name: "p"}),
 	} {
 		require.Equal(t, []reconcile.Request{{NamespacedName: state.Key}}, r.dependents.requests(key), key)

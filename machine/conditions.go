@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Condition types of a Machine. Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools
@@ -62,7 +62,7 @@ const (
 )
 
 // Reasons for problems that Cluster API only logs as errors. A person can fix each of them, and the Machine continues without further
-// action. Those about referenced objects are in package contract/external.
+// action. Those about referenced objects are in package contract/pass.
 const (
 	// ReasonProviderIDMissing: the infrastructure is provisioned but has no provider ID, or one that names no instance.
 	ReasonProviderIDMissing = "ProviderIDMissing"
@@ -73,7 +73,7 @@ const (
 // problems are the reasons that cause a Warning event when a condition changes to them. A missing object is a problem only while
 // the Machine is not being deleted.
 func problems(deleting bool) []string {
-	all := append(pass.Problems(), ReasonProviderIDMissing, ReasonInvalidAnnotation)
+	all := append(engine.Problems(), ReasonProviderIDMissing, ReasonInvalidAnnotation)
 	if !deleting {
 		all = append(all, contract.ReasonDeleted, ReasonNodeDeleted)
 	}
@@ -107,18 +107,18 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	measured, err := s.assertUpToDate(ctx)
 	ready := s.assertReady()
 	available := s.assertAvailable()
-	return Result{RequeueAfter: pass.Soonest(pass.Soonest(unread, measured), pass.Soonest(ready, available))}, err
+	return Result{RequeueAfter: engine.Soonest(engine.Soonest(unread, measured), engine.Soonest(ready, available))}, err
 }
 
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
 // set a stage.
 func (s *Scope) assertDeleting() {
 	if !s.Deleting() {
-		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
+		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 		return
 	}
 	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
-		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
+		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
 	s.assertLeft()
 }
@@ -131,7 +131,7 @@ func (s *Scope) assertMissing() {
 		ConditionNodeHealthy,
 	} {
 		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
-			s.Assert(pass.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
+			s.Assert(engine.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
 }
@@ -144,9 +144,9 @@ func (s *Scope) assertProvisioned() {
 	}
 	switch {
 	case s.State.InfrastructureReady.Or(false) && found:
-		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, ""))
+		s.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, ""))
 	case !s.State.InfrastructureReady.Or(false) && s.State.Node.Name != "":
-		s.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
+		s.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionUnknown, ReasonInfrastructureNotReported,
 			"The phase waits for a step that calls Scope.SetInfrastructureReady, in every pass once the machine is there, "+
 				"because there is no step "+StepInfrastructure))
 	}
@@ -168,7 +168,7 @@ func failureLines(failures []stepFailure, before string) []string {
 	lines := make([]string, 0, len(failures))
 	for _, f := range failures {
 		start := "* Step " + f.step + " failed: "
-		line := start + pass.Bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
+		line := start + engine.Bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
 		if at := slices.IndexFunc(said, func(text string) bool { return strings.HasPrefix(text, start) }); at >= 0 {
 			line = said[at]
 		}
@@ -182,7 +182,7 @@ func (s *Scope) assertReady() time.Duration {
 	facts := readyFacts{
 		Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet,
 	}
-	before, _ := pass.Find(s.Stored, contract.ConditionReady)
+	before, _ := engine.Find(s.Stored, contract.ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
 	if s.memory.notKept != nil {
 		facts.Failures = append(facts.Failures, "* "+s.memory.notKept.text)
@@ -202,12 +202,12 @@ func (s *Scope) assertReady() time.Duration {
 // assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
 // process whose clock is behind that of the previous one would compute a shorter time.
 func (s *Scope) assertAvailable() time.Duration {
-	ready, _ := pass.Find(s.Asserted, contract.ConditionReady)
+	ready, _ := engine.Find(s.Asserted, contract.ConditionReady)
 	since, now := s.Now, s.Now
-	if before, found := pass.Find(s.Stored, contract.ConditionReady); found && before.Status == ready.Status {
+	if before, found := engine.Find(s.Stored, contract.ConditionReady); found && before.Status == ready.Status {
 		since = before.LastTransitionTime.Time
 	}
-	if before, found := pass.Find(s.Stored, contract.ConditionAvailable); found && before.Status == metav1.ConditionTrue {
+	if before, found := engine.Find(s.Stored, contract.ConditionAvailable); found && before.Status == metav1.ConditionTrue {
 		now = later(now, before.LastTransitionTime.Time)
 	}
 	c, again := decideAvailable(ready.Status, since, s.State.MinReady.Or(0), now)
@@ -218,9 +218,9 @@ func (s *Scope) assertAvailable() time.Duration {
 // decideUpdating reads the annotations that the owner of the Machine sets.
 func decideUpdating(state *contract.MachineState) metav1.Condition {
 	if state.UpdatingInPlace() {
-		return pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+		return engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	}
-	return pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	return engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
 }
 
 // updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject

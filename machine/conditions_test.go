@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestAProviderConditionIsMirroredSoThatTheServerAcceptsIt(t *testing.T) {
-	fallback := pass.Condition("X", metav1.ConditionFalse, "Fallback", "")
+	fallback := engine.Condition("X", metav1.ConditionFalse, "Fallback", "")
 	said := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
 		return contract.Some(metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message})
 	}
@@ -23,19 +23,19 @@ func TestAProviderConditionIsMirroredSoThatTheServerAcceptsIt(t *testing.T) {
 		want metav1.Condition
 	}{
 		"nothing said": {want: fallback},
-		"copied":       {said: said("False", "NoQuota", "none left"), want: pass.Condition("X", "False", "NoQuota", "none left")},
+		"copied":       {said: said("False", "NoQuota", "none left"), want: engine.Condition("X", "False", "NoQuota", "none left")},
 		"true without a reason": {said: said("True", contract.ReasonNotReported, ""),
-			want: pass.Condition("X", "True", contract.ReasonReady, "")},
+			want: engine.Condition("X", "True", contract.ReasonReady, "")},
 		"a reason with blanks": {
 			said: said("False", "no quota", "none left"),
-			want: pass.Condition("X", "False", contract.ReasonInvalidCondition, `reason "no quota": none left`)},
+			want: engine.Condition("X", "False", contract.ReasonInvalidCondition, `reason "no quota": none left`)},
 		"a reason that ends badly": {
-			said: said("False", "NoQuota:", ""), want: pass.Condition("X", "False", contract.ReasonInvalidCondition, `reason "NoQuota:": `)},
+			said: said("False", "NoQuota:", ""), want: engine.Condition("X", "False", contract.ReasonInvalidCondition, `reason "NoQuota:": `)},
 		"a reason that begins badly": {
-			said: said("False", "1st", ""), want: pass.Condition("X", "False", contract.ReasonInvalidCondition, `reason "1st": `)},
+			said: said("False", "1st", ""), want: engine.Condition("X", "False", contract.ReasonInvalidCondition, `reason "1st": `)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, pass.Mirror("X", tc.said, fallback)); diff != "" {
+			if diff := cmp.Diff(tc.want, engine.Mirror("X", tc.said, fallback)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -46,8 +46,8 @@ func TestTheTimeOfAMirroredConditionIsItsOwnAndMovesWithTheStatusOnly(t *testing
 	now := time.Date(2026, 3, 1, 12, 0, 0, 700_000_000, time.UTC)
 	at := func(ago time.Duration) metav1.Time { return metav1.NewTime(now.Add(-ago).Truncate(time.Second)) }
 	said := metav1.Condition{Type: "Ready", Status: "True", Reason: "R", LastTransitionTime: at(time.Hour)}
-	mirrored := pass.Mirror("X", contract.Some(said), metav1.Condition{})
-	own := pass.Condition("X", metav1.ConditionTrue, "R", "")
+	mirrored := engine.Mirror("X", contract.Some(said), metav1.Condition{})
+	own := engine.Condition("X", metav1.ConditionTrue, "R", "")
 	stored := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: "X", Status: status, Reason: reason, LastTransitionTime: at(time.Minute)}}
 	}
@@ -76,9 +76,9 @@ func TestTheTimeOfAMirroredConditionIsItsOwnAndMovesWithTheStatusOnly(t *testing
 
 func TestMessagesOfOthersAreBounded(t *testing.T) {
 	s := &Scope{}
-	s.Assert(pass.Condition("X", metav1.ConditionFalse, "R", strings.Repeat("ü", pass.MaxMessageLength)))
+	s.Assert(engine.Condition("X", metav1.ConditionFalse, "R", strings.Repeat("ü", engine.MaxMessageLength)))
 	got, _ := s.Condition("X")
-	if n := len(got.Message); n > pass.MaxMessageLength+4 || !utf8.ValidString(got.Message) {
+	if n := len(got.Message); n > engine.MaxMessageLength+4 || !utf8.ValidString(got.Message) {
 		t.Errorf("a message of %d bytes, valid %v", n, utf8.ValidString(got.Message))
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted, and the decision about
 // the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
-	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
+	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	if s.forgetOlderDeletion() {
 		return Result{Checkpoint: true}, nil
 	}
@@ -88,23 +88,23 @@ func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (Result, error) {
-	action, message := pass.DecideRemoval(e, lost)
+	action, message := engine.DecideRemoval(e, lost)
 	switch action {
-	case pass.RemovalDone:
+	case engine.RemovalDone:
 		return Result{}, nil
-	case pass.RemovalDelete:
+	case engine.RemovalDelete:
 		if err := s.deleteExternal(ctx, e); err != nil {
 			if !patch.Retryable(err) {
 				message = err.Error()
 			}
 			return s.Wait(reason, message), err
 		}
-	case pass.RemovalConfirm:
+	case engine.RemovalConfirm:
 		return s.continueWhenGone(ctx, s.referenced(e), reason, message)
-	case pass.RemovalConfirmKind:
+	case engine.RemovalConfirmKind:
 		crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
 		return s.continueWhenGone(ctx, goneObject{gvk: external.CRDGVK(), name: crd}, reason, message)
-	case pass.RemovalWait:
+	case engine.RemovalWait:
 	}
 	return s.waitFor(reason, message, e.RetryAfter), nil
 }
@@ -223,7 +223,7 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.recordDeferred()
-	s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"))
+	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"))
 	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAnObjectThatMayJustHaveGotItsMachineIsNotDeletedAsItWasReadBefore(t *te
 			asked := 0
 			s := attached(&Scope{
 				Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: tc.providerID}}},
-				env: testReconciler(testKind(), Ports{Ports: pass.Ports{
+				env: testReconciler(testKind(), Ports{Ports: engine.Ports{
 					Client: interceptor.NewClient(nil, interceptor.Funcs{
 						Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
 							var options client.DeleteOptions
@@ -87,7 +87,7 @@ func TestADeletionSaysWhatItWaitsForAndGoesOnWhenThatIsGone(t *testing.T) {
 			got, err := s.deleteReferenced(t.Context(), tc.found, "", contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.want, got)
-			said, _ := pass.Find(s.Asserted, contract.ConditionDeleting)
+			said, _ := engine.Find(s.Asserted, contract.ConditionDeleting)
 			require.Equal(t, tc.says, said.Message)
 			require.Equal(t, tc.says != "", said.Reason == contract.ReasonWaitingForInfrastructureDeletion)
 		})

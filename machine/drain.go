@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // nodeStageFacts are the inputs of decideDrain and decideVolumes, the stages of a deletion that need the Node.
@@ -331,8 +331,8 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	}
 	started, limit := s.State.DrainStarted, s.limits().Drain
 	switch {
-	case workload.IsUnread(err):
-		return s.waitFor(contract.ReasonDrainingNode, err.Error(), s.until(pass.ConflictRetry, started, limit)), nil
+	case cluster.IsUnread(err):
+		return s.waitFor(contract.ReasonDrainingNode, err.Error(), s.until(engine.ConflictRetry, started, limit)), nil
 	case err != nil:
 		s.Wait(contract.ReasonDrainingNode, err.Error())
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)

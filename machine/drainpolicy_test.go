@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -83,8 +83,8 @@ func (a *asked) Release(string) {}
 // deletedBy has a Machine deleted by way of a, with a step that says something before the drain.
 func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	t.Helper()
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
-		Name: "ask-the-provider", On: pass.InDeletion,
+	steps, err := engine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "ask-the-provider", On: engine.InDeletion,
 		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			says(s)
 			return machine.Result{}, nil

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func drainRuleKind() schema.GroupVersionKind {
@@ -201,7 +201,7 @@ func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
 		"labels of a Cluster": {rule: rule, says: []string{"MachineDrainRule default/of-a-cluster", "of the Cluster that were not read"}},
 		"labels of namespaces": {
 			rule:  drainRule("of-a-namespace", "Skip", "web", selecting("pods", "namespaceSelector", object{"team": "shop"})),
-			ports: func(p *machine.Ports) { p.Workload.Drainer = struct{ workload.Drainer }{p.Workload.Drainer} },
+			ports: func(p *machine.Ports) { p.Workload.Drainer = struct{ cluster.Drainer }{p.Workload.Drainer} },
 			says:  []string{"asks for labels of namespaces", "NamespaceReader"},
 		},
 	} {

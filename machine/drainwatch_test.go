@@ -17,10 +17,10 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -48,7 +48,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.State.Deleting, s.State.DrainStarted = now, now
 	s.Workload = Workload{Drainer: drainsForEver{released}}
 	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		Ports{Ports: pass.Ports{Cache: holdsNothing{}}},
+		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},
 		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps,
 			Policy: s.env.options.Policy})
 	attached(s)

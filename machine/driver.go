@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machine/instance"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -49,7 +49,7 @@ const (
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
 // Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. The
-// error matches pass.ErrNoStep. It does not keep Instance.Resume: the Driver finds the instance by its Token until its provider ID is
+// error matches engine.ErrNoStep. It does not keep Instance.Resume: the Driver finds the instance by its Token until its provider ID is
 // recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an infrastructure object.
 //
 // An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
@@ -71,11 +71,11 @@ func WithDriver(steps []Step, o DriverOptions) ([]Step, error) {
 		}
 	}
 	d := &driver{DriverOptions: o, keeper: keeper}
-	steps, err = pass.Replace(steps, StepInfrastructure, Step{Name: StepInfrastructure, On: pass.InBoth, Run: d.run})
+	steps, err = engine.Replace(steps, StepInfrastructure, Step{Name: StepInfrastructure, On: engine.InBoth, Run: d.run})
 	if err != nil {
 		return nil, err
 	}
-	return pass.Replace(steps, StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: pass.InDeletion, Run: d.remove})
+	return engine.Replace(steps, StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove})
 }
 
 // driver are the two steps.

@@ -16,8 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
@@ -54,9 +54,9 @@ func newCloudWorld(t *testing.T, o fake.DriverOptions) *cloudWorld {
 		},
 	})
 	require.NoError(t, err)
-	steps, err = pass.Remove(steps, machine.StepBootstrap)
+	steps, err = engine.Remove(steps, machine.StepBootstrap)
 	require.NoError(t, err)
-	steps, err = pass.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+	steps, err = engine.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 	require.NoError(t, err)
 	w.world = newWorld(t, worldOptions{kind: shapes()["Kubermatic, without a status subresource"].kind, noCRDs: true,
 		machine: machine.Options{Steps: steps}})
@@ -281,17 +281,17 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 func TestADriverNeedsItsCallsAndTheStepsThatItReplaces(t *testing.T) {
 	_, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{})
 	require.ErrorContains(t, err, "provider.Of")
-	steps, err := pass.Remove(machine.Steps(), machine.StepInfrastructure)
+	steps, err := engine.Remove(machine.Steps(), machine.StepInfrastructure)
 	require.NoError(t, err)
 	_, err = machine.WithDriver(steps, machine.DriverOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
-	require.ErrorIs(t, err, pass.ErrNoStep)
+	require.ErrorIs(t, err, engine.ErrNoStep)
 }
 
 func TestMetricsOfDriversAndReconcilersFitIntoOneRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	calls := provider.NewMetrics("fake")
 	for _, c := range []prometheus.Collector{
-		machine.NewMetrics(machine.MetricsOptions{}), pass.NewMetrics(pass.MetricsOptions{Kind: "MachineSet"}), calls,
+		machine.NewMetrics(machine.MetricsOptions{}), engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"}), calls,
 	} {
 		require.NoError(t, registry.Register(c))
 	}

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
@@ -123,7 +123,7 @@ func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	steps, err = pass.Remove(steps, machine.StepBootstrap)
+	steps, err = engine.Remove(steps, machine.StepBootstrap)
 	require.NoError(t, err)
 	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{Steps: steps}, ports: (&views{}).ports("none")})
 	m := fake.Machine("m1", inCluster("a"))

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
@@ -159,7 +159,7 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
+	if steps, err = engine.Remove(steps, machine.StepBootstrap); err != nil {
 		t.Fatal(err)
 	}
 	s := shapes()["Gardener"]

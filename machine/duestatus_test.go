@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
 func TestAStatusThatWasDueAndMetAConflictIsWrittenByTheNextPass(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
-	steps := []machine.Step{{Name: "phase", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps := []machine.Step{{Name: "phase", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 		s.SetPhase("Pending")
 		return machine.Result{}, nil
 	}}}

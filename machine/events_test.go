@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
-func reasonsOf(all []pass.Event) []string {
+func reasonsOf(all []engine.Event) []string {
 	var reasons []string
 	for _, e := range all {
 		reasons = append(reasons, e.Reason)
@@ -35,12 +35,12 @@ func TestAnEventIsRecordedOncePerTransition(t *testing.T) {
 		"nothing bad": {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
 		"two that say different things": {
 			written: []metav1.Condition{
-				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
-				pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
+				engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
+				engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
 			want: []string{external.ReasonCRDNotFound, external.ReasonCRDNotFound}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, reasonsOf(pass.ConditionEvents(tc.stored, tc.written, problems(tc.deleting)))); diff != "" {
+			if diff := cmp.Diff(tc.want, reasonsOf(engine.ConditionEvents(tc.stored, tc.written, problems(tc.deleting)))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -82,7 +82,7 @@ func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
 					s.tell("Normal", reason, "Act", "note")
 					s.tell("Normal", reason, "Act", "note") // a step that is called twice
 				}
-				var now []pass.Event
+				var now []engine.Event
 				state, now = state.tells(s.told, p.recordable)
 				if diff := cmp.Diff(p.want, reasonsOf(now)); diff != "" {
 					t.Errorf("pass %d (-want +got):\n%s", i, diff)
@@ -111,7 +111,7 @@ func TestAFailureIsReportedInClusterAPIsWordsAndStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}
-			s.recordFailure(pass.FailureOf(found, tc.says.Reason, tc.says.Message))
+			s.recordFailure(engine.FailureOf(found, tc.says.Reason, tc.says.Message))
 			if got := (failure{Reason: s.State.FailureReason, Message: s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
 			}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.T) {
@@ -32,7 +32,7 @@ func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{env: testReconciler(testKind(), Ports{}, Options{})}
 			s.State.Labels, s.Cluster.State.ControlPlane = tc.labels, tc.plane
-			got, _, foreign := pass.Own([]metav1.OwnerReference{plane}, me, s.givesUp())
+			got, _, foreign := engine.Own([]metav1.OwnerReference{plane}, me, s.givesUp())
 			if diff := cmp.Diff(tc.want, got); diff != "" || (foreign != nil) != tc.foreign {
 				t.Errorf("foreign: want %v, got %v; owners (-want +got):\n%s", tc.foreign, foreign, diff)
 			}

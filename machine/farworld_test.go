@@ -26,12 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // far is the API server of a workload cluster, a store that can be cut off. It is the transport of clients too.
@@ -144,8 +143,8 @@ type farWorld struct {
 func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *farWorld {
 	t.Helper()
 	f := &farWorld{far: clusters, passes: map[string]int{}}
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
-		Name: "count", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := engine.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
+		Name: "count", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.passes[s.State.Key.Name]++
@@ -165,12 +164,12 @@ func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *far
 func (f *farWorld) connect(t *testing.T, mgr ctrl.Manager, ports *machine.Ports) {
 	t.Helper()
 	clusters, err := cluster.New(cluster.Options[machine.Workload]{
-		Access: cluster.AccessFunc(f.target), Setup: workload.Setup(noderef.Rules{}),
+		Access: cluster.AccessFunc(f.target), Setup: cluster.WorkloadOptions{Matching: noderef.Rules{}}.Setup(),
 		Backoff: wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 5, Cap: 300 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	require.NoError(t, mgr.Add(clusters))
-	ports.NodesOf, ports.WorkloadEvents = workload.NodesOf(clusters), clusters.Source
+	ports.NodesOf, ports.WorkloadEvents = cluster.NodesOf(clusters), clusters.Source
 }
 
 func (f *farWorld) target(_ context.Context, key types.NamespacedName) (cluster.Target, error) {

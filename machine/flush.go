@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // flush writes the decisions of the pass, delays a status that is only intermediate, and records events after the write that they are
@@ -17,14 +17,14 @@ import (
 func flush(ctx context.Context, s *Scope, err error) error {
 	s.failed = err != nil
 	s.forgetDeletion()
-	err = s.Flush(ctx, pass.Writing[contract.MachineUpdate]{
+	err = s.Flush(ctx, engine.Writing[contract.MachineUpdate]{
 		Observes: s.observes(),
 		Urgent:   s.urgent,
 		Settle:   s.settleFacts,
 		Wrote: func(u contract.MachineUpdate, _, status bool) {
 			if status {
 				s.stores = true
-				s.Record(pass.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
+				s.Record(engine.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
 			}
 		},
 	})
@@ -33,7 +33,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 	if err == nil {
 		err = s.checkKept()
 	}
-	var now []pass.Event
+	var now []engine.Event
 	s.memory.told, now = s.memory.told.tells(s.told, err == nil && (!s.Delayed() || s.Written()))
 	s.Record(now...)
 	return err
@@ -44,15 +44,15 @@ func flush(ctx context.Context, s *Scope, err error) error {
 func (s *Scope) observes() bool { return !s.failed && !s.Paused() }
 
 // settleFacts are what this package knows about a status that differs from the stored one.
-func (s *Scope) settleFacts(main, status contract.MachineUpdate) (pass.SettleFacts, error) {
+func (s *Scope) settleFacts(main, status contract.MachineUpdate) (engine.SettleFacts, error) {
 	forced, err := s.forcesStatus(status)
-	ready, _ := pass.Find(s.Asserted, contract.ConditionReady)
-	nodeReady, _ := pass.Find(s.Asserted, contract.ConditionNodeReady)
-	return pass.SettleFacts{
+	ready, _ := engine.Find(s.Asserted, contract.ConditionReady)
+	nodeReady, _ := engine.Find(s.Asserted, contract.ConditionNodeReady)
+	return engine.SettleFacts{
 		Urgent:      forced,
 		Final:       ready.Status == metav1.ConditionTrue && main.ProviderID.Keeps() && main.DataSecretName.Keeps(),
 		Expecting:   (!status.Node.Keeps() && nodeReady.Status != metav1.ConditionTrue) || s.drainEnds(),
-		Fingerprint: pass.Fingerprint(s.State.Phase, s.Asserted),
+		Fingerprint: engine.Fingerprint(s.State.Phase, s.Asserted),
 	}, err
 }
 
@@ -76,15 +76,15 @@ func (s *Scope) forcesStatus(u contract.MachineUpdate) (bool, error) {
 
 // storedEvents returns the events about the Node that the writes of this pass have recorded as the Machine's, or as drained. Some layouts
 // record the Node in the metadata, and then the write of the status in a later pass finds it recorded already.
-func (s *Scope) storedEvents() []pass.Event {
+func (s *Scope) storedEvents() []engine.Event {
 	if !s.Written() {
 		return nil
 	}
-	var all []pass.Event
+	var all []engine.Event
 	var have contract.MachineState
 	if node, set := s.Update.Node.Value(); set && node.Name != "" &&
 		(s.stores || (s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name)) {
-		all = append(all, pass.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
+		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
 	}
 	if node, set := s.Update.DrainedNode.Value(); set && node != "" && node != s.memory.drained {
 		all = append(all, s.drainedEvent())
@@ -93,8 +93,8 @@ func (s *Scope) storedEvents() []pass.Event {
 }
 
 // drainedEvent is the event of a Node whose drain is completed.
-func (s *Scope) drainedEvent() pass.Event {
-	return pass.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
+func (s *Scope) drainedEvent() engine.Event {
+	return engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
 		Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)}
 }
 
@@ -102,7 +102,7 @@ func (s *Scope) drainedEvent() pass.Event {
 // at the end of a pass that has nothing to write. A pass that delays its status keeps the event for the next. An event that every pass
 // adds is recorded when the first of them adds it.
 func (s *Scope) tell(kind, reason, action, note string) {
-	if e := (pass.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
+	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
 		s.told = append(s.told, e)
 	}
 }
@@ -110,11 +110,11 @@ func (s *Scope) tell(kind, reason, action, note string) {
 // telling are the events that passes have added for one Machine.
 type telling struct {
 	// last are those of the last pass, and due those that are not recorded yet.
-	last, due []pass.Event
+	last, due []engine.Event
 }
 
 // tells adds the events of one pass, and returns those to record now. recordable is false while the status of the pass is delayed.
-func (t telling) tells(told []pass.Event, recordable bool) (telling, []pass.Event) {
+func (t telling) tells(told []engine.Event, recordable bool) (telling, []engine.Event) {
 	due := slices.Clone(t.due)
 	for _, e := range told {
 		if !slices.Contains(t.last, e) && !slices.Contains(due, e) {

@@ -13,8 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // everything sets each member of an update.
@@ -42,7 +42,7 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 	// These follow from others: a phase brings its time, and the flush itself fills in generation and conditions.
 	derived := map[string]bool{"LastUpdated": true, "ObservedGeneration": true, "Conditions": true}
 	all := reflect.ValueOf(everything())
-	members, err := pass.NewMembers[contract.MachineUpdate]()
+	members, err := engine.NewMembers[contract.MachineUpdate]()
 	require.NoError(t, err)
 	for i := range all.NumField() {
 		name := all.Type().Field(i).Name
@@ -109,11 +109,11 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 }
 
 // noticing writes no status of a Scope with a delay, and notices whether there is one to write.
-func noticing(dirty *bool, observes bool) pass.Writing[contract.MachineUpdate] {
-	return pass.Writing[contract.MachineUpdate]{
-		Observes: observes, Settle: func(_, _ contract.MachineUpdate) (pass.SettleFacts, error) {
+func noticing(dirty *bool, observes bool) engine.Writing[contract.MachineUpdate] {
+	return engine.Writing[contract.MachineUpdate]{
+		Observes: observes, Settle: func(_, _ contract.MachineUpdate) (engine.SettleFacts, error) {
 			*dirty = true
-			return pass.SettleFacts{}, nil
+			return engine.SettleFacts{}, nil
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // hookFacts are the inputs of decideHooks, for hooks of one kind.
@@ -151,7 +151,7 @@ func (s *Scope) limits() Limits {
 	}
 	limits := decide(&s.State)
 	if policy.DrainPolicy != nil {
-		limits.Drain = pass.Soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
+		limits.Drain = engine.Soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
 	}
 	return limits
 }
@@ -167,7 +167,7 @@ func (s *Scope) until(after time.Duration, started time.Time, limit time.Duratio
 	if limit <= 0 || started.IsZero() {
 		return after
 	}
-	return pass.Soonest(after, max(started.Add(limit).Sub(s.Now), time.Second))
+	return engine.Soonest(after, max(started.Add(limit).Sub(s.Now), time.Second))
 }
 
 func notWithin(limit time.Duration) string { return fmt.Sprintf("not completed within %s", limit) }
@@ -198,7 +198,7 @@ func stages() []string {
 // reportSkipped records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that
 // stage, so this status is written at once.
 func (s *Scope) reportSkipped(stage, reason, action, note string) {
-	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
+	stored, _ := engine.Find(s.Stored, contract.ConditionDeleting)
 	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -79,7 +79,7 @@ func TestAStageThatEndsIsReportedOnceAndInThePassThatEndsIt(t *testing.T) {
 		t.Run(stored, func(t *testing.T) {
 			s := &Scope{}
 			if stored != "" {
-				s.Stored = []metav1.Condition{pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, stored, "")}
+				s.Stored = []metav1.Condition{engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, stored, "")}
 			}
 			s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
 			if told := len(s.told) == 1; told != want || s.urgent != want {
@@ -149,7 +149,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 			want: outcome{Started: ago(10 * time.Second), Told: 1}},
 		"the first fails, no limit":   {answer: boom, want: outcome{Started: ago(0), Told: 1, Fails: true}},
 		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
-		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: pass.ConflictRetry, Started: ago(0)}},
+		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: engine.ConflictRetry, Started: ago(0)}},
 		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: time.Second, Started: ago(0)}},
 		"it still was a while later": {limit: 10 * time.Second, started: ago(4 * time.Second), answer: conflict,
 			want: outcome{Again: 4 * time.Second, Started: ago(4 * time.Second)}},
@@ -222,7 +222,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
 	result, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, Result{Stop: true, RequeueAfter: pass.ConflictRetry}, result, "it was lost again")
+	require.Equal(t, Result{Stop: true, RequeueAfter: engine.ConflictRetry}, result, "it was lost again")
 	require.Empty(t, s.told)
 	s.Workload = deletingNode(now, 0, nil).Workload
 	_, err = deleteNodeStep(t.Context(), s)

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
 // indexKeys are the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	named := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
-	keys := pass.ReferenceKeys(named, state.Bootstrap, state.Infrastructure)
+	keys := engine.ReferenceKeys(named, state.Bootstrap, state.Infrastructure)
 	if _, member := state.Labels[contract.ControlPlaneLabel]; member && named.Name != "" {
 		keys = append(keys, controlPlaneKey(named))
 	}
@@ -84,7 +84,7 @@ func addressKey(cluster types.NamespacedName, ip string) string {
 // call it once, before the cache starts. Without it, Machines that claim the same Node do not detect each other.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	r.indexed = true
-	return r.frame.IndexOther(ctx, pass.NewObject(r.kind), r.kind.GVK.Kind, func(obj client.Object) []string {
+	return r.frame.IndexOther(ctx, engine.NewObject(r.kind), r.kind.GVK.Kind, func(obj client.Object) []string {
 		return withoutOwn(r.keysOf(obj), client.ObjectKeyFromObject(obj))
 	})
 }
@@ -146,7 +146,7 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 	if !has {
 		return nil
 	}
-	obj := pass.NewObject(r.kind)
+	obj := engine.NewObject(r.kind)
 	err := r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -164,13 +164,13 @@ func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do fun
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	if gvk == external.CRDGVK() {
-		return append(r.machinesByKey(ctx, "", pass.CRDKey(obj.GetName())), r.dependents.requests(pass.CRDKey(obj.GetName()))...)
+		return append(r.machinesByKey(ctx, "", engine.CRDKey(obj.GetName())), r.dependents.requests(engine.CRDKey(obj.GetName()))...)
 	}
 	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
 		return r.drainedIn(ctx, obj.GetNamespace())
 	}
 	crd := contract.CRDName(gvk.GroupKind())
-	return append(r.machinesByKey(ctx, obj.GetNamespace(), pass.RefKey(crd, obj.GetName())),
+	return append(r.machinesByKey(ctx, obj.GetNamespace(), engine.RefKey(crd, obj.GetName())),
 		r.dependents.requests(controlPlaneObjectKey(crd, client.ObjectKeyFromObject(obj)))...)
 }
 

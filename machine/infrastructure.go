@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -41,32 +41,32 @@ type infrastructureDecision struct {
 // it copied at any time.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
-		return infrastructureDecision{Provisioned: f.Provisioned, Condition: pass.Condition(contract.ConditionInfrastructureReady,
+		return infrastructureDecision{Provisioned: f.Provisioned, Condition: engine.Condition(contract.ConditionInfrastructureReady,
 			metav1.ConditionFalse, contract.ReasonDoesNotExist, "the Machine has no spec.infrastructureRef: set it")}
 	}
 	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
 		return infrastructureDecision{Provisioned: f.Provisioned,
-			Condition: pass.Unavailable(contract.ConditionInfrastructureReady, "Machine", f.External, f.Provisioned, f.Deleting)}
+			Condition: engine.Unavailable(contract.ConditionInfrastructureReady, "Machine", f.External, f.Provisioned, f.Deleting)}
 	}
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" &&
 		noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
-	d.Failure = pass.FailureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
-	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Machine.Ready,
-		pass.Initialized(contract.ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
+	d.Failure = engine.FailureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
+	d.Condition = engine.Mirror(contract.ConditionInfrastructureReady, f.Machine.Ready,
+		engine.Initialized(contract.ConditionInfrastructureReady, ready, kind+" status.initialization.provisioned is false"))
 	if !ready || f.External.Deleting() {
 		return d
 	}
 	if !noderef.ValidProviderID(f.Machine.ProviderID) {
-		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
 			"%s %s reports its machine as provisioned, but its spec.providerID is %q and names no instance: the provider must set it",
 			kind, f.External.Ref.Name, f.Machine.ProviderID))
 		return d
 	}
 	if wrong := unacceptable(&f.Machine); wrong != "" {
-		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
@@ -156,7 +156,7 @@ func (s *Scope) readReferenced(
 }
 
 // failure is a problem that does not end without a change. No decision depends on it.
-type failure = pass.Failure
+type failure = engine.Failure
 
 // recordFailure records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
 func (s *Scope) recordFailure(f failure) {
@@ -178,7 +178,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 		return nil
 	}
 	lost := s.referenced(e)
-	f := failure{Reason: pass.ReasonInvalidConfiguration, Message: fmt.Sprintf(
+	f := failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
 		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.name)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
@@ -219,7 +219,7 @@ func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contr
 }
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
-func (s *Scope) isGoing(found external.Object) bool { return pass.IsGoing(found, s.memory.requested) }
+func (s *Scope) isGoing(found external.Object) bool { return engine.IsGoing(found, s.memory.requested) }
 
 // deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
 // since it was read is a conflict, and is read again first: the provider may have created the instance, whose ID would be lost.
@@ -235,7 +235,7 @@ func (s *Scope) givesUp() func(metav1.OwnerReference) bool {
 		plane = s.Cluster.State.ControlPlane.GroupKind()
 	}
 	return func(ref metav1.OwnerReference) bool {
-		group := pass.Group(ref.APIVersion)
+		group := engine.Group(ref.APIVersion)
 		return (ref.Kind == "MachineSet" && group == s.env.kind.GVK.Group) || (!plane.Empty() && ref.Kind == plane.Kind && group == plane.Group)
 	}
 }

@@ -9,19 +9,19 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // base is what the Scope of a Machine embeds.
-type base = pass.Scope[contract.MachineState, contract.MachineUpdate]
+type base = engine.Scope[contract.MachineState, contract.MachineUpdate]
 
 // testReconciler connects parts that New would not accept, for tests of single steps. Options have no defaults.
 func testReconciler(kind contract.Kind, ports Ports, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	}
-	members, err := pass.NewMembers[contract.MachineUpdate]()
+	members, err := engine.NewMembers[contract.MachineUpdate]()
 	if err != nil {
 		panic(err) //nolint:forbidigo // a test of the package would be wrong
 	}
@@ -42,8 +42,8 @@ func attached(s *Scope) *Scope {
 
 // run executes steps as a pass does.
 func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
-	return pass.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (Result, error) {
-		return pass.RunStep(ctx, step, s, &s.Scope, runStep)
+	return engine.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (Result, error) {
+		return engine.RunStep(ctx, step, s, &s.Scope, runStep)
 	})
 }
 
@@ -54,7 +54,7 @@ func delayed(t *testing.T, r *Reconciler) {
 	obj.SetNamespace("default")
 	obj.SetName("m1")
 	s := &Scope{env: r}
-	require.NoError(t, pass.Begin(&s.Scope, r.frame, obj))
+	require.NoError(t, engine.Begin(&s.Scope, r.frame, obj))
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
 	s.SetPhase("Pending")
 	require.NoError(t, flush(t.Context(), s, nil))

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
@@ -89,7 +89,7 @@ func (s *Scope) notKept() string {
 func (s *Scope) checkKept() error {
 	text := s.notKept()
 	if s.memory.setNotKept(text, s.Now) {
-		s.Record(pass.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
+		s.Record(engine.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
 	}
 	if text == "" {
 		return nil
@@ -183,7 +183,7 @@ func validateKind(kind contract.Kind, o Options) error {
 	if err != nil {
 		return nil //nolint:nilerr // a real object may have the content that this one lacks
 	}
-	ofNode := pass.Position(o.Steps, StepDrain, pass.InDeletion) >= 0 || pass.Position(o.Steps, StepDeleteNode, pass.InDeletion) >= 0
+	ofNode := engine.Position(o.Steps, StepDrain, engine.InDeletion) >= 0 || engine.Position(o.Steps, StepDeleteNode, engine.InDeletion) >= 0
 	var errs []error
 	for _, f := range missing {
 		needed := f.Need == contract.NeedMust
@@ -191,9 +191,9 @@ func validateKind(kind contract.Kind, o Options) error {
 		case "Node.Name", "Node.UID", "DrainStarted":
 			needed = ofNode
 		case "ProviderID":
-			needed = pass.HasStandard(o.Steps, StepInfrastructure)
+			needed = engine.HasStandard(o.Steps, StepInfrastructure)
 		case "DataSecretName":
-			needed = pass.HasStandard(o.Steps, StepBootstrap)
+			needed = engine.HasStandard(o.Steps, StepBootstrap)
 		case "PreDrainStarted", "VolumeDetachStarted", "PreTerminateStarted":
 			needed = o.Policy.Limits != nil
 		}

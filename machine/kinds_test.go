@@ -16,8 +16,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -137,8 +137,8 @@ func TestTheErrorOfAStepIsReportedOnceAndKeepsReady(t *testing.T) {
 	kind := serverKind(true)
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		var err error
-		o.machine.Steps, err = pass.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
-			Name: "quota", On: pass.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+		o.machine.Steps, err = engine.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
+			Name: "quota", On: engine.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 				if !fails.Load() {
 					return machine.Result{}, nil
 				}
@@ -194,10 +194,10 @@ func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T)
 	var w *world
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		o.before = func(made *world) { w = made }
-		steps, err1 := pass.Remove(machine.Steps(), machine.StepBootstrap)
-		steps, err2 := pass.Remove(steps, machine.StepInfrastructure)
-		steps, err3 := pass.InsertBefore(steps, machine.StepNode, machine.Step{
-			Name: "own", On: pass.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		steps, err1 := engine.Remove(machine.Steps(), machine.StepBootstrap)
+		steps, err2 := engine.Remove(steps, machine.StepInfrastructure)
+		steps, err3 := engine.InsertBefore(steps, machine.StepNode, machine.Step{
+			Name: "own", On: engine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 				s.SetProviderID("fake://" + s.State.Key.Name)
 				if reports.Load() {
 					s.SetInfrastructureReady()
@@ -230,7 +230,7 @@ func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testi
 		}
 		return step
 	})
-	steps, err := pass.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: pass.InBoth,
+	steps, err := engine.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: engine.InBoth,
 		Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			went++
 			return machine.Result{}, nil

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -85,7 +85,7 @@ func (s *Scope) reportLeft(stage *leftNode, what, why string, tells bool) {
 	}
 	note := fmt.Sprintf("Node %s %s: %s", name, what, strings.ReplaceAll(why, "\n", "; "))
 	*stage = leftNode{decided: true, line: "* " + note}
-	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
+	stored, _ := engine.Find(s.Stored, contract.ConditionDeleting)
 	if !tells || findLeft(stored.Message, []string{what}) == stage.line {
 		return
 	}
@@ -119,13 +119,13 @@ func (s *Scope) leftNode() string {
 
 // assertLeft appends the lines to the condition Deleting.
 func (s *Scope) assertLeft() {
-	stored, _ := pass.Find(s.Stored, contract.ConditionDeleting)
+	stored, _ := engine.Find(s.Stored, contract.ConditionDeleting)
 	lines := leftLines(stored.Message, s.notDrained, s.notDeleted)
 	c, found := s.Condition(contract.ConditionDeleting)
 	if !found {
 		return
 	}
 	if message := strings.Join(append([]string{withoutLeft(c.Message)}, lines...), "\n"); message != c.Message {
-		s.Assert(pass.Condition(c.Type, c.Status, c.Reason, message))
+		s.Assert(engine.Condition(c.Type, c.Status, c.Reason, message))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // recollection is what a process remembers about one Machine between passes. Losing it costs time or one rejected write, never correctness.
@@ -38,7 +38,7 @@ type ofDeletion struct {
 	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that it
 	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}
-	requested pass.Deletions
+	requested engine.Deletions
 	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
 	drained, detached types.UID
 	// instanceGone: the Driver has said that nothing is left of the instance.
@@ -101,8 +101,8 @@ func (m *recollection) stopWatching() {
 
 // newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain
 // of its Node ends.
-func (r *Reconciler) newMemory() *pass.Memory[recollection] {
-	return pass.NewMemory(func() *recollection { return &recollection{} }, (*recollection).stopWatching)
+func (r *Reconciler) newMemory() *engine.Memory[recollection] {
+	return engine.NewMemory(func() *recollection { return &recollection{} }, (*recollection).stopWatching)
 }
 
 // excluded forgets which Node is watched for a Machine that the watch filter excludes now: another controller may continue the drain with

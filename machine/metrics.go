@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Metrics are the Prometheus metrics of Reconcilers, a prometheus.Collector. The caller creates them, sets them in Options.Metrics and
@@ -26,7 +26,7 @@ import (
 //	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
 //	options.Metrics = metrics
 //
-// They contain those of pass.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each has
+// They contain those of engine.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each has
 // its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe for
 // concurrent use.
 //
@@ -56,7 +56,7 @@ import (
 //		Time that a Machine spent in a phase, observed when it has left it.
 //		Buckets: 1 2 5 10 20 30 60 120 300 600 1200 1800 3600 7200 21600 86400 604800 2592000.
 type Metrics struct {
-	passes   *pass.Metrics
+	passes   *engine.Metrics
 	provider func(*contract.MachineState) string
 
 	machines, replicas, phases *prometheus.Desc // computed when they are scraped
@@ -88,14 +88,14 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	if o.Provider == nil {
 		o.Provider = providerOf
 	}
-	of := pass.MetricsOptions{Kind: "Machine", Name: o.Name}
+	of := engine.MetricsOptions{Kind: "Machine", Name: o.Name}
 	desc := func(m metric) *prometheus.Desc {
 		return prometheus.NewDesc(m.name, m.help, []string{m.label}, of.Labels())
 	}
 	table := metricTable()
 	times := table[metricPhaseTime]
 	return &Metrics{
-		passes: pass.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
+		passes: engine.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
 		machines: desc(table[metricMachines]), replicas: desc(table[metricReplicas]), phases: desc(table[metricPhases]),
 		phaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: times.name, Help: times.help, ConstLabels: of.Labels(), Buckets: times.buckets,
@@ -104,7 +104,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 }
 
 // ofPasses returns the metrics of the passes, nil without.
-func (m *Metrics) ofPasses() *pass.Metrics {
+func (m *Metrics) ofPasses() *engine.Metrics {
 	if m == nil {
 		return nil
 	}
@@ -155,10 +155,10 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 	if m == nil {
 		return nil
 	}
-	if err := pass.CheckKind("the kind of MachineDeployment", kind); err != nil {
+	if err := engine.CheckKind("the kind of MachineDeployment", kind); err != nil {
 		return err
 	}
-	informer, err := c.GetInformer(ctx, pass.NewObject(kind), cache.BlockUntilSynced(false))
+	informer, err := c.GetInformer(ctx, engine.NewObject(kind), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s objects for metrics: %w", kind.GVK.Kind, err)
 	}
@@ -318,7 +318,7 @@ func (l *labelValues) sum(counts map[string]int) map[string]int {
 
 // countMachines reads every Machine in the cache of a Reconciler, without copying it.
 func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byProvider map[string]int) error {
-	informer, err := r.ports.Cache.GetInformer(ctx, pass.NewObject(r.kind), cache.BlockUntilSynced(false))
+	informer, err := r.ports.Cache.GetInformer(ctx, engine.NewObject(r.kind), cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
 		return errors.Join(err, errNotCounted)
 	}
@@ -376,9 +376,9 @@ func eachInCache[S, U any](
 		}
 		return nil
 	}
-	list := pass.NewList(kind)
+	list := engine.NewList(kind)
 	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	return pass.EachObject(list, do)
+	return engine.EachObject(list, do)
 }

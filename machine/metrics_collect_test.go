@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // listed is a cache of a fixed list.
@@ -105,7 +105,7 @@ func conditionsInCache() []any {
 func counting(o MetricsOptions, filter string, caches ...*listed) *Metrics {
 	m := NewMetrics(o)
 	for _, c := range caches {
-		m.activate(testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: c}}, Options{WatchFilter: filter}))
+		m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: c}}, Options{WatchFilter: filter}))
 	}
 	return m
 }
@@ -153,7 +153,7 @@ func TestWhatWasNotReadIsNotReported(t *testing.T) {
 func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 	const series = "machinist_machines{controller=machine}{phase=Running}"
 	reconciler := func() *Reconciler {
-		return testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(2)}}, Options{})
+		return testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: machinesInCache(2)}}, Options{})
 	}
 	controller := NewMetrics(MetricsOptions{})
 	ctx, end := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	require.NoError(t, m.WatchDeployments(t.Context(), deployments, kind))
 	require.Empty(t, Scrape(t, m), "a replica that waits for its turn reports nothing")
-	end := m.activate(testReconciler(testKind(), Ports{Ports: pass.Ports{Cache: machinesInCache(0)}}, Options{}))
+	end := m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: machinesInCache(0)}}, Options{}))
 	series := func(state string) string {
 		return "machine_controller_machine_deployment_replicas{controller=machine}{state=" + state + "}"
 	}

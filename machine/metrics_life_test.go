@@ -19,9 +19,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -58,8 +58,8 @@ type steppedClock struct {
 // steps are the default ones, and one that writes down when a pass began.
 func (c *steppedClock) steps(t *testing.T) []machine.Step {
 	t.Helper()
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "begun", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := engine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "begun", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.begun = s.Now

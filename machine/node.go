@@ -16,12 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure
@@ -55,7 +54,7 @@ func (s *Scope) matchNode(ctx context.Context) error {
 // nodeStep finds the Machine's Node, and sets its conditions.
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.matchNode(ctx); err != nil {
-		s.Assert(bothOfNode(metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs)...)
+		s.Assert(bothOfNode(metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)...)
 		return Result{}, err
 	}
 	conditions := decideNode(nodeFacts{
@@ -227,7 +226,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	if s.env.frame.Writer.Behind(node) {
-		return Result{RequeueAfter: pass.BehindRetry}, nil
+		return Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	desired := s.desired()
 	s.markOutdated(ctx, &desired)
@@ -245,8 +244,8 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
 		}
 		return Result{}, nil
-	case propagate.Rejected(err), apierrors.IsConflict(err), workload.IsUnread(err):
-		return Result{RequeueAfter: pass.ConflictRetry}, nil
+	case propagate.Rejected(err), apierrors.IsConflict(err), cluster.IsUnread(err):
+		return Result{RequeueAfter: engine.ConflictRetry}, nil
 	case apierrors.IsNotFound(err):
 		return Result{}, nil // its event will follow
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -42,31 +42,31 @@ func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
 	}{
 		"ready": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionTrue, "posting")),
-			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
+			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
 		},
 		"not ready": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionFalse, "no CNI")),
-			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
-			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
+			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
+			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
 		},
 		"unknown": {
 			node:    with(says(corev1.NodeReady, corev1.ConditionUnknown, "silent")),
-			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
-			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
+			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
+			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
 		},
 		"joined a moment ago": {
 			node: nodeWith(healthy...),
-			ready: pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown,
+			ready: engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown,
 				"* Node.Ready: Condition not yet reported"),
-			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
+			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
 				"* Node.Ready: Condition not yet reported"),
 		},
 		"under pressure": {
 			node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "full"),
 				healthy[1], healthy[2]),
-			ready:   pass.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
+			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
+			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []metav1.Condition{
-				pass.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says),
-				pass.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
+				engine.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says),
+				engine.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
 			}
 			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -216,7 +216,7 @@ func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T
 			require.ErrorIs(t, err, errBroken)
 			var got []string
 			for _, c := range s.Asserted {
-				require.Equal(t, pass.Condition(c.Type, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs), c)
+				require.Equal(t, engine.Condition(c.Type, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs), c)
 				got = append(got, c.Type)
 			}
 			require.ElementsMatch(t, tc.want, got)

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -66,7 +66,7 @@ func (f nodeFacts) waitsForCluster() string {
 // bothOfNode sets NodeReady and NodeHealthy to the same status, reason and message.
 func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		pass.Condition(contract.ConditionNodeReady, status, reason, message), pass.Condition(ConditionNodeHealthy, status, reason, message),
+		engine.Condition(contract.ConditionNodeReady, status, reason, message), engine.Condition(ConditionNodeHealthy, status, reason, message),
 	}
 }
 
@@ -140,7 +140,7 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 			node, holder, this, why)
 	}
 	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: "+
-		"correct or delete those that are wrong", node, pass.Named(others), this, why)
+		"correct or delete those that are wrong", node, engine.Named(others), this, why)
 }
 
 // ambiguous says which Nodes have one provider ID and what to do.
@@ -150,7 +150,7 @@ func ambiguous(m noderef.Match, id string) string {
 	if len(m.Candidates) > 0 && !noderef.ValidProviderID(m.Candidates[0].Spec.ProviderID) {
 		what = "an address of this Machine"
 	}
-	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, pass.Named(names))
+	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, engine.Named(names))
 }
 
 // nodeReady is the Ready condition of a Node in the words of its Machine.
@@ -160,7 +160,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 		if c.Type != corev1.NodeReady {
 			continue
 		}
-		ready := pass.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
+		ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
 		ready.LastTransitionTime = c.LastTransitionTime
 		if c.Message != "" && c.Status != corev1.ConditionTrue {
 			ready.Message = "* Node.Ready: " + c.Message
@@ -176,7 +176,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 		}
 		return ready
 	}
-	return pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
+	return engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
 }
 
 // nodeHealthy summarizes the conditions of a Node that the rules name.
@@ -194,11 +194,11 @@ func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition 
 	message := strings.Join(lines, "\n")
 	switch {
 	case bad:
-		return pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, message)
+		return engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, message)
 	case len(lines) > 0:
-		return pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, message)
+		return engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, message)
 	}
-	return pass.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
+	return engine.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
 }
 
 // finding is a condition of a Node that does not have its expected status.

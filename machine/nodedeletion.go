@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // NodeDeletionStartedAnnotation is the time of the first attempt to delete a Machine's Node, or of the first pass that could not try
@@ -116,7 +116,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	case nodeLeave:
 		s.reportLeft(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
 	case nodeGiveUp:
-		if said, _ := pass.Find(s.Stored, contract.ConditionDeleting); facts.Synced && said.Reason == contract.ReasonDeletingNode {
+		if said, _ := engine.Find(s.Stored, contract.ConditionDeleting); facts.Synced && said.Reason == contract.ReasonDeletingNode {
 			why += ": " + withoutLeft(said.Message) // the last answer
 		}
 		s.leaveNode(why)
@@ -183,13 +183,13 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		return s.waitForNode(s.Now, limit), nil
 	case external.SaysGone(err):
 		return Result{}, nil
-	case last && (!workload.IsUnread(err) || s.setNodeDeletionLimit() > 0):
+	case last && (!cluster.IsUnread(err) || s.setNodeDeletionLimit() > 0):
 		s.leaveNode(notWithin(limit) + ": " + err.Error())
 		return Result{}, nil
 	}
 	began := s.beginNodeDeletion()
-	if workload.IsUnread(err) {
-		return s.waitFor(contract.ReasonDeletingNode, err.Error(), pass.ConflictRetry), nil
+	if cluster.IsUnread(err) {
+		return s.waitFor(contract.ReasonDeletingNode, err.Error(), engine.ConflictRetry), nil
 	}
 	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event will follow
 		if started.IsZero() { // with a limit, an event follows when it is reached

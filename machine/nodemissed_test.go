@@ -13,12 +13,12 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // behindIndex is an index of Nodes that has yet to hear of what is there.
 type behindIndex struct {
-	*nodeindex.Index
+	*cluster.NodeIndex
 
 	behind atomic.Bool
 }
@@ -27,14 +27,14 @@ func (b *behindIndex) ByProviderID(id string) []*corev1.Node {
 	if b.behind.Load() {
 		return nil
 	}
-	return b.Index.ByProviderID(id)
+	return b.NodeIndex.ByProviderID(id)
 }
 
 func (b *behindIndex) ByName(name string) *corev1.Node {
 	if b.behind.Load() {
 		return nil
 	}
-	return b.Index.ByName(name)
+	return b.NodeIndex.ByName(name)
 }
 
 // missedWorld has a ready Machine whose Node the index does not have any more.
@@ -42,7 +42,7 @@ func missedWorld(t *testing.T, options ...fake.Option) (*world, *behindIndex, *u
 	t.Helper()
 	nodes := &behindIndex{}
 	w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) {
-		nodes.Index, _ = p.Workload.Nodes.(*nodeindex.Index)
+		nodes.NodeIndex, _ = p.Workload.Nodes.(*cluster.NodeIndex)
 		p.Workload.Nodes = nodes
 	}})
 	m := w.machineWith("m1", append(options, fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))...)

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -63,7 +63,7 @@ func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testi
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(began)
 	var secret string
-	steps := []machine.Step{{Name: "phase", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps := []machine.Step{{Name: "phase", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 		if secret != "" {
 			s.SetDataSecretName(secret)
 		}

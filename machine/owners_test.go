@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -128,8 +128,8 @@ func TestAnOwnerThatIsAddedMeanwhileIsKept(t *testing.T) {
 	var w *world
 	var meanwhile metav1.OwnerReference
 	late := &lateCache{held: map[schema.GroupVersionKind]*unstructured.Unstructured{}} // the pass that goes on does not know of the new owners
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
-		Name: "meanwhile", On: pass.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := engine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+		Name: "meanwhile", On: engine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			if s.State.Key.Name != "m1" {
 				return machine.Result{}, nil
 			}

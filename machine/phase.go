@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -23,7 +23,7 @@ import (
 // The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
 // is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
 func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
-	step := Step{Name: StepPhase, On: pass.InBoth, Closing: true}
+	step := Step{Name: StepPhase, On: engine.InBoth, Closing: true}
 	if table == nil || facts == nil {
 		return step
 	}

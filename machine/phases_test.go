@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -67,14 +67,14 @@ func (l *life) steps(t *testing.T, phase machine.Step) []machine.Step {
 	t.Helper()
 	steps := machine.Steps()
 	for _, change := range []func([]machine.Step) ([]machine.Step, error){
-		func(s []machine.Step) ([]machine.Step, error) { return pass.Remove(s, machine.StepBootstrap) },
-		func(s []machine.Step) ([]machine.Step, error) { return pass.Remove(s, machine.StepInfrastructure) },
+		func(s []machine.Step) ([]machine.Step, error) { return engine.Remove(s, machine.StepBootstrap) },
+		func(s []machine.Step) ([]machine.Step, error) { return engine.Remove(s, machine.StepInfrastructure) },
 		func(s []machine.Step) ([]machine.Step, error) {
-			return pass.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: pass.InRunning, Run: drive})
+			return engine.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: engine.InRunning, Run: drive})
 		},
-		func(s []machine.Step) ([]machine.Step, error) { return pass.Replace(s, machine.StepPhase, phase) },
+		func(s []machine.Step) ([]machine.Step, error) { return engine.Replace(s, machine.StepPhase, phase) },
 		func(s []machine.Step) ([]machine.Step, error) {
-			return pass.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: pass.InBoth, Closing: true, Run: l.listen})
+			return engine.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: engine.InBoth, Closing: true, Run: l.listen})
 		},
 	} {
 		var err error
@@ -362,7 +362,7 @@ func TestAPhaseStepWithoutATableIsRefused(t *testing.T) {
 	for _, step := range []machine.Step{
 		machine.PhaseStep(nil, machine.ClusterAPIFacts), machine.PhaseStep[phases.Facts](phases.ClusterAPI(), nil),
 	} {
-		steps, err := pass.Replace(machine.Steps(), machine.StepPhase, step)
+		steps, err := engine.Replace(machine.Steps(), machine.StepPhase, step)
 		require.NoError(t, err)
 		_, err = machine.New(serverKind(true), machine.Ports{}, machine.Options{Steps: steps})
 		require.ErrorContains(t, err, "a step needs a name and a function")

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless its comment says
@@ -327,12 +327,12 @@ func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Dur
 	wait := s.waitFor(reason, why, s.until(0, started, limit))
 	switch {
 	case s.nodesBehind:
-		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
+		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
 	case s.NodesErr == nil && !s.isTold():
-		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
-	case s.NodesErr == nil || workload.IsUnread(s.NodesErr):
+		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
+	case s.NodesErr == nil || cluster.IsUnread(s.NodesErr):
 	case limit > 0:
-		wait.RequeueAfter = pass.Soonest(wait.RequeueAfter, unreadRetry)
+		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, unreadRetry)
 	default:
 		return Result{Stop: true}, s.NodesErr
 	}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
@@ -251,8 +251,8 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		fails bool
 	}{
 		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: time.Second}},
-		"an event will tell":                {err: workload.ErrNoCluster, want: Result{Stop: true}},
-		"an event will tell, or the limit": {err: workload.ErrNoCluster, limit: time.Minute,
+		"an event will tell":                {err: cluster.ErrNoCluster, want: Result{Stop: true}},
+		"an event will tell, or the limit": {err: cluster.ErrNoCluster, limit: time.Minute,
 			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
 		"the state cannot be read":                  {err: unknown, want: Result{Stop: true}, fails: true},
 		"the state cannot be read before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},

@@ -17,24 +17,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Workload is the access to the Nodes of one cluster; see package workload.
-type Workload = workload.Workload
+type Workload = cluster.Workload
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
 // and so is Workload.Nodes or NodesOf.
 type Ports struct {
-	pass.Ports
+	engine.Ports
 
 	// Workload is the cluster of all Machines; where NodesOf is set, that of Machines that name no cluster. Events of its Nodes wake Machines
-	// if Workload.Nodes has a Source as a nodeindex.Index does. Its Client defaults to Ports.Client, and its APIReader to Ports.APIReader
+	// if Workload.Nodes has a Source as a cluster.NodeIndex does. Its Client defaults to Ports.Client, and its APIReader to Ports.APIReader
 	// where the Client is not set.
 	Workload Workload
 
@@ -49,7 +48,7 @@ type Ports struct {
 	// with back-off.
 	//
 	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: where all Machines have
-	// their Nodes in one, leave NodesOf nil. The function workload.NodesOf returns one for a cluster.Clusters.
+	// their Nodes in one, leave NodesOf nil. The function cluster.NodesOf returns one for a cluster.Clusters.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes.
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
@@ -67,9 +66,9 @@ type Ports struct {
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
 func (p Ports) validateEvents() error {
 	return errors.Join(
-		pass.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "Machine", "cluster is connected"),
+		engine.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "Machine", "cluster is connected"),
 		p.CheckEvents("Machine"),
-		pass.EventsMissing("RolloutEvents", p.RolloutOf != nil && p.RolloutEvents == nil, "Machine", "MachineDeployment changes"),
+		engine.EventsMissing("RolloutEvents", p.RolloutOf != nil && p.RolloutEvents == nil, "Machine", "MachineDeployment changes"),
 	)
 }
 
@@ -87,12 +86,12 @@ type Options struct {
 	Clock clock.PassiveClock
 	// StatusDelay is how long an intermediate status must stay unchanged before it is written; a status that a step needs, and one of a
 	// Machine that is ready, are written at once. A status that keeps changing, and one of a Machine whose Node has joined and is not
-	// Ready yet, wait for five delays at most. Default pass.DefaultStatusDelay; negative: write at once.
+	// Ready yet, wait for five delays at most. Default engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
 	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady
 	// and InfrastructureReady while their objects cannot be read, for example during the first list of a kind. Default
-	// pass.DefaultConnectionGrace; negative: at once.
+	// engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Finalizer keeps a Machine until all its objects are gone. Default contract.MachineFinalizer, which has no slash, so that the API
 	// server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless
@@ -125,7 +124,7 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
-	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, pass.DefaultConnectionGrace)
+	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
 	if o.Policy.DrainPolicy == nil {
 		o.Policy.DrainPolicy = drain.DefaultPolicy()
 	}
@@ -136,16 +135,16 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 }
 
 // shared are the options that all kinds have.
-func (o Options) shared() pass.Options {
-	return pass.Options{
+func (o Options) shared() engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
 		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Metrics: o.Metrics.ofPasses(), Controller: o.Controller,
 	}
 }
 
 type (
-	frame = pass.Frame[contract.MachineState, contract.MachineUpdate]
-	loop  = pass.Reconciler[contract.MachineState, contract.MachineUpdate, *Scope]
+	frame = engine.Frame[contract.MachineState, contract.MachineUpdate]
+	loop  = engine.Reconciler[contract.MachineState, contract.MachineUpdate, *Scope]
 )
 
 // Reconciler reconciles Machines of one kind. Safe for concurrent use for different Machines.
@@ -156,7 +155,7 @@ type Reconciler struct {
 	kind    contract.Kind
 	ports   Ports
 	options Options
-	memory  *pass.Memory[recollection]
+	memory  *engine.Memory[recollection]
 	counted atomic.Bool // Options.Metrics count its Machines, or did
 	indexed bool        // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
@@ -164,7 +163,7 @@ type Reconciler struct {
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
 	withoutInfrastructure bool
 
-	workloads  *workload.Tracker
+	workloads  *cluster.Tracker
 	dependents *dependents
 }
 
@@ -173,12 +172,12 @@ type Reconciler struct {
 // the policy add to these.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	f, err := pass.NewFrame(kind, ports.Ports, options.shared(), nil)
+	f, err := engine.NewFrame(kind, ports.Ports, options.shared(), nil)
 	if ports.Workload.Nodes == nil && ports.NodesOf == nil {
 		err = errors.Join(err, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
 	}
 	err = errors.Join(err, validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
-	if pass.CheckKind("", kind) == nil {
+	if engine.CheckKind("", kind) == nil {
 		err = errors.Join(err, validateKind(kind, options))
 	}
 	if err != nil {
@@ -193,20 +192,20 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 		frame: f, kind: f.Kind, ports: ports, options: options, dependents: newDependents(), neverSet: neverSet(options.Steps),
 	}
 	r.memory = r.newMemory()
-	r.withoutInfrastructure = pass.HasStandard(options.Steps, StepPhase) &&
-		pass.Position(options.Steps, StepInfrastructure, pass.InRunning) < 0
+	r.withoutInfrastructure = engine.HasStandard(options.Steps, StepPhase) &&
+		engine.Position(options.Steps, StepInfrastructure, engine.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	f.Tracker.OnNews(f.Writer.IsNews)
-	r.workloads = workload.NewTracker(workload.Config{
+	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,
 		InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-			return r.machinesByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
+			return r.machinesByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
 		},
 	})
-	r.loop = pass.NewReconciler(pass.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
+	r.loop = engine.NewReconciler(engine.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, RunStep: runStep,
-		NewScope: func() (*Scope, *pass.Scope[contract.MachineState, contract.MachineUpdate]) {
+		NewScope: func() (*Scope, *engine.Scope[contract.MachineState, contract.MachineUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
@@ -28,7 +28,7 @@ func replaced(t *testing.T, name string, with func(machine.Step) machine.Step) [
 	for _, step := range machine.Steps() {
 		if step.Name == name {
 			var err error
-			steps, err = pass.Replace(steps, name, with(step))
+			steps, err = engine.Replace(steps, name, with(step))
 			require.NoError(t, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 		return fake.Node(obj.GetName(), edge(obj.GetName()))
 	}
 	options.machine.Steps = replaced(t, machine.StepInfrastructure, func(inner machine.Step) machine.Step {
-		return machine.Step{Name: inner.Name, On: pass.InBoth, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+		return machine.Step{Name: inner.Name, On: engine.InBoth, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 			result, err := inner.Run(ctx, s)
 			s.SetProviderID(edge(s.State.Key.Name))
 			result.Checkpoint = true
@@ -124,7 +124,7 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 		}
 	}
 	options.machine.Steps = replaced(t, machine.StepNode, func(inner machine.Step) machine.Step {
-		return machine.Step{Name: inner.Name, On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		return machine.Step{Name: inner.Name, On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			if s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced(); !s.NodesSynced {
 				return machine.Result{RequeueAfter: time.Second}, nil
 			}
@@ -153,12 +153,12 @@ func TestTheNodeOfAReplacedNodeStepIsDrainedAndDeleted(t *testing.T) {
 func TestWhatNoStepOfADeletionHasLookedAtIsDeletedAllTheSame(t *testing.T) {
 	t.Parallel()
 	options := worldOptions{machine: machine.Options{Steps: replaced(t, machine.StepInfrastructure, func(step machine.Step) machine.Step {
-		step.On = pass.InRunning
+		step.On = engine.InRunning
 		return step
 	})}}
 	for i, step := range options.machine.Steps {
 		if step.Name == machine.StepBootstrap {
-			options.machine.Steps[i].On = pass.InRunning
+			options.machine.Steps[i].On = engine.InRunning
 		}
 	}
 	w := newWorld(t, options)
@@ -171,11 +171,11 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 	t.Parallel()
 	checkpoint, went := false, 0
 	steps := []machine.Step{
-		{Name: "own", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+		{Name: "own", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			s.Assert(metav1.Condition{Type: "Own", Status: metav1.ConditionTrue, Reason: "Done"})
 			return machine.Result{Checkpoint: checkpoint}, nil
 		}},
-		{Name: "next", On: pass.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+		{Name: "next", On: engine.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			went++
 			return machine.Result{}, nil
 		}},
@@ -211,7 +211,7 @@ func TestTheStandardStepsReachProvisionedWhenTheNodeAppears(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steps, err := pass.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
+			steps, err := engine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
 			require.NoError(t, err)
 			w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
 				StatusDelay: -1, Steps: steps, Policy: machine.Policy{EarlyProviderID: tc.early},

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // The process lives on when a backup of the management cluster is restored, which has the infrastructure in the version that was deleted.
@@ -34,7 +34,7 @@ func TestInfrastructureThatARestoreBroughtBackIsDeletedAgain(t *testing.T) {
 			asked = 0
 			s := attached(&Scope{
 				Scope: base{Now: first},
-				env:   testReconciler(testKind(), Ports{Ports: pass.Ports{Client: server, Cache: holdsNothing{}}}, Options{}),
+				env:   testReconciler(testKind(), Ports{Ports: engine.Ports{Client: server, Cache: holdsNothing{}}}, Options{}),
 			})
 			for i, requestedAt := range passes {
 				s.State.Deleting = requestedAt

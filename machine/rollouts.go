@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
@@ -55,7 +55,7 @@ func RolloutFromManager(mgr ctrl.Manager, sets contract.MachineSetKind, deployme
 // RolloutFromCache is RolloutFromManager for any cache, which the caller starts.
 func RolloutFromCache(c cache.Cache, sets contract.MachineSetKind, deployments contract.MachineDeploymentKind) (*Rollouts, error) {
 	return &Rollouts{cache: c, sets: sets, deployments: deployments},
-		errors.Join(pass.CheckKind("the kind of MachineSet", sets), pass.CheckKind("the kind of MachineDeployment", deployments))
+		errors.Join(engine.CheckKind("the kind of MachineSet", sets), engine.CheckKind("the kind of MachineDeployment", deployments))
 }
 
 // Of implements Ports.RolloutOf. It makes no request and does not block: an object that is not in the cache yet is Unread, and a set or a
@@ -91,7 +91,7 @@ func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollou
 // ownerOf returns the reference to the MachineSet of a Machine, of whatever version.
 func (r *Rollouts) ownerOf(state *contract.MachineState) (metav1.OwnerReference, bool) {
 	at := slices.IndexFunc(state.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return ref.Kind == r.sets.GVK.Kind && pass.Group(ref.APIVersion) == r.sets.GVK.Group
+		return ref.Kind == r.sets.GVK.Kind && engine.Group(ref.APIVersion) == r.sets.GVK.Group
 	})
 	if at < 0 {
 		return metav1.OwnerReference{}, false
@@ -104,7 +104,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 	if r.listed.Load() {
 		return true, nil
 	}
-	for _, obj := range []client.Object{pass.NewObject(r.sets), pass.NewObject(r.deployments)} {
+	for _, obj := range []client.Object{engine.NewObject(r.sets), engine.NewObject(r.deployments)} {
 		informer, err := r.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if meta.IsNoMatchError(err) {
 			return false, nil // the kind is not installed (yet)
@@ -124,7 +124,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 func read[S, U any](
 	ctx context.Context, c client.Reader, kind contract.KindOf[S, U], key types.NamespacedName, known *states[S], into *S,
 ) (bool, error) {
-	obj := pass.NewObject(kind)
+	obj := engine.NewObject(kind)
 	err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -192,10 +192,10 @@ func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 		wakes := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 			return inRolloutOf(obj, machines)
 		})
-		sets := source.Kind(r.cache, pass.NewObject(r.sets), wakes, rolloutChanges(r.sameSet))
-		deployments := source.Kind(r.cache, pass.NewObject(r.deployments), wakes, rolloutChanges(r.sameDeployment))
+		sets := source.Kind(r.cache, engine.NewObject(r.sets), wakes, rolloutChanges(r.sameSet))
+		deployments := source.Kind(r.cache, engine.NewObject(r.deployments), wakes, rolloutChanges(r.sameDeployment))
 		// A kind that is not installed must not delay the controller.
-		go r.wakeAll(ctx, q, map[client.Object]source.Source{pass.NewObject(r.sets): sets, pass.NewObject(r.deployments): deployments}, machines)
+		go r.wakeAll(ctx, q, map[client.Object]source.Source{engine.NewObject(r.sets): sets, engine.NewObject(r.deployments): deployments}, machines)
 		return nil
 	})
 }
@@ -219,18 +219,18 @@ func (r *Rollouts) wakeAll(ctx context.Context, q queue, sources map[client.Obje
 		if len(sources) > 0 {
 			return false, nil
 		}
-		_, sets := r.cache.GetInformer(ctx, pass.NewObject(r.sets)) // it waits until the kind is listed
-		_, deployments := r.cache.GetInformer(ctx, pass.NewObject(r.deployments))
+		_, sets := r.cache.GetInformer(ctx, engine.NewObject(r.sets)) // it waits until the kind is listed
+		_, deployments := r.cache.GetInformer(ctx, engine.NewObject(r.deployments))
 		return sets == nil && deployments == nil, nil
 	})
 	if err != nil {
 		return // the context has ended
 	}
-	list := pass.NewList(r.deployments)
+	list := engine.NewList(r.deployments)
 	if r.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
 		return // it fails only when the cache is stopping
 	}
-	_ = pass.EachObject(list, func(obj client.Object) { // it returns no error of its own
+	_ = engine.EachObject(list, func(obj client.Object) { // it returns no error of its own
 		for _, request := range inRolloutOf(obj, machines) {
 			q.Add(request)
 		}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -20,7 +20,7 @@ import (
 // uses it.
 type Scope struct {
 	// Scope has the Object, its State, the Cluster, the time of the pass and the conditions.
-	pass.Scope[contract.MachineState, contract.MachineUpdate]
+	engine.Scope[contract.MachineState, contract.MachineUpdate]
 
 	// Bootstrap and Infrastructure are what this pass knows about the referenced objects.
 	Bootstrap, Infrastructure external.Object
@@ -46,11 +46,11 @@ type Scope struct {
 	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
 
-	storedID     string        // the provider ID as read
-	told         []pass.Event  // of this pass
-	urgent       bool          // something in status must be written in this pass
-	failures     []stepFailure // of steps of the embedder, while the Machine is not being deleted
-	recordsFirst bool          // all of this pass must be stored before a later pass acts on the Node
+	storedID     string         // the provider ID as read
+	told         []engine.Event // of this pass
+	urgent       bool           // something in status must be written in this pass
+	failures     []stepFailure  // of steps of the embedder, while the Machine is not being deleted
+	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
 	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
 	notDrained, notDeleted leftNode
 	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are those of the
@@ -26,7 +26,7 @@ import (
 //
 // The error names what is missing. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
-	return pass.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kind).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kind).Name, func() (*Reconciler, error) {
 		ports, err := PortsFromManager(ctx, mgr, options.Matching)
 		if err != nil {
 			return nil, err
@@ -39,11 +39,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 // Options.Matching. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
 // Reconcilers in one manager should share the result.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	w, err := workload.FromManager(ctx, mgr, rules)
+	w, err := cluster.WorkloadOptions{Matching: rules}.FromManager(ctx, mgr)
 	if err != nil {
 		return Ports{}, err
 	}
-	return Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, nil
+	return Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
@@ -61,12 +61,12 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	builder := r.frame.Controller(ctx, mgr).
-		Watches(pass.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges()))
+		Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges()))
 	for _, events := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(events)
 	}
 	if r.ports.ClusterOf != nil {
-		builder = builder.Watches(pass.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
+		builder = builder.Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
 			ctrlbuilder.WithPredicates(controlPlaneChanges()))
 	}
 	if r.ports.RolloutOf != nil {
@@ -127,12 +127,12 @@ type Wiring struct {
 //
 // Leader election needs additional rights on Leases, and your own steps may need others.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{pass.PolicyRules(pass.Wiring{
-		Own: pass.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
+	lists := [][]rbacv1.PolicyRule{engine.PolicyRules(engine.Wiring{
+		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})}
 	for _, ref := range w.Rollouts {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(ref, "list", "watch")})
+		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(ref, "list", "watch")})
 	}
 	if w.DrainRules {
 		lists = append(lists, external.PolicyRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
@@ -144,5 +144,5 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 // cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
 // MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	return workload.PolicyRules(workload.Wiring{Writes: true, Drains: w.Drains, Namespaces: w.Drains && w.DrainRules})
+	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{Writes: true, Drains: w.Drains, Namespaces: w.Drains && w.DrainRules})
 }

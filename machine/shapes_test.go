@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -197,7 +197,7 @@ func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
 		},
 	} {
 		var err error
-		steps, err = pass.Replace(steps, name, machine.Step{Name: name, On: pass.InRunning, Run: run})
+		steps, err = engine.Replace(steps, name, machine.Step{Name: name, On: engine.InRunning, Run: run})
 		require.NoError(t, err)
 	}
 	return steps

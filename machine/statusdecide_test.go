@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.T) {
 	t.Parallel()
-	said := pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, "")
+	said := engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, "")
 	for name, tc := range map[string]struct {
 		object external.Object
 		stored metav1.Condition
@@ -23,9 +23,9 @@ func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.
 		"its kind is not listed": {
 			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
 		"it was not ready": {external.Object{Presence: external.Unread},
-			pass.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
+			engine.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
 		"it was unknown": {external.Object{Presence: external.Unread},
-			pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
+			engine.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
 		"nothing was said": {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
 		"a person has to mend it": {
 			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
@@ -36,8 +36,8 @@ func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.
 		"its version is not labeled": {
 			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
 	} {
-		now := pass.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInternalError, "")
-		kept, _ := pass.SpareUnread([]metav1.Condition{tc.stored}, []metav1.Condition{now},
+		now := engine.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInternalError, "")
+		kept, _ := engine.SpareUnread([]metav1.Condition{tc.stored}, []metav1.Condition{now},
 			func(metav1.Condition) bool { return isUnreadYet(tc.object) }, new(time.Time), time.Unix(1, 0), time.Minute)
 		if got := len(kept) == 0; got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)

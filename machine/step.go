@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// Step is one part of the reconciler of Machines, with a name. pass.Step says what its fields mean. An error of its function becomes a line
+// Step is one part of the reconciler of Machines, with a name. engine.Step says what its fields mean. An error of its function becomes a line
 // of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready
 // stays Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
-type Step = pass.Step[*Scope]
+type Step = engine.Step[*Scope]
 
 // StepFunc does one thing for one Machine.
-type StepFunc = pass.StepFunc[*Scope]
+type StepFunc = engine.StepFunc[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps that Steps returns.
 const (
@@ -49,7 +49,7 @@ const (
 )
 
 // Steps returns a new list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is being deleted, and
-// the closing ones. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and pass.Remove and pass it to Options.Steps. New
+// the closing ones. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and engine.Remove and pass it to Options.Steps. New
 // rejects a list without StepFinalizer or StepRemoveFinalizer, and one with a step of a deletion that would wait for ever without another.
 //
 // Some names stand for conditions that the step sets: StepBootstrap for BootstrapConfigReady, StepInfrastructure for InfrastructureReady,
@@ -63,27 +63,27 @@ const (
 // NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and StepDeleteBootstrap read
 // and delete a referenced object that no earlier step has read.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
-		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
-		{Name: StepOwners, On: pass.InRunning, ObjectOnly: true, Run: ownersStep},
-		{Name: StepBootstrap, On: pass.InBoth, Run: bootstrapStep},
-		{Name: StepInfrastructure, On: pass.InBoth, Run: infrastructureStep},
-		{Name: StepNode, On: pass.InBoth, Run: nodeStep},
-		{Name: StepPropagate, On: pass.InRunning, Run: propagateStep},
-		{Name: StepCertificates, On: pass.InRunning, Run: certificatesStep},
+	return engine.Standard([]Step{
+		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
+		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepOwners, On: engine.InRunning, ObjectOnly: true, Run: ownersStep},
+		{Name: StepBootstrap, On: engine.InBoth, Run: bootstrapStep},
+		{Name: StepInfrastructure, On: engine.InBoth, Run: infrastructureStep},
+		{Name: StepNode, On: engine.InBoth, Run: nodeStep},
+		{Name: StepPropagate, On: engine.InRunning, Run: propagateStep},
+		{Name: StepCertificates, On: engine.InRunning, Run: certificatesStep},
 
-		{Name: StepObserve, On: pass.InDeletion, Run: observeStep},
-		{Name: StepPreDrainHooks, On: pass.InDeletion, Run: preDrainHooksStep},
-		{Name: StepDrain, On: pass.InDeletion, Run: drainStep},
-		{Name: StepVolumes, On: pass.InDeletion, Run: volumesStep},
-		{Name: StepPreTerminateHooks, On: pass.InDeletion, Run: preTerminateHooksStep},
-		{Name: StepDeleteInfrastructure, On: pass.InDeletion, Run: deleteInfrastructureStep},
-		{Name: StepDeleteBootstrap, On: pass.InDeletion, Run: deleteBootstrapStep},
-		{Name: StepDeleteNode, On: pass.InDeletion, Run: deleteNodeStep},
-		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
+		{Name: StepObserve, On: engine.InDeletion, Run: observeStep},
+		{Name: StepPreDrainHooks, On: engine.InDeletion, Run: preDrainHooksStep},
+		{Name: StepDrain, On: engine.InDeletion, Run: drainStep},
+		{Name: StepVolumes, On: engine.InDeletion, Run: volumesStep},
+		{Name: StepPreTerminateHooks, On: engine.InDeletion, Run: preTerminateHooksStep},
+		{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: deleteInfrastructureStep},
+		{Name: StepDeleteBootstrap, On: engine.InDeletion, Run: deleteBootstrapStep},
+		{Name: StepDeleteNode, On: engine.InDeletion, Run: deleteNodeStep},
+		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
 
-		{Name: StepConditions, On: pass.InBoth, Closing: true, Run: conditionsStep},
+		{Name: StepConditions, On: engine.InBoth, Closing: true, Run: conditionsStep},
 		PhaseStep(phases.ClusterAPI(), ClusterAPIFacts),
 	})
 }
@@ -99,7 +99,7 @@ func neverSet(steps []Step) []string {
 		{StepInfrastructure, []string{contract.ConditionInfrastructureReady}},
 		{StepNode, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},
 	} {
-		if pass.Position(steps, s.step, pass.InBoth) < 0 {
+		if engine.Position(steps, s.step, engine.InBoth) < 0 {
 			kinds = append(kinds, s.says...)
 		}
 	}
@@ -130,15 +130,15 @@ func (s *Scope) sayFailed(err error) {
 	if s.Paused() {
 		return
 	}
-	said, found := pass.Find(s.Asserted, contract.ConditionDeleting)
+	said, found := engine.Find(s.Asserted, contract.ConditionDeleting)
 	if !patch.Retryable(err) && (!found || said.Reason == contract.ReasonDeleting) {
-		s.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonInternalError, err.Error()))
+		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonInternalError, err.Error()))
 	}
 }
 
 // validateSteps reports all errors in a list of steps.
 func validateSteps(steps []Step) error {
-	err := pass.CheckSafety(steps, Steps(), "Machine", pass.Safety{
+	err := engine.CheckSafety(steps, Steps(), "Machine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepOwners, StepConditions, StepPhase},
 	})
 	return errors.Join(err, validateNeeds(steps))
@@ -155,9 +155,9 @@ func validateNeeds(steps []Step) error {
 		{StepVolumes, StepDrain, "frees the volumes"},
 		{StepDeleteNode, StepNode, "looks the Node up"},
 	} {
-		i := pass.Position(steps, rule.step, pass.InDeletion)
+		i := engine.Position(steps, rule.step, engine.InDeletion)
 		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step) bool {
-			return s.On&pass.InDeletion != 0 && (s.Name == rule.needs || pass.Position(standard, s.Name, pass.InBoth) < 0)
+			return s.On&engine.InDeletion != 0 && (s.Name == rule.needs || engine.Position(standard, s.Name, engine.InBoth) < 0)
 		}) {
 			continue
 		}
@@ -174,7 +174,7 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	if said, ends := s.DecidePause(); ends {
 		result = s.Pause(said.Status, said.Reason, said.Message)
 	}
-	result.RequeueAfter = pass.Soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)
+	result.RequeueAfter = engine.Soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)
 	return result, s.ClusterErr
 }
 

@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 	boom := errors.New("boom")
 	var ran []string
-	step := func(name string, on pass.Life, result Result, err error) Step {
+	step := func(name string, on engine.Life, result Result, err error) Step {
 		return Step{Name: name, On: on, Run: func(context.Context, *Scope) (Result, error) {
 			ran = append(ran, name)
 			return result, err
 		}}
 	}
 	labels := func(name string, result Result, values ...string) Step {
-		s := step(name, pass.InBoth, result, nil)
+		s := step(name, engine.InBoth, result, nil)
 		does := s.Run
 		s.Run = func(ctx context.Context, s *Scope) (Result, error) {
 			for _, value := range values {
@@ -35,14 +35,14 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 		}
 		return s
 	}
-	asserts := step("a", pass.InBoth, Result{Checkpoint: true}, nil)
+	asserts := step("a", engine.InBoth, Result{Checkpoint: true}, nil)
 	asserts.Run = func(_ context.Context, s *Scope) (Result, error) {
-		s.Assert(pass.Condition("Asserted", metav1.ConditionTrue, "Reason", ""))
+		s.Assert(engine.Condition("Asserted", metav1.ConditionTrue, "Reason", ""))
 		return Result{Checkpoint: true}, nil
 	}
-	beside := step("beside", pass.InBoth, Result{}, nil)
+	beside := step("beside", engine.InBoth, Result{}, nil)
 	beside.ObjectOnly = true
-	closing := step("closing", pass.InBoth, Result{}, nil)
+	closing := step("closing", engine.InBoth, Result{}, nil)
 	closing.Closing = true
 	for name, tc := range map[string]struct {
 		reason   string
@@ -53,51 +53,51 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 		err      error
 	}{
 		"each in its part of the life": {
-			steps: []Step{step("a", pass.InRunning, Result{}, nil), step("b", pass.InDeletion, Result{}, nil), closing},
+			steps: []Step{step("a", engine.InRunning, Result{}, nil), step("b", engine.InDeletion, Result{}, nil), closing},
 			ran:   []string{"a", "closing"},
 		},
 		"the soonest requeue wins": {
 			steps: []Step{
-				step("a", pass.InBoth, Result{RequeueAfter: time.Minute}, nil), step("b", pass.InBoth, Result{RequeueAfter: time.Second}, nil),
-				step("c", pass.InBoth, Result{}, nil),
+				step("a", engine.InBoth, Result{RequeueAfter: time.Minute}, nil), step("b", engine.InBoth, Result{RequeueAfter: time.Second}, nil),
+				step("c", engine.InBoth, Result{}, nil),
 			},
 			ran: []string{"a", "b", "c"}, result: Result{RequeueAfter: time.Second},
 		},
 		"a stop skips the rest": {
-			steps: []Step{step("a", pass.InBoth, Result{Stop: true}, nil), step("b", pass.InBoth, Result{}, nil), closing},
+			steps: []Step{step("a", engine.InBoth, Result{Stop: true}, nil), step("b", engine.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"a checkpoint skips the rest": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", pass.InBoth, Result{}, nil), closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", engine.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "closing"}, result: Result{Checkpoint: true},
 		},
 		"a checkpoint of conditions skips the rest": {
-			steps: []Step{asserts, step("b", pass.InBoth, Result{}, nil), closing},
+			steps: []Step{asserts, step("b", engine.InBoth, Result{}, nil), closing},
 			ran:   []string{"closing"}, result: Result{Checkpoint: true},
 		},
 		"a checkpoint without a change is none": {
-			steps: []Step{step("a", pass.InBoth, Result{Checkpoint: true}, nil), step("b", pass.InBoth, Result{}, nil), closing},
+			steps: []Step{step("a", engine.InBoth, Result{Checkpoint: true}, nil), step("b", engine.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"},
 		},
 		"nor is one that sets what is there in the end": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", pass.InBoth, Result{}, nil), closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", engine.InBoth, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"},
 		},
 		"what decides about the Machine alone is part of a checkpoint": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", pass.InBoth, Result{}, nil), beside, closing},
+			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", engine.InBoth, Result{}, nil), beside, closing},
 			ran:   []string{"a", "beside", "closing"}, result: Result{Checkpoint: true},
 		},
 		"and not of a pass that was stopped": {
-			steps: []Step{step("a", pass.InBoth, Result{Stop: true}, nil), beside, closing},
+			steps: []Step{step("a", engine.InBoth, Result{Stop: true}, nil), beside, closing},
 			ran:   []string{"a", "closing"}, result: Result{Stop: true},
 		},
 		"while it lives, one failure does not keep the others": {
-			steps: []Step{step("a", pass.InRunning, Result{}, boom), step("b", pass.InRunning, Result{}, nil), closing},
+			steps: []Step{step("a", engine.InRunning, Result{}, boom), step("b", engine.InRunning, Result{}, nil), closing},
 			ran:   []string{"a", "b", "closing"}, err: boom,
 		},
 		"in a deletion, order is safety": {
 			deleting: true,
-			steps:    []Step{step("a", pass.InDeletion, Result{}, boom), step("b", pass.InDeletion, Result{}, nil), closing},
+			steps:    []Step{step("a", engine.InDeletion, Result{}, boom), step("b", engine.InDeletion, Result{}, nil), closing},
 			ran:      []string{"a", "closing"}, err: boom,
 		},
 	} {
@@ -126,8 +126,8 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 
 func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
-	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: pass.InBoth, Run: do},
-		{Name: "twice", On: pass.InBoth, Run: do}})
+	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: engine.InBoth, Run: do},
+		{Name: "twice", On: engine.InBoth, Run: do}})
 	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nduplicate step \"twice\""
 	if err == nil || err.Error() != want {
 		t.Errorf("want:\n%s\ngot:\n%v", want, err)
@@ -135,19 +135,19 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	if err := validateSteps(Steps()); err != nil {
 		t.Errorf("the default steps are refused: %v", err)
 	}
-	err = validateSteps([]Step{{Name: "idle", On: pass.InBoth}})
+	err = validateSteps([]Step{{Name: "idle", On: engine.InBoth}})
 	if want := "step idle: a step needs a name and a function, and Run is nil"; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	_, err = pass.InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
+	_, err = engine.InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
 	if want := `no such step: "tow"; there are one, two`; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	if _, err := pass.Replace(Steps(), "nope", Step{}); !errors.Is(err, pass.ErrNoStep) {
-		t.Errorf("want pass.ErrNoStep, got %v", err)
+	if _, err := engine.Replace(Steps(), "nope", Step{}); !errors.Is(err, engine.ErrNoStep) {
+		t.Errorf("want engine.ErrNoStep, got %v", err)
 	}
-	if _, err := pass.Remove(Steps(), "nope"); !errors.Is(err, pass.ErrNoStep) {
-		t.Errorf("want pass.ErrNoStep, got %v", err)
+	if _, err := engine.Remove(Steps(), "nope"); !errors.Is(err, engine.ErrNoStep) {
+		t.Errorf("want engine.ErrNoStep, got %v", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	some := all
 	for _, name := range []string{StepBootstrap, StepNode} {
 		var err error
-		if some, err = pass.Remove(some, name); err != nil {
+		if some, err = engine.Remove(some, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,16 +177,16 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 	without := func(names ...string) []Step {
 		return slices.DeleteFunc(Steps(), func(s Step) bool { return slices.Contains(names, s.Name) })
 	}
-	own := func(on pass.Life) Step { return Step{Name: "own", On: on, Run: do} }
+	own := func(on engine.Life) Step { return Step{Name: "own", On: on, Run: do} }
 	behind := func(name string, step Step) []Step {
-		steps, err := pass.InsertAfter(Steps(), name, step)
+		steps, err := engine.InsertAfter(Steps(), name, step)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return steps
 	}
 	inRunning := func(name string) []Step {
-		steps, err := pass.Replace(Steps(), name, Step{Name: name, On: pass.InRunning, Run: do})
+		steps, err := engine.Replace(Steps(), name, Step{Name: name, On: engine.InRunning, Run: do})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 	}
 	moved := slices.Insert(without(StepDrain),
 		slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),
-		Step{Name: StepDrain, On: pass.InDeletion, Run: do})
+		Step{Name: StepDrain, On: engine.InDeletion, Run: do})
 	for name, tc := range map[string]struct {
 		steps []Step
 		says  []string // none: it is accepted
@@ -203,11 +203,11 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		"one that nothing takes away": {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
 		"neither": {without(StepFinalizer, StepRemoveFinalizer),
 			[]string{"no step finalizer", "no step remove-finalizer"}},
-		"steps of the embedder alone": {[]Step{own(pass.InBoth), {Name: StepPhase, On: pass.InBoth, Run: do}}, nil},
+		"steps of the embedder alone": {[]Step{own(engine.InBoth), {Name: StepPhase, On: engine.InBoth, Run: do}}, nil},
 		"none":                        {[]Step{}, nil},
-		"behind the end": {behind(StepRemoveFinalizer, own(pass.InBoth)),
+		"behind the end": {behind(StepRemoveFinalizer, own(engine.InBoth)),
 			[]string{"step own stands behind remove-finalizer", "put it in front, or set Closing"}},
-		"behind the end, of a running one": {behind(StepPhase, own(pass.InRunning)), nil},
+		"behind the end, of a running one": {behind(StepPhase, own(engine.InRunning)), nil},
 		"destroyed before the drain": {moved,
 			[]string{"step drain stands behind delete-infrastructure", "keep the steps of Steps in their order"}},
 		"a drain without a Node": {without(StepNode, StepVolumes, StepDeleteNode),
@@ -217,7 +217,7 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		"nothing about Nodes":                {without(StepNode, StepDrain, StepVolumes, StepDeleteNode), nil},
 		"a node step for running ones alone": {inRunning(StepNode), []string{"step drain needs", "step volumes needs", "step delete-node needs"}},
 		"an infrastructure step for those":   {inRunning(StepInfrastructure), nil},
-		"one of the embedder in deletions":   {slices.Insert(without(StepNode), 3, own(pass.InDeletion)), nil},
+		"one of the embedder in deletions":   {slices.Insert(without(StepNode), 3, own(engine.InDeletion)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := validateSteps(tc.steps)

@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -35,7 +35,7 @@ type stepList struct {
 
 // looks returns a step of the embedder, which does nothing.
 func (l *stepList) looks(closing bool) machine.Step {
-	return machine.Step{Name: "own", On: pass.InBoth, Closing: closing,
+	return machine.Step{Name: "own", On: engine.InBoth, Closing: closing,
 		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func stepLists(t *testing.T) []*stepList {
 		return all[len(all)-1]
 	}
 	for _, step := range machine.Steps() {
-		steps, err := pass.Remove(machine.Steps(), step.Name)
+		steps, err := engine.Remove(machine.Steps(), step.Name)
 		removed := add("without "+step.Name, steps, err)
 		removed.refused = map[string]string{
 			machine.StepFinalizer: "no step finalizer", machine.StepRemoveFinalizer: "no step remove-finalizer",
@@ -65,15 +65,15 @@ func stepLists(t *testing.T) []*stepList {
 		}[step.Name]
 		removed.idle = step.Name == machine.StepBootstrap || step.Name == machine.StepInfrastructure
 		removed.leaves = removed.idle || step.Name == machine.StepDeleteNode
-		steps, err = pass.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
+		steps, err = engine.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
 			ObjectOnly: step.ObjectOnly, Run: step.Run})
 		add("copied "+step.Name, steps, err)
 
 		before, after := add("before "+step.Name, nil, nil), add("after "+step.Name, nil, nil)
 		before.any, after.any = step.Closing || step.Name == machine.StepFinalizer, step.Closing
-		before.steps, err = pass.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
+		before.steps, err = engine.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
 		require.NoError(t, err)
-		after.steps, err = pass.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
+		after.steps, err = engine.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
 		require.NoError(t, err)
 		if step.Name == machine.StepRemoveFinalizer {
 			after.refused = "step own stands behind remove-finalizer"

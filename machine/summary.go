@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // readyFacts are the inputs of decideReady.
@@ -91,7 +91,7 @@ func decideReady(f readyFacts) metav1.Condition {
 
 func (f readyFacts) merged() metav1.Condition {
 	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == contract.ConditionReady }) {
-		return pass.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonInternalError,
+		return engine.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
 	}
 	worst := priorityInfo
@@ -115,24 +115,24 @@ func (f readyFacts) merged() metav1.Condition {
 	message := strings.Join(joinComponents(lines), "\n")
 	switch worst {
 	case priorityIssue:
-		return pass.Condition(contract.ConditionReady, metav1.ConditionFalse, contract.ReasonNotReady, message)
+		return engine.Condition(contract.ConditionReady, metav1.ConditionFalse, contract.ReasonNotReady, message)
 	case priorityUnknown:
-		return pass.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonReadyUnknown, message)
+		return engine.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonReadyUnknown, message)
 	case priorityInfo:
 	}
-	return pass.Condition(contract.ConditionReady, metav1.ConditionTrue, contract.ReasonReady, message)
+	return engine.Condition(contract.ConditionReady, metav1.ConditionTrue, contract.ReasonReady, message)
 }
 
 // conditionOf returns the condition of a term as it counts, and false when it does not count because it is missing.
 func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
-	c, found := pass.Find(f.Conditions, t.kind)
+	c, found := engine.Find(f.Conditions, t.kind)
 	switch {
 	case !found && t.optional:
 		return c, false
 	case t.kind == contract.ConditionDeleting && f.Deleting && f.Stage != "":
-		return pass.Condition(t.kind, metav1.ConditionTrue, contract.ReasonDeleting, f.Stage), true
+		return engine.Condition(t.kind, metav1.ConditionTrue, contract.ReasonDeleting, f.Stage), true
 	case !found:
-		return pass.Condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
+		return engine.Condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
 	}
 	return c, true
 }
@@ -167,7 +167,7 @@ func missing(c metav1.Condition) bool {
 
 // bullet returns the lines of a condition.
 func bullet(c metav1.Condition) string {
-	return "* " + c.Type + ":" + pass.Indented(cmp.Or(c.Message, c.Reason))
+	return "* " + c.Type + ":" + engine.Indented(cmp.Or(c.Message, c.Reason))
 }
 
 // joinComponents joins the lines about the components of a control plane when there are several with the same text.
@@ -208,12 +208,12 @@ func decideAvailable(
 	ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time,
 ) (c metav1.Condition, again time.Duration) {
 	if ready != metav1.ConditionTrue {
-		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, ""), 0
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, ""), 0
 	}
 	if left := since.Add(minReady).Sub(now); left > 0 && minReady > 0 {
-		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
 	}
-	return pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
+	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
 }
 
 // stageFacts are the inputs of decideStage.
@@ -231,14 +231,14 @@ type stageFacts struct {
 // decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
 // again is when the line changes with time at the latest, zero when it does not.
 func decideStage(f stageFacts) (text string, again time.Duration) {
-	if left := f.Deleting.Add(pass.LongDeletion).Sub(f.Now); left > 0 {
+	if left := f.Deleting.Add(engine.LongDeletion).Sub(f.Now); left > 0 {
 		return "Machine deletion in progress, stage: " + f.Reason, left
 	}
 	text = "Machine deletion in progress since more than 15m, stage: " + f.Reason
 	if f.Reason != contract.ReasonDrainingNode || f.DrainStarted.IsZero() {
 		return text, 0
 	}
-	if left := f.DrainStarted.Add(pass.LongDrain).Sub(f.Now); left > 0 {
+	if left := f.DrainStarted.Add(engine.LongDrain).Sub(f.Now); left > 0 {
 		return text, left
 	}
 	if delays := delaysOf(f.Blockers, f.Counts); len(delays) > 0 {

@@ -9,26 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // with replaces conditions of a Machine that is well.
 func with(changed ...metav1.Condition) []metav1.Condition {
-	yes := func(kind string) metav1.Condition { return pass.Condition(kind, metav1.ConditionTrue, "Ready", "") }
+	yes := func(kind string) metav1.Condition { return engine.Condition(kind, metav1.ConditionTrue, "Ready", "") }
 	return append(changed,
-		pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""),
-		pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
+		engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""),
+		engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
 		yes(contract.ConditionBootstrapConfigReady), yes(contract.ConditionInfrastructureReady), yes(ConditionNodeHealthy),
 	)
 }
 
 func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 	no := func(kind, message string) metav1.Condition {
-		return pass.Condition(kind, metav1.ConditionFalse, "NotReady", message)
+		return engine.Condition(kind, metav1.ConditionFalse, "NotReady", message)
 	}
 	unknown := func(kind, message string) metav1.Condition {
-		return pass.Condition(kind, metav1.ConditionUnknown, "Dunno", message)
+		return engine.Condition(kind, metav1.ConditionUnknown, "Dunno", message)
 	}
 	for name, tc := range map[string]struct {
 		facts  readyFacts
@@ -49,15 +49,15 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(unknown(contract.ConditionBootstrapConfigReady, "unread"), no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* BootstrapConfigReady: unread", "* NodeHealthy: ill"}},
 		"what is well and says something is told when all is well": {
-			facts:  readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
+			facts:  readyFacts{Conditions: with(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
 			status: metav1.ConditionTrue, says: []string{"* InfrastructureReady: spot"}},
 		"and not when something is not": {
-			facts: readyFacts{Conditions: with(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"),
+			facts: readyFacts{Conditions: with(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"),
 				no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"an update in place": {
 			facts: readyFacts{Conditions: with(
-				pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
+				engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
 			status: metav1.ConditionFalse, says: []string{"* Updating: In-place update in progress"}},
 		"a health check that failed": {
 			facts:  readyFacts{Conditions: with(no(contract.ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
@@ -78,7 +78,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(no("Banned", "")), Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
 			status: metav1.ConditionTrue},
 		"a negative readiness gate that is closed": {
-			facts: readyFacts{Conditions: with(pass.Condition("Banned", metav1.ConditionTrue, "R", "by admin")),
+			facts: readyFacts{Conditions: with(engine.Condition("Banned", metav1.ConditionTrue, "R", "by admin")),
 				Gates: []contract.ReadinessGate{{ConditionType: "Banned", Negative: true}}},
 			status: metav1.ConditionFalse, says: []string{"* Banned: by admin"}},
 		"a condition that is asked for twice is told once": {
@@ -102,14 +102,14 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove it from spec.readinessGates"}},
 		"in a deletion it is well that things are gone": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
-				pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),
-				pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""),
-				pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
-				pass.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
+				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),
+				engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""),
+				engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
+				engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage"}},
 		"but not that they are ill": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(no(ConditionNodeHealthy, "ill"),
-				pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, ""))},
+				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage", "* NodeHealthy: ill"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 				metav1.ConditionTrue: contract.ReasonReady, metav1.ConditionFalse: contract.ReasonNotReady,
 				metav1.ConditionUnknown: contract.ReasonReadyUnknown,
 			}
-			want := pass.Condition(contract.ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
+			want := engine.Condition(contract.ConditionReady, tc.status, reasons[tc.status], strings.Join(tc.says, "\n"))
 			if name == "Ready cannot wait for itself" {
 				want.Reason = contract.ReasonInternalError
 			}
@@ -213,15 +213,15 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 		again    time.Duration
 	}{
 		"not ready": {ready: metav1.ConditionFalse,
-			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+			want: engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
 		"unknown": {ready: metav1.ConditionUnknown,
-			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
+			want: engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, contract.ReasonNotReady, "")},
 		"at once": {ready: metav1.ConditionTrue, since: now,
-			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
+			want: engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
 		"for long enough": {ready: metav1.ConditionTrue, since: now.Add(-time.Minute), minReady: time.Minute,
-			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
+			want: engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")},
 		"not for long": {ready: metav1.ConditionTrue, since: now.Add(-20 * time.Second), minReady: time.Minute, again: 40 * time.Second,
-			want: pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, "")},
+			want: engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, again := decideAvailable(tc.ready, tc.since, tc.minReady, now)
@@ -236,7 +236,7 @@ func TestAMachineIsAvailableWhenItHasBeenReadyForLongEnough(t *testing.T) {
 func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	saying := func(kind string, at time.Time) metav1.Condition {
-		c := pass.Condition(kind, metav1.ConditionTrue, "R", "")
+		c := engine.Condition(kind, metav1.ConditionTrue, "R", "")
 		c.LastTransitionTime = metav1.NewTime(at)
 		return c
 	}
@@ -262,9 +262,9 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 			if tc.available != 0 {
 				s.Stored = append(s.Stored, saying(contract.ConditionAvailable, now.Add(tc.available)))
 			}
-			s.Assert(pass.Condition(contract.ConditionReady, metav1.ConditionTrue, "R", ""))
+			s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionTrue, "R", ""))
 			again := s.assertAvailable()
-			got, _ := pass.Find(s.Asserted, contract.ConditionAvailable)
+			got, _ := engine.Find(s.Asserted, contract.ConditionAvailable)
 			if got.Status != tc.want || again != tc.again {
 				t.Errorf("want %s again after %s, got %s after %s", tc.want, tc.again, got.Status, again)
 			}
@@ -273,8 +273,8 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 }
 
 func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
-	no := pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
-	yes := pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+	no := engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	yes := engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        metav1.Condition
@@ -297,12 +297,12 @@ func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 
 func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
-		"nothing": {want: pass.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
-		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
+		"nothing": {want: engine.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
+		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
 		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
-			pass.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
-		"all": {pass.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
-			pass.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
+			engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
+		"all": {engine.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
+			engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := Policy{Updating: func(*contract.MachineState) metav1.Condition { return tc.says }}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // TextSharer is implemented by Go types to name the texts that many of their objects have in common, for TrimObjects.
@@ -24,15 +24,15 @@ type TextSharer interface {
 }
 
 // TrimObjects returns a transform for a whole cache (cache.Options.DefaultTransform) that reduces its memory: it removes managedFields,
-// trims Nodes as [nodeindex.TrimNode] does, and stores texts that all objects of a kind have in common, such as the names of fields and
+// trims Nodes as [cluster.TrimNode] does, and stores texts that all objects of a kind have in common, such as the names of fields and
 // the reasons of conditions, once and not for each object, and so those that the objects of one owner have in common, such as its UID, the
 // values of labels and the record of its template; of other Go types, the metadata and what they name as a TextSharer. What a Reconciler
 // reads stays unchanged. Use a separate one for each cache; its table of texts is bounded. It changes objects in place, as transforms may,
 // never fails, and is safe for concurrent use.
-func TrimObjects() toolscache.TransformFunc { return trimming(nodeindex.TrimNode) }
+func TrimObjects() toolscache.TransformFunc { return trimming(cluster.TrimNode) }
 
-// TrimUnread is TrimObjects with [nodeindex.LeanNode], for a cache that only Reconcilers of this module read.
-func TrimUnread() toolscache.TransformFunc { return trimming(nodeindex.LeanNode) }
+// TrimUnread is TrimObjects with [cluster.LeanNode], for a cache that only Reconcilers of this module read.
+func TrimUnread() toolscache.TransformFunc { return trimming(cluster.LeanNode) }
 
 func trimming(node toolscache.TransformFunc) toolscache.TransformFunc {
 	t := &texts{known: map[string]string{}}

@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // unread returns why the Nodes are not known.
-func (s *Scope) unread() string { return workload.Unread(s.cluster, s.NodesErr) }
+func (s *Scope) unread() string { return cluster.Unread(s.cluster, s.NodesErr) }
 
 // isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
 func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
@@ -28,7 +27,7 @@ func (s *Scope) nodesUnread(said bool) (Result, error) {
 		d = decideUnread(s.unreadFacts())
 	}
 	s.Assert(d.Conditions...)
-	if s.NodesErr != nil && !workload.IsUnread(s.NodesErr) {
+	if s.NodesErr != nil && !cluster.IsUnread(s.NodesErr) {
 		return Result{}, s.NodesErr
 	}
 	return Result{RequeueAfter: d.Again}, nil
@@ -38,14 +37,14 @@ func (s *Scope) unreadFacts() unreadFacts {
 	var down *cluster.NotConnectedError
 	said, found := s.Condition(contract.ConditionNodeReady)
 	f := unreadFacts{
-		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !workload.IsUnread(s.NodesErr), Message: s.unread(),
+		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !cluster.IsUnread(s.NodesErr), Message: s.unread(),
 		Early:   !s.isTold() || (errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting),
 		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
 		Since: later(s.Workload.Since, s.Cluster.State.ControlPlaneInitializedAt), Now: s.Now, Grace: s.env.options.ConnectionGrace,
 	}
 	switch {
 	case f.Failed:
-		f.Message = pass.SeeLogs
+		f.Message = engine.SeeLogs
 	case f.Down:
 		seen := s.Workload.LastSeen
 		if errors.As(s.NodesErr, &down) {
@@ -122,7 +121,7 @@ func isUnreadYet(e external.Object) bool {
 // keepUnread restores the conditions of referenced objects that this pass could not read, for Options.ConnectionGrace from the first such
 // pass on, and returns the rest of that duration.
 func (s *Scope) keepUnread() time.Duration {
-	kept, left := pass.SpareUnread(s.Stored, s.Asserted, func(c metav1.Condition) bool {
+	kept, left := engine.SpareUnread(s.Stored, s.Asserted, func(c metav1.Condition) bool {
 		return (c.Type == contract.ConditionBootstrapConfigReady && isUnreadYet(s.Bootstrap)) ||
 			(c.Type == contract.ConditionInfrastructureReady && isUnreadYet(s.Infrastructure))
 	}, &s.memory.unreadSince, s.Now, s.env.options.ConnectionGrace)

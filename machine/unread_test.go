@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -27,8 +27,8 @@ func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := func(reason string) unreadDecision {
 		return unreadDecision{Conditions: []metav1.Condition{
-			pass.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, reason, "why"),
-			pass.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, "why"),
+			engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, reason, "why"),
+			engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, "why"),
 		}}
 	}
 	ready := unreadFacts{Down: true, HasNode: true, Found: true, Said: ReasonNodeReady, Since: now.Add(-time.Minute), Grace: 5 * time.Minute}
@@ -96,7 +96,7 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 			})
 			result, err := step(t.Context(), s)
 			require.NoError(t, err)
-			require.Equal(t, pass.ConflictRetry, result.RequeueAfter)
+			require.Equal(t, engine.ConflictRetry, result.RequeueAfter)
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
@@ -58,7 +58,7 @@ func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 		}
 	}
 	notUpToDate := func(reason, message string) (metav1.Condition, time.Duration) {
-		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, reason, "* "+message), again
+		return engine.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, reason, "* "+message), again
 	}
 	switch {
 	case len(lines) > 0:
@@ -68,7 +68,7 @@ func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 	case f.Version != "" && f.KubeletVersion != "" && f.KubeletVersion != f.Version:
 		return notUpToDate(ReasonUpdating, fmt.Sprintf("Node.status.nodeInfo.kubeletVersion %s, %s required", f.KubeletVersion, f.Version))
 	}
-	return pass.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, ""), again
+	return engine.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, ""), again
 }
 
 // templateDiff names the fields that cannot be changed in place and differ between two templates.
@@ -117,7 +117,7 @@ func (s *Scope) assertUpToDate(ctx context.Context) (time.Duration, error) {
 	switch {
 	case err != nil || (found.Unread && !s.Deleting() && s.env.ports.RolloutOf != nil):
 		if _, said := s.Condition(contract.ConditionUpToDate); !said && s.State.Labels[contract.DeploymentNameLabel] != "" {
-			s.Assert(pass.Condition(contract.ConditionUpToDate, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
+			s.Assert(engine.Condition(contract.ConditionUpToDate, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
 		}
 		return 0, err
 	case found.Unread || !found.Found:

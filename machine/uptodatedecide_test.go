@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
@@ -34,12 +34,12 @@ func rolledOut(change func(set, deployment *contract.MachineSpec, r *Rollout)) *
 func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	not := func(message string) metav1.Condition {
-		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate, message)
+		return engine.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate, message)
 	}
 	updating := func(message string) metav1.Condition {
-		return pass.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, ReasonUpdating, message)
+		return engine.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, ReasonUpdating, message)
 	}
-	yes := pass.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
+	yes := engine.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
 	after := func(due, created time.Duration) *Rollout {
 		return rolledOut(func(_, _ *contract.MachineSpec, r *Rollout) {
 			r.Deployment.RolloutAfter, r.Set.Created = now.Add(due), now.Add(created)
@@ -81,10 +81,10 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 		"the set was made for an earlier rollout": {facts: upToDateFacts{Rollout: madeFor(-2 * time.Minute)},
 			want: not("* MachineDeployment spec.rolloutAfter expired")},
 		"an update in place": {
-			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "half way")},
+			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: engine.Condition("", metav1.ConditionTrue, "R", "half way")},
 			want:  updating("* half way")},
 		"an update that says nothing": {
-			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: pass.Condition("", metav1.ConditionTrue, "R", "")},
+			facts: upToDateFacts{Rollout: rolledOut(nil), Updating: engine.Condition("", metav1.ConditionTrue, "R", "")},
 			want:  updating("* In-place update in progress")},
 		"the kubelet is another": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"},
 			want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
@@ -168,7 +168,7 @@ func TestUpToDateIsLeftToOthersWithoutRollouts(t *testing.T) {
 			}}
 			_, err := s.assertUpToDate(t.Context())
 			require.ErrorIs(t, err, tc.err)
-			got, _ := pass.Find(s.Asserted, contract.ConditionUpToDate)
+			got, _ := engine.Find(s.Asserted, contract.ConditionUpToDate)
 			if got.Reason != tc.want {
 				t.Errorf("want reason %q, got %+v", tc.want, got)
 			}

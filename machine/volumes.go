@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
@@ -106,8 +106,8 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 		})
 	}
 	switch {
-	case workload.IsUnread(err):
-		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: pass.ConflictRetry}), nil
+	case cluster.IsUnread(err):
+		return s.volumesUnknown(err.Error(), limit, Result{Stop: true, RequeueAfter: engine.ConflictRetry}), nil
 	case err != nil:
 		s.volumesUnknown(err.Error(), limit, Result{})
 		return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)

@@ -12,13 +12,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
@@ -149,7 +148,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n* waiting for lists"}},
 		"the cluster is lost while it is asked": {
 			volumes: attachedTo{err: cluster.ErrNotConnected},
-			want: outcome{Result: Result{Stop: true, RequeueAfter: pass.ConflictRetry},
+			want: outcome{Result: Result{Stop: true, RequeueAfter: engine.ConflictRetry},
 				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
 			unread: true, want: outcome{Result: Result{Stop: true}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
@@ -169,7 +168,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			}
 			result, err := volumesStep(t.Context(), s)
 			require.NoError(t, err)
-			deleting, _ := pass.Find(s.Asserted, contract.ConditionDeleting)
+			deleting, _ := engine.Find(s.Asserted, contract.ConditionDeleting)
 			uid, detached := s.Update.VolumesDetachedNode.Value()
 			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message,
 				Released: tc.volumes.released}
@@ -186,7 +185,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 	}
 }
 
-func scopeWithVolumes(volumes workload.Volumes, now time.Time, limit time.Duration) *Scope {
+func scopeWithVolumes(volumes cluster.Volumes, now time.Time, limit time.Duration) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	return attached(&Scope{
 		Scope: base{Object: testKind().New(), State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}, Now: now},
@@ -213,8 +212,8 @@ func TestTheEndOfADrainAndWhatItFindsOfVolumesAreOneCheckpoint(t *testing.T) {
 	s.State.Deleting = now
 	s.Workload.Drainer = drainsAtOnce{&released}
 	result, err := run(t.Context(), []Step{
-		{Name: StepDrain, On: pass.InDeletion, Run: func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) }},
-		{Name: StepVolumes, On: pass.InDeletion, Run: volumesStep},
+		{Name: StepDrain, On: engine.InDeletion, Run: func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) }},
+		{Name: StepVolumes, On: engine.InDeletion, Run: volumesStep},
 	}, s)
 	require.NoError(t, err)
 	if !result.Checkpoint || s.Update.DrainedNode.Keeps() || s.Update.VolumeDetachStarted.Keeps() || !s.urgent {

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
 // counting returns options with a step that counts the passes of all Machines.
 func counting(t *testing.T, passes *atomic.Int32) machine.Options {
 	t.Helper()
-	steps, err := pass.InsertAfter(machine.Steps(), machine.StepPaused, machine.Step{
-		Name: "count", On: pass.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
+	steps, err := engine.InsertAfter(machine.Steps(), machine.StepPaused, machine.Step{
+		Name: "count", On: engine.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			passes.Add(1)
 			return machine.Result{}, nil
 		},
@@ -34,7 +34,7 @@ func TestAFinalizerOfInfrastructureCausesNoPass(t *testing.T) {
 	var passes atomic.Int32
 	w := byHandWorld(t, counting(t, &passes))
 	w.runningByHand("m", "fake://x/1")
-	w.Still("passes that were asked for when a write of this process was not read yet", pass.BehindRetry+5*time.Second, func() int {
+	w.Still("passes that were asked for when a write of this process was not read yet", engine.BehindRetry+5*time.Second, func() int {
 		return int(passes.Load())
 	})
 	infra := fake.InfraMachine(contract.V1Beta2, "m")

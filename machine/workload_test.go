@@ -11,9 +11,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -180,7 +180,7 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 func TestNodesOfNeedsWhatWakesMachines(t *testing.T) {
 	mgr, err := fake.NewStore(fake.Options{}).NewManager(ctrl.Options{})
 	require.NoError(t, err)
-	ports := machine.Ports{Ports: pass.PortsFromManager(mgr)}
+	ports := machine.Ports{Ports: engine.PortsFromManager(mgr)}
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	_, err = machine.New(kind, ports, machine.Options{})
 	require.ErrorContains(t, err, "neither Ports.Workload.Nodes nor Ports.NodesOf")

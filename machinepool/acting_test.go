@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -80,7 +80,7 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
-	ports := Ports{Ports: pass.Ports{Client: a, Cache: &byKey{}, APIReader: a}}
+	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}}
 	r, err := newReconciler(kinds, ports, Options{Recorder: told}.withDefaults(kinds.Pool))
 	require.NoError(t, err)
 	return scopeOf(t, r, a), told
@@ -90,7 +90,7 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 func scopeOf(t *testing.T, r *Reconciler, a *api) *Scope {
 	t.Helper()
 	p := &Scope{env: r, workload: Workload{Client: a}, nodesKnown: true, machines: &machines{}}
-	require.NoError(t, pass.Begin(&p.Scope, r.frame, pass.NewObject(r.kinds.Pool)))
+	require.NoError(t, engine.Begin(&p.Scope, r.frame, engine.NewObject(r.kinds.Pool)))
 	p.Now, p.State.Key, p.State.UID, p.State.Deleting = actingNow, testPool, "pool-uid", actingNow
 	return p
 }
@@ -163,7 +163,7 @@ func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *t
 			done, err := p.deleteReferenced(t.Context(), tc.e, lost, contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			require.Equal(t, tc.done, done)
-			said, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
+			said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
 			require.Equal(t, tc.says, said.Message)
 			require.Equal(t, tc.again, p.RequeueAfter())
 		})
@@ -249,7 +249,7 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 		"gone": {refuses: notFound(false), want: []string{"a uid=a-uid"},
 			told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
 		"another since": {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"},
-			again: pass.ConflictRetry},
+			again: engine.ConflictRetry},
 		"refused":         {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
 		"no answer comes": {refuses: notFound(true), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
 		"refused, as read": {refuses: errors.New("no"), asRead: true, want: []string{"a uid=a-uid version=7", "a uid=a-uid version=7"},
@@ -354,8 +354,8 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 }
 
 func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
-	check, owner := pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R",
-		""), pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
+	check, owner := engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R",
+		""), engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
 		want       bool
@@ -363,7 +363,7 @@ func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
 		"nothing is said":       {},
 		"the check alone fails": {conditions: []metav1.Condition{check}},
 		"it passes again": {conditions: []metav1.Condition{
-			pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
+			engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
 		"the owner alone is due": {conditions: []metav1.Condition{owner}},
 		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
 	} {

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // steps is a Drainer that answers as it is told, and notes what it is asked.
@@ -92,7 +92,7 @@ func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeReco
 
 func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T) {
 	message := func(p *Scope) string {
-		c, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
+		c, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
 		require.Equal(t, contract.ReasonDrainingNode, c.Reason)
 		return c.Message
 	}
@@ -188,11 +188,11 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 		"not asked for before": {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp},
 			says: "Waiting for Nodes to be deleted: a", again: time.Second},
 		"refused, and within": {began: 4 * time.Second, refuses: errors.New("no"), deleted: 1, says: "delete Node a: no",
-			again: pass.ConflictRetry},
+			again: engine.ConflictRetry},
 		"refused, and it is time": {began: time.Hour, refuses: errors.New("no"), deleted: 1, done: true, says: "delete Node a: no",
 			told: []string{gaveUp}, again: time.Second},
 		"in conflict, and within": {began: 4 * time.Second, refuses: conflict, deleted: 1, says: "Waiting for Nodes to be deleted: a",
-			again: pass.ConflictRetry},
+			again: engine.ConflictRetry},
 		"in conflict, and it is time": {began: time.Hour, refuses: conflict, deleted: 1, done: true, says: "Waiting for Nodes to be deleted: a",
 			told: []string{gaveUp}, again: time.Second},
 		"unread, and within": {began: time.Hour, unread: 4 * time.Second, says: "The Nodes cannot be read: not connected",
@@ -220,7 +220,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			}
 			done, err := p.deleteAllNodes(t.Context())
 			require.NoError(t, err)
-			c, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
+			c, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
 			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.done, tc.deleted, tc.says, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -273,7 +273,7 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 			drainer.result = runner.Result{Done: true}
 			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return errAgain }))
 			require.False(t, p.wasDrained(a))
-			require.Equal(t, pass.ConflictRetry, p.RequeueAfter())
+			require.Equal(t, engine.ConflictRetry, p.RequeueAfter())
 		}, nil},
 		"the time of all is up": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
@@ -369,7 +369,7 @@ func TestNodesAreDrainedWhereThatIsPossibleAndNotExcluded(t *testing.T) {
 
 // letGo is a Volumes that notes which Nodes are let go.
 type letGo struct {
-	workload.Volumes
+	cluster.Volumes
 
 	released []string
 }

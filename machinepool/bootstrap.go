@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // bootstrapFacts are the inputs of decideBootstrap.
@@ -39,30 +39,30 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found(), Failure: contract.Some(failure{})}
 		if f.DataSecretName.Found() {
-			d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue, contract.ReasonDataSecretProvided, "")
+			d.Condition = engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue, contract.ReasonDataSecretProvided, "")
 			return d
 		}
-		d.Condition = pass.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
+		d.Condition = engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the MachinePool has neither a bootstrap configuration nor the name of a data secret: set one of them")
 		return d
 	}
 	named := f.DataSecretName.Or("") != ""
 	d := bootstrapDecision{Created: f.Created || named}
 	if !isRead(f.External) {
-		d.Condition = pass.Unavailable(contract.ConditionBootstrapConfigReady, "MachinePool", f.External, f.Created, f.Deleting)
+		d.Condition = engine.Unavailable(contract.ConditionBootstrapConfigReady, "MachinePool", f.External, f.Created, f.Deleting)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = contract.Some(pass.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
-	d.Condition = pass.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
-		pass.Initialized(contract.ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
+	d.Failure = contract.Some(engine.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
+	d.Condition = engine.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
+		engine.Initialized(contract.ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || (named && f.Policy == KeepDataSecret) || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
 		message := fmt.Sprintf("%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName",
 			kind, f.External.Ref.Name)
-		d.Condition = pass.Condition(
+		d.Condition = engine.Condition(
 			contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, message)
 		return d
 	}

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -145,7 +145,7 @@ func (synced) HasSynced() bool { return true }
 // deleteIn runs the steps of a deletion.
 func deleteIn(t *testing.T, p *Scope) error {
 	t.Helper()
-	_, err := pass.RunSteps(t.Context(), Steps(), p, true, runStep)
+	_, err := engine.RunSteps(t.Context(), Steps(), p, true, runStep)
 	return err
 }
 
@@ -156,8 +156,8 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.env.workloads = p.env.newTracker()
 	p.State.Finalizers = []string{"example.com/others", p.env.frame.Options.Finalizer}
 	require.NoError(t, deleteIn(t, p))
-	said, _ := pass.Find(p.Asserted, contract.ConditionDeleting)
-	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"),
+	said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
+	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"),
 		said)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.Update.Finalizers)
 	require.True(t, p.isDone() && p.urgent)
@@ -166,8 +166,8 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
 	p.env.frame.Ports.Cache = &byKey{fails: errors.New("no")}
 	require.Error(t, deleteIn(t, p))
-	said, _ = pass.Find(p.Asserted, contract.ConditionDeleting)
-	require.Equal(t, pass.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)
+	said, _ = engine.Find(p.Asserted, contract.ConditionDeleting)
+	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)
 	require.True(t, p.Update.Finalizers.Keeps(), "Machines that are unread are not absent")
 	require.False(t, p.isDone())
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // The two examples of Cluster API's page on the MachinePool controller, unchanged.
@@ -253,7 +253,7 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 		t.Errorf("what is unread has not recovered, got %+v", now)
 	}
 	gone := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Absent}, Provisioned: true})
-	if now := decideFailure(failure{}, gone.Failure); now.Reason != pass.ReasonInvalidConfiguration {
+	if now := decideFailure(failure{}, gone.Failure); now.Reason != engine.ReasonInvalidConfiguration {
 		t.Errorf("infrastructure that was taken away is a failure, got %+v", now)
 	}
 }
@@ -262,14 +262,14 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
 	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: &matching{}}
 	conditions := f.conditions()
-	if pass.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
+	if engine.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 		t.Errorf("got %+v", conditions)
 	}
 	if phase := f.phase().Phase; phase != "Pending" {
 		t.Errorf("want Pending, got %s", phase)
 	}
 	f.Desired = contract.Opt[int32]{}
-	if c, _ := pass.Find(f.conditions(), contract.ConditionAvailable); c.Reason != contract.ReasonWaitingForReplicasSet {
+	if c, _ := engine.Find(f.conditions(), contract.ConditionAvailable); c.Reason != contract.ReasonWaitingForReplicasSet {
 		t.Errorf("how many is unknown: got %+v", c)
 	}
 }
@@ -325,7 +325,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	}
 	f.Known, f.Unread = false, external.Problem{Reason: contract.ReasonConnectionDown, Message: "not connected"}
 	for _, kind := range []string{contract.ConditionAvailable, contract.ConditionMachinesReady, contract.ConditionMachinesUpToDate} {
-		if c, _ := pass.Find(f.conditions(), kind); c.Status != metav1.ConditionUnknown || c.Reason != contract.ReasonConnectionDown {
+		if c, _ := engine.Find(f.conditions(), kind); c.Status != metav1.ConditionUnknown || c.Reason != contract.ReasonConnectionDown {
 			t.Errorf("what cannot be read is unknown, got %+v", c)
 		}
 	}
@@ -335,7 +335,7 @@ func TestConditionsAlwaysHaveAReason(t *testing.T) {
 	// The Nodes are known, and the Machines could not be listed: an empty reason would have the whole status refused.
 	f := statusFacts{Desired: contract.Some(int32(1)), InfrastructureReady: true}
 	for _, c := range f.conditions() {
-		if mirrored := pass.Mirror(c.Type, contract.Some(c), c); mirrored.Reason == contract.ReasonInvalidCondition {
+		if mirrored := engine.Mirror(c.Type, contract.Some(c), c); mirrored.Reason == contract.ReasonInvalidCondition {
 			t.Errorf("%s: reason %q", c.Type, c.Reason)
 		}
 	}
@@ -350,8 +350,8 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		if unhealthy {
 			m.Conditions = []metav1.Condition{
-				pass.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""),
-				pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
+				engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R", ""),
+				engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
 			}
 		}
 		return m
@@ -376,7 +376,7 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.Requested = pass.Deletions{"sick-2": {}}
+	facts.Requested = engine.Deletions{"sick-2": {}}
 	if got := planMachines(facts).Replace; len(got) != 0 {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // NodeDeletionStartedAnnotation says when the deletion of a pool's Nodes began: when its instances and its bootstrap data were gone.
@@ -28,13 +28,13 @@ func (p *Scope) assertDeleting() {
 		p.Wait(contract.ReasonDeleting, "Deletion started")
 		return
 	}
-	p.Assert(pass.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
+	p.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 }
 
 // isNewStage reports whether the deletion is in another stage than the stored status says.
 func (p *Scope) isNewStage() bool {
-	now, staged := pass.Find(p.Asserted, contract.ConditionDeleting)
-	before, _ := pass.Find(p.Stored, contract.ConditionDeleting)
+	now, staged := engine.Find(p.Asserted, contract.ConditionDeleting)
+	before, _ := engine.Find(p.Stored, contract.ConditionDeleting)
 	return staged && p.Deleting() && before.Reason != now.Reason
 }
 
@@ -133,7 +133,7 @@ func drainProgress(started time.Time, left int, attached map[string]string) stri
 	if len(names) == 0 {
 		return message
 	}
-	return message + "; waiting for volumes of " + pass.Named(names) + ":\n" + attached[names[0]]
+	return message + "; waiting for volumes of " + engine.Named(names) + ":\n" + attached[names[0]]
 }
 
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
@@ -170,22 +170,22 @@ func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 }
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
-func (p *Scope) isGoing(e external.Object) bool { return pass.IsGoing(e, p.mem().requested) }
+func (p *Scope) isGoing(e external.Object) bool { return engine.IsGoing(e, p.mem().requested) }
 
 // deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
-	removal, message := pass.DecideRemoval(e, lost)
+	removal, message := engine.DecideRemoval(e, lost)
 	switch removal {
-	case pass.RemovalDone:
+	case engine.RemovalDone:
 		return true, nil
-	case pass.RemovalConfirm:
+	case engine.RemovalConfirm:
 		return p.confirmGone(ctx, e.GVK, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: e.Ref.Name}, reason, message)
-	case pass.RemovalConfirmKind:
+	case engine.RemovalConfirmKind:
 		return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, message)
-	case pass.RemovalDelete:
+	case engine.RemovalDelete:
 		p.Wait(reason, message)
 		return false, p.DeleteReferenced(ctx, e, &p.mem().requested, false)
-	case pass.RemovalWait:
+	case engine.RemovalWait:
 	}
 	p.Wait(reason, message)
 	return false, nil
@@ -221,7 +221,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	}
 	nodes := p.recordedNodes()
 	names := textsOf(nodes, (*corev1.Node).GetName)
-	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+pass.Named(names), ": "))
+	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(names), ": "))
 	if len(nodes) == 0 && p.missed != "" {
 		p.Wait(contract.ReasonDeletingNode, p.missed)
 	}
@@ -229,7 +229,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	refused, err := p.deleteNodes(ctx, nodes)
 	if err != nil {
 		p.Wait(contract.ReasonDeletingNode, err.Error())
-		p.Requeue(pass.ConflictRetry)
+		p.Requeue(engine.ConflictRetry)
 	}
 	// While the deletion of any was not requested, the pool continues: a large pool has more Nodes than can be deleted within the limit, which
 	// is for Nodes that cannot be deleted or do not disappear.

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // turn is what a process remembers about the drain of one Node.
@@ -141,7 +141,7 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patie
 			t.Lost = now
 			r.turns[node.UID] = t
 		case kept && t.Blocked && len(keep) < len(nodes) && patience > 0:
-			again = pass.Soonest(again, max(t.Moved.Add(patience).Sub(now), time.Second))
+			again = engine.Soonest(again, max(t.Moved.Add(patience).Sub(now), time.Second))
 		}
 	}
 	wanted := uidsOf(nodes)
@@ -192,8 +192,8 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node, start time.Time,
 	if err == nil && over {
 		err = done(node)
 	}
-	if errors.Is(err, errAgain) || workload.IsUnread(err) {
-		p.Requeue(pass.ConflictRetry)
+	if errors.Is(err, errAgain) || cluster.IsUnread(err) {
+		p.Requeue(engine.ConflictRetry)
 		return false, nil
 	}
 	return over && err == nil, err
@@ -283,7 +283,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	}
 	message := result.Message
 	if err != nil {
-		message = pass.Bounded("* "+err.Error(), pass.MaxNoteLength)
+		message = engine.Bounded("* "+err.Error(), engine.MaxNoteLength)
 		err = fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
 	}
 	if p.attached == nil {

@@ -9,8 +9,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -41,7 +41,7 @@ func ExampleNew() {
 		if err != nil {
 			return err
 		}
-		ports := pass.PortsFromManager(mgr)
+		ports := engine.PortsFromManager(mgr)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 		r, err := machinepool.New(kinds, machinepool.Ports{Ports: ports, Workload: workload},
 			machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -68,7 +68,7 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 		if (silent && left <= 0) || node.DeletionTimestamp != nil || f.Leaves(node) {
 			continue
 		}
-		standing, again = append(standing, node), pass.Soonest(again, left)
+		standing, again = append(standing, node), engine.Soonest(again, left)
 	}
 	if len(standing) > 0 && f.Confirmed == confirmation(f.IDs, f.Rules) {
 		return nil, 0
@@ -121,12 +121,12 @@ func (p *Scope) holdsList(facts matchFacts) {
 	}
 	p.Requeue(again)
 	ids := textsOf(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
-	p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
+	p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
-		len(held), pass.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation,
+		len(held), engine.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation,
 		confirmation(p.ids, p.env.options.Matching))))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false

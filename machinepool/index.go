@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -23,7 +23,7 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
 	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)), workloadKey(cluster))
 	of := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
-	keys = append(keys, pass.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
+	keys = append(keys, engine.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
 		if key := rules.Key(id); key != "" {
 			keys = append(keys, instanceKey(cluster, key))
@@ -66,7 +66,7 @@ func (r *Reconciler) IndexPools(ctx context.Context) error {
 		return indexKeys(state, r.clusterOf(state), r.options.Matching)
 	})
 	if err == nil && r.kinds.knowsMachines() {
-		err = r.frame.IndexOther(ctx, pass.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, r.machineKeys)
+		err = r.frame.IndexOther(ctx, engine.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, r.machineKeys)
 	}
 	return err
 }
@@ -198,11 +198,11 @@ func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, clai
 func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (taken bool, err error) {
 	cluster := p.env.clusterOf(&p.State)
 	for _, key := range nodeKeys(cluster, node, p.env.options.Matching) {
-		list := pass.NewList(p.env.kinds.Machine)
+		list := engine.NewList(p.env.kinds.Machine)
 		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
 			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
 		if listed == nil {
-			listed = pass.EachObject(list, func(obj client.Object) {
+			listed = engine.EachObject(list, func(obj client.Object) {
 				loses, unknown := p.losesTo(ctx, obj, node)
 				taken, err = taken || loses, cmp.Or(err, unknown)
 			})

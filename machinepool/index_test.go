@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -82,8 +82,8 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "Infra", Name: "infra"}
 	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
 	want := []string{
-		labelKey(testPool.Name), workloadKey(cluster), pass.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
-		pass.CRDKey(crd), pass.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
+		labelKey(testPool.Name), workloadKey(cluster), engine.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
+		engine.CRDKey(crd), engine.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
 	}
 	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {
 		t.Errorf("without a bootstrap config, and without an ID that is none (-want +got):\n%s", diff)

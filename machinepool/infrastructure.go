@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -50,20 +50,20 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
 		d.Failure = contract.Some(failure{})
-		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the MachinePool has no spec.template.spec.infrastructureRef: set it")
 		return d
 	}
 	if !isRead(f.External) {
-		d.Condition = pass.Unavailable(contract.ConditionInfrastructureReady, "MachinePool", f.External, f.Provisioned, f.Deleting)
+		d.Condition = engine.Unavailable(contract.ConditionInfrastructureReady, "MachinePool", f.External, f.Provisioned, f.Deleting)
 		d.Failure = missingInfrastructure(f)
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
-	d.Failure = contract.Some(pass.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
+	d.Failure = contract.Some(engine.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
 	d.MachineKind = f.Pool.InfrastructureMachineKind
-	d.Condition = pass.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
-		pass.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
+	d.Condition = engine.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
+		engine.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
 	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
 	if f.Deleting {
 		d.IDs = f.inDeletion(ids)
@@ -74,7 +74,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d.Provisioned, d.Replicas = true, f.Pool.Replicas
 	if wrong := unacceptable(ids, f.Pool.Replicas); wrong != "" {
 		d.Replicas = contract.Opt[int32]{}
-		d.Condition = pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
 			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
@@ -108,7 +108,7 @@ func missingInfrastructure(f infrastructureFacts) finding {
 	if !f.Provisioned || f.Deleting {
 		return contract.Some(failure{})
 	}
-	return contract.Some(failure{Reason: pass.ReasonInvalidConfiguration, Message: fmt.Sprintf(
+	return contract.Some(failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
 		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)})
 }
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
@@ -33,9 +33,9 @@ func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
 
 func (k Kinds) validate() error {
-	errs := []error{pass.CheckKind("kind Pool", k.Pool)}
+	errs := []error{engine.CheckKind("kind Pool", k.Pool)}
 	if k.knowsMachines() {
-		errs = append(errs, pass.CheckKind("kind Machine", k.Machine))
+		errs = append(errs, engine.CheckKind("kind Machine", k.Machine))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // writeNode sends a Node a merge patch.
@@ -307,7 +307,7 @@ func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
 
 // releases records what a Drainer is asked for.
 type releases struct {
-	workload.Drainer
+	cluster.Drainer
 	mu   sync.Mutex
 	seen []string
 }

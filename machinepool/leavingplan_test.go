@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 		}
 		return all
 	}
-	pool.requested = pass.Deletions{"a": {}, "gone": {}}
+	pool.requested = engine.Deletions{"a": {}, "gone": {}}
 	pool.drained, pool.confirmed = set("b", "gone"), set("c", "d", "gone")
 	pool.keep(set("a", "b", "c", "d"), set("c"))
 	got := []sets.Set[types.UID]{sets.KeySet(pool.requested), pool.drained, pool.confirmed}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 const poolGroup = "cluster.x-k8s.io"

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -66,8 +66,8 @@ func (m *machines) adoptable(others *machines, labels map[string]string, pool me
 	others.sort()
 	has := sets.New(textsOf(m.states, func(s *contract.MachineState) string { return s.Infrastructure.Name })...)
 	another := func(ref metav1.OwnerReference) bool {
-		isPool := ref.Kind == pool.Kind && pass.Group(ref.APIVersion) == pass.Group(pool.APIVersion)
-		return pass.IsController(ref) || (isPool && !contract.IsOwner(ref, pool))
+		isPool := ref.Kind == pool.Kind && engine.Group(ref.APIVersion) == engine.Group(pool.APIVersion)
+		return engine.IsController(ref) || (isPool && !contract.IsOwner(ref, pool))
 	}
 	for _, state := range others.states {
 		ref := state.Infrastructure
@@ -90,7 +90,7 @@ type machineFacts struct {
 	Kind     schema.GroupKind
 	Machines []*contract.MachineState
 	// Requested are deletions that the cache may not show yet.
-	Requested pass.Deletions
+	Requested engine.Deletions
 	// MaxRemediating limits how many unhealthy Machines are being deleted; negative for no limit.
 	MaxRemediating int
 }
@@ -154,13 +154,13 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	if err := p.observeInfraMachines(ctx, m); err != nil {
 		return err
 	}
-	list, others := pass.NewList(p.env.kinds.Machine), &machines{objects: map[types.UID]client.Object{}}
+	list, others := engine.NewList(p.env.kinds.Machine), &machines{objects: map[types.UID]client.Object{}}
 	err := p.list(ctx, list, "Machines", client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)})
 	if err != nil {
 		return err
 	}
 	var unknown error
-	err = pass.EachObject(list, func(obj client.Object) {
+	err = engine.EachObject(list, func(obj client.Object) {
 		owned, err := p.owns(ctx, obj)
 		unknown = cmp.Or(unknown, err)
 		state, into := &contract.MachineState{}, map[bool]*machines{true: m, false: others}[owned]
@@ -217,7 +217,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	kind.SetGroupVersionKind(m.gvk)
 	synced, err := p.env.frame.Tracker.Ensure(ctx, kind, p.State.Key)
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
-		p.Assert(pass.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
+		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
 				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
 		p.Requeue(external.NotServedRetry)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
@@ -31,7 +31,7 @@ func decideMade(
 	waiting = map[string]time.Time{}
 	for _, name := range missing {
 		if left := made[name].Add(madeGrace).Sub(now); left > 0 {
-			waiting[name], again = made[name], pass.Soonest(again, left)
+			waiting[name], again = made[name], engine.Soonest(again, left)
 			continue
 		}
 		names = append(names, name)
@@ -83,7 +83,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 		}
 	}
 	if len(created) > 0 {
-		p.tell(EventMachinesCreated, "Created Machines %s", pass.Named(created))
+		p.tell(EventMachinesCreated, "Created Machines %s", engine.Named(created))
 	}
 	return p.joinErrors(errs)
 }
@@ -192,7 +192,7 @@ func disowned(machine client.Object, pool metav1.OwnerReference) bool {
 
 // machineNamed returns an empty Machine to write or delete one of its name.
 func (p *Scope) machineNamed(key types.NamespacedName) client.Object {
-	obj := pass.NewObject(p.env.kinds.Machine)
+	obj := engine.NewObject(p.env.kinds.Machine)
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
 	return obj
@@ -216,7 +216,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 		return p.confirmNoMachines(ctx)
 	}
 	names := textsOf(p.machines.states, func(m *contract.MachineState) string { return m.Key.Name })
-	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+pass.Named(names))
+	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+engine.Named(names))
 	return false, p.deleteMachines(ctx, p.machines.states, false)
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -244,15 +244,15 @@ func TestWhichMissedNodesTheAPIServerIsAskedFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missed     []contract.NodeRef
 		gone       sets.Set[contract.NodeRef]
-		requested  pass.Deletions
+		requested  engine.Deletions
 		now, later int
 	}{
 		"one that is missed":                     {missed: refs(1), now: 1},
 		"one that is known to be gone":           {missed: refs(1), gone: sets.Set[contract.NodeRef]{refs(1)[0]: {}}},
-		"one whose deletion was asked for":       {missed: refs(1), requested: pass.Deletions{"0": {}}},
-		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, requested: pass.Deletions{"": {}}, now: 1},
+		"one whose deletion was asked for":       {missed: refs(1), requested: engine.Deletions{"0": {}}},
+		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, requested: engine.Deletions{"": {}}, now: 1},
 		"more than a pass asks for":              {missed: refs(maxNodeReads + 3), now: maxNodeReads, later: 3},
-		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), requested: pass.Deletions{"0": {}}, now: maxNodeReads},
+		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), requested: engine.Deletions{"0": {}}, now: maxNodeReads},
 	} {
 		now, later := planMissed(tc.missed, tc.gone, tc.requested)
 		if len(now) != tc.now || len(later) != tc.later {

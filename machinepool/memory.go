@@ -9,27 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
 // to the worker that reconciles the pool.
 type recollection struct {
 	// requested are the deletions that caches do not show yet, and drained are Nodes that were drained.
-	requested pass.Deletions
+	requested engine.Deletions
 	drained   sets.Set[types.UID]
 	// draining are the names of the Nodes that the Drainer drains.
 	draining sets.Set[string]
-	drainer  workload.Drainer
+	drainer  cluster.Drainer
 	// turns are those of the Nodes that are to be drained, some of which have lost theirs.
 	turns map[types.UID]turn
 	// refused is when the last refused write of a Node was sent.
 	refused map[types.UID]time.Time
 	// detaching are the names of the Nodes whose volumes are waited for, and since when.
 	detaching map[string]time.Time
-	volumes   workload.Volumes
+	volumes   cluster.Volumes
 	// confirmed are the Nodes whose instance has left, as the API server confirmed.
 	confirmed sets.Set[types.UID]
 	// gone are recorded Nodes that the API server confirmed as gone, and missedSince is since when others are missed.
@@ -51,13 +51,13 @@ func newRecollection() *recollection {
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
 
 // drains records that a Drainer drains a Node.
-func (r *recollection) drains(d workload.Drainer, node string) {
+func (r *recollection) drains(d cluster.Drainer, node string) {
 	r.drainer = d
 	r.draining.Insert(node)
 }
 
 // detaches records that volumes of a Node are waited for, and returns since when.
-func (r *recollection) detaches(v workload.Volumes, node string, now time.Time) time.Time {
+func (r *recollection) detaches(v cluster.Volumes, node string, now time.Time) time.Time {
 	r.volumes = v
 	if _, known := r.detaching[node]; !known {
 		r.detaching[node] = now

@@ -16,12 +16,12 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // forgetful is an index that has yet to hear of the Nodes of one name.
 type forgetful struct {
-	*nodeindex.Index
+	*cluster.NodeIndex
 
 	misses atomic.Pointer[string]
 }
@@ -37,11 +37,11 @@ func (f *forgetful) without(nodes []*corev1.Node) []*corev1.Node {
 }
 
 func (f *forgetful) ByProviderID(id string) []*corev1.Node {
-	return f.without(f.Index.ByProviderID(id))
+	return f.without(f.NodeIndex.ByProviderID(id))
 }
 
 func (f *forgetful) ByName(name string) *corev1.Node {
-	if node := f.Index.ByName(name); node != nil && len(f.without([]*corev1.Node{node})) > 0 {
+	if node := f.NodeIndex.ByName(name); node != nil && len(f.without([]*corev1.Node{node})) > 0 {
 		return node
 	}
 	return nil
@@ -53,7 +53,7 @@ func missedWorld(t *testing.T, policy machinepool.Policy) (*world, *forgetful, *
 	nodes := &forgetful{}
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: policy},
 		ports: func(_ ctrl.Manager, p *machinepool.Ports) {
-			nodes.Index, _ = p.Workload.Nodes.(*nodeindex.Index)
+			nodes.NodeIndex, _ = p.Workload.Nodes.(*cluster.NodeIndex)
 			p.Workload.Nodes = nodes
 		}})
 	pool := w.poolWith(2)

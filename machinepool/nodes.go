@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -41,7 +40,7 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 	}
 	p.match, p.unread = matching{}, unreadProblem(key, err)
 	p.holdsUnread()
-	if err == nil || workload.IsUnread(err) {
+	if err == nil || cluster.IsUnread(err) {
 		p.Requeue(claimedRetry) // a safety net
 		return nil
 	}
@@ -81,11 +80,11 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	switch {
 	case errors.Is(err, cluster.ErrNotConnected):
-		return external.Problem{Reason: contract.ReasonConnectionDown, Message: workload.Unread(key, err)}
-	case err == nil || workload.IsUnread(err):
-		return external.Problem{Reason: contract.ReasonInspectionFailed, Message: workload.Unread(key, err)}
+		return external.Problem{Reason: contract.ReasonConnectionDown, Message: cluster.Unread(key, err)}
+	case err == nil || cluster.IsUnread(err):
+		return external.Problem{Reason: contract.ReasonInspectionFailed, Message: cluster.Unread(key, err)}
 	}
-	return external.Problem{Reason: contract.ReasonInternalError, Message: pass.SeeLogs}
+	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
 }
 
 // nodesStep finds the Nodes. In a deletion, Nodes that cannot be read delay the stages that need them, within their limits.
@@ -93,7 +92,7 @@ func nodesStep(ctx context.Context, p *Scope) (Result, error) {
 	p.observed = true
 	err := p.observeNodes(ctx)
 	if err != nil && p.Deleting() {
-		return Result{RequeueAfter: pass.ConflictRetry}, nil
+		return Result{RequeueAfter: engine.ConflictRetry}, nil
 	}
 	return Result{}, err
 }
@@ -114,7 +113,7 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // planMissed parts recorded Nodes that the index does not have into those to ask the API server for in this pass and those for the next
 // one. It leaves out those that are known to be gone.
 func planMissed(
-	missed []contract.NodeRef, gone sets.Set[contract.NodeRef], requested pass.Deletions,
+	missed []contract.NodeRef, gone sets.Set[contract.NodeRef], requested engine.Deletions,
 ) (now, later []contract.NodeRef) {
 	for _, ref := range missed {
 		switch {
@@ -154,7 +153,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	}
 	names := textsOf(unconfirmed, func(ref contract.NodeRef) string { return ref.Name })
 	slices.Sort(names)
-	p.missed = "The recorded Nodes are not known to be gone: " + pass.Named(names)
+	p.missed = "The recorded Nodes are not known to be gone: " + engine.Named(names)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		p.missed += ": " + first
@@ -164,7 +163,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	case len(unconfirmed) == len(later):
 		again = atOnce
 	case p.Deleting():
-		again = pass.BehindRetry
+		again = engine.BehindRetry
 	}
 	p.Requeue(again)
 }

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -126,7 +126,7 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 		p.env.frame.Writer.Wrote(target)
 	case external.SaysGone(err):
 		return nil // its event is on the way
-	case errors.Is(err, workload.ErrNodeChanged):
+	case errors.Is(err, cluster.ErrNodeChanged):
 		return errAgain
 	}
 	return err
@@ -153,7 +153,7 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused 
 		}
 	}
 	if len(names) > 0 {
-		p.tell(EventNodeDeleted, "%s", pass.Named(names))
+		p.tell(EventNodeDeleted, "%s", engine.Named(names))
 	}
 	return len(names) < len(nodes), err
 }
@@ -185,7 +185,7 @@ func (p *Scope) each(n int, do func(i int) error) []error {
 	for i := range all {
 		all[i] = i
 	}
-	return pass.InParallel(p.env.options.Parallel, all, do)
+	return engine.InParallel(p.env.options.Parallel, all, do)
 }
 
 // joinErrors joins the errors of each. For those that only mean that an object must be read again, it requests another pass.
@@ -193,7 +193,7 @@ func (p *Scope) joinErrors(errs []error) error {
 	var failed []error
 	for _, err := range errs {
 		if errors.Is(err, errAgain) {
-			p.Requeue(pass.ConflictRetry)
+			p.Requeue(engine.ConflictRetry)
 			continue
 		}
 		failed = append(failed, err)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -21,19 +21,19 @@ func TestAStepOfAnEmbedderRunsStopsAndFailsBetweenTwoOthers(t *testing.T) {
 	t.Parallel()
 	const stops, fails, runs = 0, 1, 2
 	var mode atomic.Int32
-	own := machinepool.Step{Name: "quota", On: pass.InRunning, Run: func(_ context.Context, p *machinepool.Scope) (machinepool.Result, error) {
+	own := machinepool.Step{Name: "quota", On: engine.InRunning, Run: func(_ context.Context, p *machinepool.Scope) (machinepool.Result, error) {
 		switch mode.Load() {
 		case stops:
-			p.Assert(pass.Condition("QuotaGranted", metav1.ConditionFalse, "QuotaExceeded", "The quota has no room for "+p.State.Key.Name))
+			p.Assert(engine.Condition("QuotaGranted", metav1.ConditionFalse, "QuotaExceeded", "The quota has no room for "+p.State.Key.Name))
 			return machinepool.Result{Stop: true}, nil
 		case fails:
 			return machinepool.Result{}, errors.New("the quota cannot be read")
 		}
-		p.Assert(pass.Condition("QuotaGranted", metav1.ConditionTrue, "QuotaGranted", ""))
+		p.Assert(engine.Condition("QuotaGranted", metav1.ConditionTrue, "QuotaGranted", ""))
 		p.ChangeAnnotation("example.com/quota", contract.SetTo("granted"))
 		return machinepool.Result{}, nil
 	}}
-	steps, err := pass.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, own)
+	steps, err := engine.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, own)
 	require.NoError(t, err)
 	failed := &failures{}
 	w := newWorld(t, worldOptions{

@@ -13,22 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Workload is the access to the Nodes of one cluster; see package workload. One connection serves this package and package machine.
-type Workload = workload.Workload
+type Workload = cluster.Workload
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
 // and so is Workload.Nodes or NodesOf.
 type Ports struct {
-	pass.Ports
+	engine.Ports
 
 	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster. Its Client defaults to Ports.Client,
 	// and its APIReader to Ports.APIReader where the Client is not set.
@@ -36,7 +35,7 @@ type Ports struct {
 
 	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Workload. A pool's
 	// cluster has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not
-	// block. workload.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means
+	// block. cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means
 	// that the Nodes cannot be read now.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
@@ -55,7 +54,7 @@ func (p Ports) validate() error {
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no pool would be reconciled again.
 func (p Ports) validateEvents() error {
 	return errors.Join(p.CheckEvents("MachinePool"),
-		pass.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "MachinePool", "cluster is connected"))
+		engine.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "MachinePool", "cluster is connected"))
 }
 
 // Defaults of Options.
@@ -83,12 +82,12 @@ type Options struct {
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one after
-	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default pass.DefaultStatusDelay; negative:
+	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default engine.DefaultStatusDelay; negative:
 	// no delay.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
 	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
-	// pass.DefaultConnectionGrace; negative: at once.
+	// engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
 	Parallel int
@@ -109,7 +108,7 @@ type Options struct {
 	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
 	ContractVersions []contract.Version
 	// Metrics count the passes; nil counts nothing.
-	Metrics *pass.Metrics
+	Metrics *engine.Metrics
 	// Controller is passed to controller-runtime.
 	Controller controller.Options
 }
@@ -117,7 +116,7 @@ type Options struct {
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	common := o.frame().WithDefaults(kind.GVK.Kind, Finalizer)
 	o.Name, o.Clock, o.StatusDelay, o.Finalizer = common.Name, common.Clock, common.StatusDelay, common.Finalizer
-	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, pass.DefaultConnectionGrace)
+	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}
@@ -133,8 +132,8 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 }
 
 // frame are the options that reconcilers of all kinds have.
-func (o Options) frame() pass.Options {
-	return pass.Options{
+func (o Options) frame() engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
 		ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
 	}

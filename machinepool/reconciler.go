@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // The generic parts of a reconciler, for MachinePools.
 type (
-	frame    = pass.Frame[contract.MachinePoolState, contract.MachinePoolUpdate]
-	passes   = pass.Reconciler[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
-	poolKind = pass.Kind[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
-	writing  = pass.Writing[contract.MachinePoolUpdate]
+	frame    = engine.Frame[contract.MachinePoolState, contract.MachinePoolUpdate]
+	passes   = engine.Reconciler[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
+	poolKind = engine.Kind[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
+	writing  = engine.Writing[contract.MachinePoolUpdate]
 )
 
-// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of pass.Reconciler; with
+// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler; with
 // ReconcileObject in a loop of your own, call IndexPools once before the cache starts. Safe for concurrent use.
 type Reconciler struct {
 	*passes
@@ -34,8 +34,8 @@ type Reconciler struct {
 	kinds     Kinds
 	ports     Ports
 	options   Options
-	memory    *pass.Memory[recollection]
-	workloads *workload.Tracker
+	memory    *engine.Memory[recollection]
+	workloads *cluster.Tracker
 	// machines are those that represent single instances.
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 	// tellsSelector: the kind has a field for the selector.
@@ -55,25 +55,25 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 // newReconciler returns a Reconciler for inputs that are complete.
 func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	f, err := pass.NewFrame(kinds.Pool, ports.Ports, options.frame(), withCluster)
+	f, err := engine.NewFrame(kinds.Pool, ports.Ports, options.frame(), withCluster)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, tellsSelector: keepsSelector(kinds.Pool),
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
-		memory:   pass.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
+		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = r.newTracker()
-	r.passes = pass.NewReconciler(poolKind{
+	r.passes = engine.NewReconciler(poolKind{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget, NewScope: r.newScope,
 		End: r.end,
 	})
 	return r, nil
 }
 
-func (r *Reconciler) newScope() (*Scope, *pass.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]) {
+func (r *Reconciler) newScope() (*Scope, *engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]) {
 	p := &Scope{env: r}
 	return p, &p.Scope
 }
@@ -92,8 +92,8 @@ func withCluster(s *contract.MachinePoolState) {
 }
 
 // newTracker returns what looks up the Workloads of pools, and wakes pools on events of their Nodes and drains.
-func (r *Reconciler) newTracker() *workload.Tracker {
-	return workload.NewTracker(workload.Config{
+func (r *Reconciler) newTracker() *cluster.Tracker {
+	return cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "MachinePool", Own: r.ports.Workload.Or(r.frame.Ports.Client, r.frame.Ports.APIReader), NodesOf: r.ports.NodesOf,
 		Events: r.ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: r.inCluster,
 	})
@@ -106,7 +106,7 @@ func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.Namespace
 
 // inCluster returns the pools of a cluster.
 func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.frame.ByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
+	return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
 }
 
 // concerns reports whether a change of a Node's labels, annotations or taints matters. The pool's own records on a Node do: a pass that

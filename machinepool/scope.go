@@ -7,15 +7,15 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/autoscaler"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // Scope is one pass over one MachinePool. It embeds the Scope of package pass: State is the pool, Assert sets a condition, ChangeAnnotation
 // and the other Set functions change the pool at the end of the pass, and Requeue requests another pass. Only the worker that runs the
 // pass uses it.
 type Scope struct {
-	pass.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]
+	engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]
 
 	env      *Reconciler
 	failures []finding

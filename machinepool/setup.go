@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // SetupWithManager adds a Reconciler for pools to a manager, before the manager is started. Its Nodes are those of the manager's own
 // cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as Clusters or Nodes in
 // workload clusters, fill Ports and call New and AddToManager. The required rights are PolicyRules and NodePolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	return pass.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Pool).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Pool).Name, func() (*Reconciler, error) {
 		ports, err := PortsFromManager(ctx, mgr, options.Matching)
 		if err != nil {
 			return nil, err
@@ -34,11 +34,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 // Options.Matching. It adds a drain runner to the manager, which also watches volumes; that costs nothing before the first drain. Where
 // the manager has a Workload already, such as that of package machine, put it into Ports.Workload instead.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	w, err := workload.FromManager(ctx, mgr, rules)
+	w, err := cluster.WorkloadOptions{Matching: rules}.FromManager(ctx, mgr)
 	if err != nil {
 		return Ports{}, err
 	}
-	return Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, nil
+	return Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
@@ -54,7 +54,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	builder := r.frame.Controller(ctx, mgr)
 	if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
-		builder = builder.Watches(pass.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
+		builder = builder.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
 	}
 	for _, events := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(events)
@@ -100,18 +100,18 @@ type Wiring struct {
 //   - Clusters: list, watch and get; CustomResourceDefinitions: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	shared := pass.Wiring{
-		Own: pass.Resource(w.Kinds.Pool, w.PoolResource), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
+	shared := engine.Wiring{
+		Own: engine.Resource(w.Kinds.Pool, w.PoolResource), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}
 	if w.Kinds.knowsMachines() {
-		shared.Children = []schema.GroupResource{pass.Resource(w.Kinds.Machine, w.MachineResource)}
+		shared.Children = []schema.GroupResource{engine.Resource(w.Kinds.Machine, w.MachineResource)}
 	}
-	return pass.PolicyRules(shared)
+	return engine.PolicyRules(shared)
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
 // find, make sure of, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
-	return workload.PolicyRules(workload.Wiring{Writes: true, Drains: w.Drains})
+	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{Writes: true, Drains: w.Drains})
 }

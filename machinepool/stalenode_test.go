@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // A pool took a Node back whose drain was over its limit, and the Node leaves again before the cache shows that: it has pods, and is not
@@ -47,7 +47,7 @@ func TestANodeWhoseInstanceHasLeftIsDeletedOnlyAsItWasRead(t *testing.T) {
 	_, err := p.deleteNodes(t.Context(), []*corev1.Node{node})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a uid=a-uid version=7"}, a.deleted)
-	require.Equal(t, pass.ConflictRetry, p.RequeueAfter())
+	require.Equal(t, engine.ConflictRetry, p.RequeueAfter())
 	require.Empty(t, tellsOf(told))
 	require.Empty(t, p.mem().drained, "that was about the Node as it was read")
 	require.False(t, p.mem().requested.Has(node.UID))

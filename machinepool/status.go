@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -32,7 +32,9 @@ const (
 )
 
 // problems are the reasons of conditions that a person has to act on: a condition that changes to one of them is a Warning event.
-func problems() []string { return append(pass.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld) }
+func problems() []string {
+	return append(engine.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld)
+}
 
 // statusFacts are the inputs of the phase and the conditions.
 type statusFacts struct {
@@ -86,7 +88,7 @@ func (f *statusFacts) conditions() []metav1.Condition {
 }
 
 func waitingForReplicas(kind string) metav1.Condition {
-	return pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 }
 
 func (f *statusFacts) available() metav1.Condition {
@@ -95,21 +97,21 @@ func (f *statusFacts) available() metav1.Condition {
 	case !sized:
 		return waitingForReplicas(contract.ConditionAvailable)
 	case !f.InfrastructureReady:
-		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
 	case !f.Known:
 		return f.unread(contract.ConditionAvailable)
 	case f.Counts.Available < desired:
-		return pass.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
 			fmt.Sprintf("%d available replicas, at least %d required", f.Counts.Available, desired))
 	}
-	return pass.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
+	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
 	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is refused
-		return pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs)
+		return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)
 	}
-	return pass.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
+	return engine.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
 // instanceProblem is what is wrong with some instances, in the words of the condition MachinesReady.
@@ -146,7 +148,7 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	for _, p := range f.instanceProblems() {
 		if len(p.Of) > 0 {
 			reason = p.Reason
-			lines = append(lines, "* "+p.Says+": "+pass.Named(p.Of)+p.Advice)
+			lines = append(lines, "* "+p.Says+": "+engine.Named(p.Of)+p.Advice)
 		}
 	}
 	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
@@ -154,11 +156,11 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	}
 	switch {
 	case len(lines) > 0:
-		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
+		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
 	case f.actual() == 0:
-		return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
+		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return pass.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonReady, "")
+	return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonReady, "")
 }
 
 func (f *statusFacts) machinesUpToDate() metav1.Condition {
@@ -166,12 +168,12 @@ func (f *statusFacts) machinesUpToDate() metav1.Condition {
 	case !f.Known:
 		return f.unread(contract.ConditionMachinesUpToDate)
 	case len(f.Counts.Outdated) > 0:
-		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate,
-			"* Not up to date: "+pass.Named(f.Counts.Outdated))
+		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate,
+			"* Not up to date: "+engine.Named(f.Counts.Outdated))
 	case f.actual() == 0:
-		return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
+		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return pass.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
+	return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
 }
 
 // scaling returns the conditions ScalingUp and ScalingDown.
@@ -180,14 +182,14 @@ func (f *statusFacts) scaling() (up, down metav1.Condition) {
 	if !sized {
 		return waitingForReplicas(contract.ConditionScalingUp), waitingForReplicas(contract.ConditionScalingDown)
 	}
-	up = pass.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
-	down = pass.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
+	up = engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
+	down = engine.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
 	switch actual := f.actual(); {
 	case actual < desired:
-		up = pass.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
+		up = engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
 			fmt.Sprintf("Scaling up from %d to %d replicas", actual, desired))
 	case actual > desired:
-		down = pass.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
+		down = engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
 			fmt.Sprintf("Scaling down from %d to %d replicas", actual, desired))
 	}
 	return up, down
@@ -195,14 +197,14 @@ func (f *statusFacts) scaling() (up, down metav1.Condition) {
 
 func (f *statusFacts) remediating() metav1.Condition {
 	if len(f.Unhealthy) == 0 {
-		return pass.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
+		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
-	return pass.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating,
-		"* To be replaced: "+pass.Named(f.Unhealthy))
+	return engine.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating,
+		"* To be replaced: "+engine.Named(f.Unhealthy))
 }
 
 // failure is a problem that does not go away by itself.
-type failure = pass.Failure
+type failure = engine.Failure
 
 // finding is the failure of one referenced object, absent while the object was not read.
 type finding = contract.Opt[failure]
@@ -270,7 +272,7 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 		c.Ready++
 		since, _ := readySince(node)
 		if left := since.Add(minReady).Sub(now); minReady > 0 && left > 0 {
-			c.Again = pass.Soonest(c.Again, left)
+			c.Again = engine.Soonest(c.Again, left)
 			continue
 		}
 		c.Available++
@@ -306,12 +308,12 @@ func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, vers
 		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
 	}
 	for _, m := range machines {
-		if pass.HasStatus(m.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
+		if engine.HasStatus(m.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
 			c.Ready++
 		} else {
 			c.NotReady = append(c.NotReady, m.Key.Name)
 		}
-		if pass.HasStatus(m.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
+		if engine.HasStatus(m.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 			c.Available++
 		}
 		if m.Deleting.IsZero() && hasVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {

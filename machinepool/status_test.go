@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestCountersFollowTheNodesBothWays(t *testing.T) {
@@ -55,7 +55,7 @@ func TestMachinesAreCountedByTheirConditions(t *testing.T) {
 			m.Deleting = time.Unix(1, 0)
 		}
 		for _, kind := range true_ {
-			m.Conditions = append(m.Conditions, pass.Condition(kind, metav1.ConditionTrue, "R", ""))
+			m.Conditions = append(m.Conditions, engine.Condition(kind, metav1.ConditionTrue, "R", ""))
 		}
 		return m
 	}

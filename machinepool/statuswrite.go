@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/phases"
 )
 
@@ -19,8 +19,8 @@ func flush(ctx context.Context, p *Scope, failed error) error {
 	p.urgent = p.urgent || p.isNewStage()
 	return p.Flush(ctx, writing{
 		Observes: failed == nil && !p.Paused(), Guarded: true, Wrote: p.wrote,
-		Settle: func(_, _ contract.MachinePoolUpdate) (pass.SettleFacts, error) {
-			return pass.SettleFacts{Urgent: p.urgent, Counts: true}, nil
+		Settle: func(_, _ contract.MachinePoolUpdate) (engine.SettleFacts, error) {
+			return engine.SettleFacts{Urgent: p.urgent, Counts: true}, nil
 		},
 	})
 }
@@ -30,7 +30,7 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 	if !status {
 		return
 	}
-	p.Record(pass.ConditionEvents(p.Stored, u.Conditions, problems())...)
+	p.Record(engine.ConditionEvents(p.Stored, u.Conditions, problems())...)
 	if refs, set := u.Nodes.Value(); set {
 		p.tellNodes(p.State.Nodes, refs)
 	}
@@ -38,7 +38,7 @@ func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
 
 // statusStep sets counters, phase and conditions.
 func statusStep(_ context.Context, p *Scope) (Result, error) {
-	if _, staged := pass.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
+	if _, staged := engine.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
 		p.assertDeleting()
 	}
 	if p.observed {
@@ -66,7 +66,7 @@ func (p *Scope) sum() {
 func (p *Scope) sparesUnread() {
 	read := map[string]bool{contract.ConditionInfrastructureReady: p.infraRead, contract.ConditionBootstrapConfigReady: p.bootstrapRead}
 	isUnread := func(c metav1.Condition) bool { return isOnlyUnread(c) && !read[c.Type] }
-	kept, left := pass.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
+	kept, left := engine.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
 	p.Asserted = kept
 	p.Requeue(left)
 }
@@ -150,12 +150,12 @@ const (
 
 // tell records an event about what the pool has done.
 func (p *Scope) tell(reason, note string, args ...any) {
-	p.Eventf(corev1.EventTypeNormal, reason, pass.ActionReconcile, note, args...)
+	p.Eventf(corev1.EventTypeNormal, reason, engine.ActionReconcile, note, args...)
 }
 
 // warn records an event about what the pool could not do.
 func (p *Scope) warn(reason, note string, args ...any) {
-	p.Eventf(corev1.EventTypeWarning, reason, pass.ActionReconcile, note, args...)
+	p.Eventf(corev1.EventTypeWarning, reason, engine.ActionReconcile, note, args...)
 }
 
 // tellNodes records the Nodes that are new in a list.
@@ -168,6 +168,6 @@ func (p *Scope) tellNodes(stored, written []contract.NodeRef) {
 		}
 	}
 	if len(joined) > 0 {
-		p.tell(EventNodesMatched, "%s", pass.Named(joined))
+		p.tell(EventNodesMatched, "%s", engine.Named(joined))
 	}
 }

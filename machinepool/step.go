@@ -3,14 +3,14 @@ package machinepool
 import (
 	"context"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of MachinePools, with a name. pass.Step documents its fields.
-type Step = pass.Step[*Scope]
+// Step is one part of the reconciler of MachinePools, with a name. engine.Step documents its fields.
+type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps that Steps returns.
 const (
@@ -33,8 +33,8 @@ const (
 )
 
 // Steps returns a new list of the steps of a MachinePool, in order: those that read what the pool consists of, those of a running pool,
-// those of a pool that is being deleted, and the closing one. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
-// pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// those of a pool that is being deleted, and the closing one. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
 //
 //   - StepPaused ends the pass of a paused pool; StepFinalizer stores the finalizer, the label of the Cluster and the owner;
 //   - StepBootstrap and StepInfrastructure read and own the referenced objects; StepMachines reads the Machines of single instances, and
@@ -48,32 +48,32 @@ const (
 // A step of your own that returns Result.Stop between two of them holds back the later ones in this pass. It asserts a condition that says
 // why: the pool itself reports only what its own steps wait for.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
-		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
-		{Name: StepBootstrap, On: pass.InBoth, Run: observes((*Scope).observeBootstrap)},
-		{Name: StepInfrastructure, On: pass.InBoth, Run: observes((*Scope).observeInfrastructure)},
-		{Name: StepMachines, On: pass.InBoth, Run: acts((*Scope).observeMachines)},
-		{Name: StepNodes, On: pass.InBoth, Run: nodesStep},
-		{Name: StepSyncMachines, On: pass.InRunning, Run: acts((*Scope).syncMachines)},
-		{Name: StepPropagate, On: pass.InRunning, Run: acts((*Scope).propagate)},
-		{Name: StepLeaving, On: pass.InRunning, Run: acts((*Scope).removeNodes)},
-		{Name: StepDeleteMachines, On: pass.InDeletion, Run: stage((*Scope).deleteAllMachines)},
-		{Name: StepDrain, On: pass.InDeletion, Run: stage((*Scope).drainAll)},
-		{Name: StepDeleteInfrastructure, On: pass.InDeletion, Run: stage((*Scope).deleteInfrastructure)},
-		{Name: StepDeleteBootstrap, On: pass.InDeletion, Run: stage((*Scope).deleteBootstrap)},
-		{Name: StepDeleteNodes, On: pass.InDeletion, Run: stage((*Scope).deleteAllNodes)},
-		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
-		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
+	return engine.Standard([]Step{
+		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
+		{Name: StepBootstrap, On: engine.InBoth, Run: observes((*Scope).observeBootstrap)},
+		{Name: StepInfrastructure, On: engine.InBoth, Run: observes((*Scope).observeInfrastructure)},
+		{Name: StepMachines, On: engine.InBoth, Run: acts((*Scope).observeMachines)},
+		{Name: StepNodes, On: engine.InBoth, Run: nodesStep},
+		{Name: StepSyncMachines, On: engine.InRunning, Run: acts((*Scope).syncMachines)},
+		{Name: StepPropagate, On: engine.InRunning, Run: acts((*Scope).propagate)},
+		{Name: StepLeaving, On: engine.InRunning, Run: acts((*Scope).removeNodes)},
+		{Name: StepDeleteMachines, On: engine.InDeletion, Run: stage((*Scope).deleteAllMachines)},
+		{Name: StepDrain, On: engine.InDeletion, Run: stage((*Scope).drainAll)},
+		{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: stage((*Scope).deleteInfrastructure)},
+		{Name: StepDeleteBootstrap, On: engine.InDeletion, Run: stage((*Scope).deleteBootstrap)},
+		{Name: StepDeleteNodes, On: engine.InDeletion, Run: stage((*Scope).deleteAllNodes)},
+		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
+		{Name: StepStatus, On: engine.InBoth, Closing: true, Run: statusStep},
 	})
 }
 
 // CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which
 // instances or Nodes would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
 func CheckSteps(steps []Step) error {
-	return pass.CheckSafety(steps, Steps(), "MachinePool", pass.Safety{
+	return engine.CheckSafety(steps, Steps(), "MachinePool", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepStatus},
-		Needs: []pass.Need{
+		Needs: []engine.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused MachinePool would be changed"},
 			{Step: StepRemoveFinalizer, Needs: StepPaused, Why: "a paused MachinePool would be deleted"},
 			{Step: StepDeleteMachines, Needs: StepMachines, Why: "Machines that are not read would not be deleted"},
@@ -89,17 +89,17 @@ func CheckSteps(steps []Step) error {
 }
 
 // acts makes a step of a function.
-func acts(do func(*Scope, context.Context) error) pass.StepFunc[*Scope] {
+func acts(do func(*Scope, context.Context) error) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, do(p, ctx) }
 }
 
 // observes makes a step of a function that reads an object. In a deletion, its error delays only the stages that need the object.
-func observes(do func(*Scope, context.Context) error) pass.StepFunc[*Scope] {
+func observes(do func(*Scope, context.Context) error) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, p.DeferError(do(p, ctx)) }
 }
 
 // stage makes a step of a stage of a deletion, which stops the pass until the stage is complete.
-func stage(complete func(*Scope, context.Context) (bool, error)) pass.StepFunc[*Scope] {
+func stage(complete func(*Scope, context.Context) (bool, error)) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) {
 		done, err := complete(p, ctx)
 		return Result{Stop: !done}, err

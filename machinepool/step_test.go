@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
@@ -20,12 +20,12 @@ func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
 	}
 	for _, s := range Steps() {
 		t.Run(s.Name, func(t *testing.T) {
-			steps, err := pass.Remove(Steps(), s.Name)
+			steps, err := engine.Remove(Steps(), s.Name)
 			require.NoError(t, err)
 			kinds, err := ClusterAPI(contract.V1Beta2)
 			require.NoError(t, err)
 			a := &api{}
-			ports := Ports{Ports: pass.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{}}}
+			ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{}}}
 			_, err = New(kinds, ports, Options{Steps: steps})
 			if optional[s.Name] {
 				require.NoError(t, err)
@@ -41,14 +41,14 @@ func TestAStepThatPrecedesTheStepsOfPoolsMustKeepTheirOrder(t *testing.T) {
 	steps := Steps()
 	steps[0], steps[1] = steps[1], steps[0]
 	require.ErrorContains(t, CheckSteps(steps), "step paused stands behind finalizer")
-	own := Step{Name: "own", On: pass.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
-	late, err := pass.InsertAfter(Steps(), StepRemoveFinalizer, own)
+	own := Step{Name: "own", On: engine.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
+	late, err := engine.InsertAfter(Steps(), StepRemoveFinalizer, own)
 	require.NoError(t, err)
 	require.ErrorContains(t, CheckSteps(late), "step own stands behind remove-finalizer")
-	replaced, err := pass.Replace(Steps(), StepDeleteNodes, Step{Name: StepDeleteNodes, On: pass.InDeletion, Run: own.Run})
+	replaced, err := engine.Replace(Steps(), StepDeleteNodes, Step{Name: StepDeleteNodes, On: engine.InDeletion, Run: own.Run})
 	require.NoError(t, err)
 	require.NoError(t, CheckSteps(replaced))
-	running, err := pass.Replace(Steps(), StepPaused, Step{Name: StepPaused, On: pass.InRunning, Run: own.Run})
+	running, err := engine.Replace(Steps(), StepPaused, Step{Name: StepPaused, On: engine.InRunning, Run: own.Run})
 	require.NoError(t, err)
 	require.ErrorContains(t, CheckSteps(running), "step remove-finalizer needs step paused in front of it")
 }
@@ -58,24 +58,24 @@ func TestAnErrorOfAReadInADeletionDelaysOnlyWhatNeedsTheObject(t *testing.T) {
 	unread := errors.New("unread")
 	ran := false
 	steps := []Step{
-		{Name: StepBootstrap, On: pass.InBoth, Run: observes(func(*Scope, context.Context) error { return unread })},
-		{Name: StepDrain, On: pass.InDeletion, Run: stage(func(*Scope, context.Context) (bool, error) { ran = true; return true, nil })},
+		{Name: StepBootstrap, On: engine.InBoth, Run: observes(func(*Scope, context.Context) error { return unread })},
+		{Name: StepDrain, On: engine.InDeletion, Run: stage(func(*Scope, context.Context) (bool, error) { ran = true; return true, nil })},
 	}
-	_, err := pass.RunSteps(t.Context(), steps, p, true, runStep)
+	_, err := engine.RunSteps(t.Context(), steps, p, true, runStep)
 	require.NoError(t, err)
 	require.True(t, ran)
 	require.ErrorIs(t, p.Deferred(), unread, "the pass fails with it, and is retried")
 
 	p, _ = acting(t, &api{})
 	p.State.Deleting = time.Time{}
-	_, err = pass.RunSteps(t.Context(), steps, p, false, runStep)
+	_, err = engine.RunSteps(t.Context(), steps, p, false, runStep)
 	require.ErrorIs(t, err, unread)
 	require.NoError(t, p.Deferred())
 }
 
 // runStep runs one step as the frame does.
 func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
-	return pass.RunStep(ctx, step, p, &p.Scope, nil)
+	return engine.RunStep(ctx, step, p, &p.Scope, nil)
 }
 
 func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *testing.T) {
@@ -84,13 +84,13 @@ func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *
 		ends   bool
 	}{
 		"nothing":      {decide: func(*Scope) {}},
-		"a condition":  {decide: func(p *Scope) { p.Assert(pass.Condition("Approved", metav1.ConditionFalse, "Waiting", "")) }, ends: true},
+		"a condition":  {decide: func(p *Scope) { p.Assert(engine.Condition("Approved", metav1.ConditionFalse, "Waiting", "")) }, ends: true},
 		"a label":      {decide: func(p *Scope) { p.SetLabel("example.com/a", "b") }, ends: true},
 		"no new value": {decide: func(p *Scope) { p.SetFinalizers(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
-			own := Step{Name: "own", On: pass.InBoth, Run: func(_ context.Context, p *Scope) (Result, error) {
+			own := Step{Name: "own", On: engine.InBoth, Run: func(_ context.Context, p *Scope) (Result, error) {
 				tc.decide(p)
 				return Result{Checkpoint: true}, nil
 			}}

@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // attached are volumes that are attached until a test says otherwise.
@@ -76,7 +76,7 @@ func TestTheWaitForVolumesHasALimitAndCanBeLeftOut(t *testing.T) {
 
 // waiting are volumes that count how often a Node had some attached.
 type waiting struct {
-	workload.Volumes
+	cluster.Volumes
 
 	attached atomic.Int32
 }

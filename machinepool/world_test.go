@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 

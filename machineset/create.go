@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -133,7 +133,7 @@ func (s *Scope) hasMachine(ctx context.Context, name string) (bool, error) {
 	machine := &unstructured.Unstructured{}
 	machine.SetGroupVersionKind(s.env.kinds.Machine.GVK)
 	err := s.machines.Existing(ctx, machine, s.env.kinds.Machine.GVK.Kind, name)
-	if errors.Is(err, pass.ErrStale) {
+	if errors.Is(err, engine.ErrStale) {
 		return false, nil
 	}
 	return err == nil, err

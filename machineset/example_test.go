@@ -8,8 +8,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -59,8 +59,8 @@ func ExampleNew() {
 
 // Put a step of your own into a set, in the same way as into a Machine: here, one that keeps a set from creating.
 func ExampleSteps() {
-	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
-		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
+	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
+		Name: "quota", On: engine.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 			if machines, _ := s.Machines(); s.State.Annotations["example.com/quota"] == fmt.Sprint(len(machines)) {
 				s.Hold("QuotaExceeded", "the quota of the team is used up") // the condition ScalingUp says so
 			}

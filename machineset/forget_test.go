@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
@@ -18,7 +18,7 @@ func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	ports := Ports{Ports: pass.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
+	ports := Ports{Ports: engine.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
 	r, err := New(kinds, ports, Options{WatchFilter: "mine"})
 	require.NoError(t, err)
 	set := kinds.Set.New()

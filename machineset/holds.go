@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -122,7 +122,7 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	failed, err := s.preflight(ctx)
 	if err != nil {
-		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+pass.SeeLogs)
+		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+engine.SeeLogs)
 		return Result{}, fmt.Errorf("preflight checks: %w", err)
 	}
 	if len(failed) == 0 {

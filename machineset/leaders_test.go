@@ -13,8 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -41,7 +41,7 @@ func (l *leader) restart() {
 	for _, gvk := range l.w.tracked() {
 		l.cache.at[gvk.Kind] = l.cache.history.length(gvk.Kind) - 1
 	}
-	r, err := machineset.New(l.w.kinds, machineset.Ports{Ports: pass.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client}},
+	r, err := machineset.New(l.w.kinds, machineset.Ports{Ports: engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client}},
 		machineset.Options{Clock: l.clock, StatusDelay: -1, Parallel: 1})
 	require.NoError(l.w.t, err)
 	require.NoError(l.w.t, r.IndexMachines(l.w.t.Context()))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 

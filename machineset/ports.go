@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -70,8 +70,8 @@ func (k Kinds) validate() error {
 	if k.Maker == nil {
 		maker = errors.New("Kinds.Maker is not set")
 	}
-	err := errors.Join(pass.CheckKind("Kinds.Machine", k.Machine), maker)
-	if err != nil || pass.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
+	err := errors.Join(engine.CheckKind("Kinds.Machine", k.Machine), maker)
+	if err != nil || engine.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
 		return err
 	}
 	return k.keeps()
@@ -95,7 +95,7 @@ const RestoredAnnotation = children.RestoredAnnotation
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and those of sets. Client, Cache and APIReader are required, and
 // AddToManager requires ClusterEvents with ClusterOf.
 type Ports struct {
-	pass.Ports
+	engine.Ports
 
 	// PreflightOf returns what the checks before a creation look at; nil looks at what the Cluster names as its control plane, if
 	// ClusterOf is set. It is called in every pass of a set that is not being deleted, from several goroutines, must not block, and neither
@@ -125,7 +125,7 @@ type Options struct {
 	// PassLimit always use real time.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a set waits after it has written its status until it writes another one, so that Machines which change
-	// one after the other cost one write. Default pass.DefaultStatusDelay; negative: write at once.
+	// one after the other cost one write. Default engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// PassLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost
 	// its Lease may still create. Default, also when negative: DefaultPassLimit.
@@ -153,14 +153,14 @@ type Options struct {
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
 	// Metrics count the passes; nil counts nothing.
-	Metrics *pass.Metrics
+	Metrics *engine.Metrics
 	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
 
 // frame returns the options that all kinds have, with their defaults.
-func (o Options) frame(kind contract.MachineSetKind) pass.Options {
-	return pass.Options{
+func (o Options) frame(kind contract.MachineSetKind) engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
 		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Shared: o.Shared, Metrics: o.Metrics, Controller: o.Controller,
 	}.WithDefaults(kind.GVK.Kind, Finalizer)

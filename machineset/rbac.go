@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
@@ -41,12 +41,12 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	sets := pass.Resource(w.Kinds.Set, w.SetResource)
-	rules := pass.PolicyRules(pass.Wiring{
+	sets := engine.Resource(w.Kinds.Set, w.SetResource)
+	rules := engine.PolicyRules(engine.Wiring{
 		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: w.ControlPlanes, Templates: w.Templates,
-		Children: slices.Concat([]schema.GroupResource{pass.Resource(w.Kinds.Machine, w.MachineResource)}, w.References),
+		Children: slices.Concat([]schema.GroupResource{engine.Resource(w.Kinds.Machine, w.MachineResource)}, w.References),
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	machines := patch.PolicyRules(pass.Resource(w.Kinds.Machine, w.MachineResource), w.Kinds.Machine.StatusSubresource)
-	return contract.MergePolicyRules(rules, machines, []rbacv1.PolicyRule{pass.Rule(sets, "get")})
+	machines := patch.PolicyRules(engine.Resource(w.Kinds.Machine, w.MachineResource), w.Kinds.Machine.StatusSubresource)
+	return contract.MergePolicyRules(rules, machines, []rbacv1.PolicyRule{engine.Rule(sets, "get")})
 }

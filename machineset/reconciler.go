@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-type reconciler = pass.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *Scope]
+type reconciler = engine.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *Scope]
 
 // Reconciler keeps as many Machines of each set as the set asks for. Its methods Reconcile, ReconcileObject and Forget are those of
-// pass.Reconciler; a loop of your own calls IndexMachines once before the cache starts. Safe for concurrent use for different sets.
+// engine.Reconciler; a loop of your own calls IndexMachines once before the cache starts. Safe for concurrent use for different sets.
 type Reconciler struct {
 	*reconciler
 
-	frame       *pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	frame       *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	kinds       Kinds
 	preflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
 	options     Options
-	memory      *pass.Memory[recollection]
+	memory      *engine.Memory[recollection]
 	marks       []string // see scale.Marks
 	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
@@ -33,14 +33,14 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
-	frame, err := pass.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
+	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
 	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: pass.NewMemory(newRecollection, nil),
+		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: engine.NewMemory(newRecollection, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
@@ -49,9 +49,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 			Parallel: options.Parallel, PassLimit: options.PassLimit,
 		}),
 	}
-	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
+	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *pass.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
+		NewScope: func() (*Scope, *engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -32,7 +32,7 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return s.env.frame.Writer.Behind(m.Object) && isMarked(m.State) }) {
-		return Result{RequeueAfter: pass.BehindRetry}, nil
+		return Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	facts, readable := s.remediationFacts()
 	d := scale.Remediate(facts)
@@ -63,7 +63,7 @@ func (s *Scope) record(ctx context.Context, lines []scale.Line) error {
 
 // isMarked reports whether a health check, or the set, has said something about a Machine that concerns its remediation.
 func isMarked(m *contract.MachineState) bool {
-	_, found := pass.Find(m.Conditions, contract.ConditionOwnerRemediated)
+	_, found := engine.Find(m.Conditions, contract.ConditionOwnerRemediated)
 	return found
 }
 
@@ -115,7 +115,7 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 		}
 	}
 	if slices.Sort(down); len(down) > 0 {
-		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady says of "+pass.Named(down))
+		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady says of "+engine.Named(down))
 	}
 	return holds
 }
@@ -123,11 +123,11 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 // sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
 func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
 	parallel := s.env.options.Parallel
-	errs := pass.InParallel(parallel, d.Deferred, func(one scale.Deferral) error {
+	errs := engine.InParallel(parallel, d.Deferred, func(one scale.Deferral) error {
 		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
 		return err
 	})
-	errs = append(errs, pass.InParallel(parallel, d.Recovered, func(one scale.Victim) error {
+	errs = append(errs, engine.InParallel(parallel, d.Recovered, func(one scale.Victim) error {
 		_, err := s.writeRemediated(ctx, one.UID, contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}})
 		return err
 	})...)
@@ -137,14 +137,14 @@ func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
 // sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and returns the version of the Machine that says so.
 func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (string, error) {
 	m := s.ownBy(uid)
-	say := pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, pass.Bounded(message, pass.MaxMessageLength))
+	say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
 	return s.writeRemediated(ctx, uid, contract.MachineUpdate{
 		Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
 	})
 }
 
 func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.MachineUpdate) (string, error) {
-	written, err := pass.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, s.ownBy(uid).Object, u)
+	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, s.ownBy(uid).Object, u)
 	if err != nil {
 		if external.SaysGone(err) {
 			return "", nil
@@ -168,7 +168,7 @@ func (s *Scope) remediate(ctx context.Context, victims []scale.Victim) error {
 	versions := map[types.UID]string{}
 	var going []scale.Victim
 	var errs []error
-	for i, said := range pass.InParallel(s.env.options.Parallel, victims, func(v scale.Victim) said {
+	for i, said := range engine.InParallel(s.env.options.Parallel, victims, func(v scale.Victim) said {
 		version, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
 		return said{version, err}
 	}) {

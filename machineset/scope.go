@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Scope is one pass over one set: what was read and decided so far, and the functions to write it. Only the worker that runs the pass uses
 // it.
 type Scope struct {
-	pass.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 
 	env *Reconciler
 	mem *recollection

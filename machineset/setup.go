@@ -8,20 +8,20 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
 // use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Set).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Set).Name, func() (*Reconciler, error) {
 		return New(kinds, PortsFromManager(mgr), options)
 	})
 }
 
 // PortsFromManager returns the ports of a manager, without Clusters and preflight checks.
 func PortsFromManager(mgr ctrl.Manager) Ports {
-	return Ports{Ports: pass.PortsFromManager(mgr)}
+	return Ports{Ports: engine.PortsFromManager(mgr)}
 }
 
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
@@ -51,6 +51,6 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	}
 	return r.frame.Index(ctx, func(set *contract.MachineSetState) []string {
 		cluster := types.NamespacedName{Namespace: set.Key.Namespace, Name: set.ClusterName}
-		return pass.ReferenceKeys(cluster, set.Template.Bootstrap, set.Template.Infrastructure)
+		return engine.ReferenceKeys(cluster, set.Template.Bootstrap, set.Template.Infrastructure)
 	})
 }

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -39,7 +39,7 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
 	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
-	return Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+	return Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
 }
 
 // unobserved are the conditions of a set whose Machines could not be read.
@@ -78,7 +78,7 @@ func (s *Scope) summary() children.Summary {
 func texts(errs []error) []string {
 	all := make([]string, 0, len(errs))
 	for _, err := range errs {
-		all = append(all, pass.Bounded(err.Error(), pass.MaxNoteLength))
+		all = append(all, engine.Bounded(err.Error(), engine.MaxNoteLength))
 	}
 	return all
 }

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of MachineSets, with a name. pass.Step documents its fields.
-type Step = pass.Step[*Scope]
+// Step is one part of the reconciler of MachineSets, with a name. engine.Step documents its fields.
+type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps of Steps.
 const (
@@ -31,8 +31,8 @@ const (
 	StepStatus          = "status"
 )
 
-// Steps returns a new list of the steps of a MachineSet, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
-// pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// Steps returns a new list of the steps of a MachineSet, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
 //
 //   - StepPaused ends the pass of a set that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
@@ -49,17 +49,17 @@ const (
 // that fails does not keep the later ones from running, except in a deletion: one that must succeed before Machines are created calls
 // Scope.Hold, or returns Stop, with its error.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
-		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
-		{Name: StepMachines, On: pass.InBoth, Run: machinesStep},
-		{Name: StepTemplates, On: pass.InBoth, Run: templatesStep},
-		{Name: StepHolds, On: pass.InRunning, Run: holdsStep},
-		{Name: StepSync, On: pass.InBoth, Run: syncStep},
-		{Name: StepScale, On: pass.InBoth, Run: scaleStep},
-		{Name: StepRemediate, On: pass.InRunning, Run: remediateStep},
-		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
-		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
+	return engine.Standard([]Step{
+		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
+		{Name: StepMachines, On: engine.InBoth, Run: machinesStep},
+		{Name: StepTemplates, On: engine.InBoth, Run: templatesStep},
+		{Name: StepHolds, On: engine.InRunning, Run: holdsStep},
+		{Name: StepSync, On: engine.InBoth, Run: syncStep},
+		{Name: StepScale, On: engine.InBoth, Run: scaleStep},
+		{Name: StepRemediate, On: engine.InRunning, Run: remediateStep},
+		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
+		{Name: StepStatus, On: engine.InBoth, Closing: true, Run: statusStep},
 	})
 }
 
@@ -67,9 +67,9 @@ func Steps() []Step {
 // which Machines would be created twice or without their objects, or a deletion would never end. A step of the same name may
 // replace each of them, except StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
 func CheckSteps(steps []Step) error {
-	err := pass.CheckSafety(steps, Steps(), "MachineSet", pass.Safety{
+	err := engine.CheckSafety(steps, Steps(), "MachineSet", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepRemediate, StepStatus},
-		Needs: []pass.Need{
+		Needs: []engine.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused set is changed"},
 			{Step: StepMachines, Needs: StepPaused, Why: "Machines of a paused set are adopted"},
 			{Step: StepHolds, Needs: StepMachines, Why: "the selector is unknown"},
@@ -83,7 +83,7 @@ func CheckSteps(steps []Step) error {
 	})
 	errs := []error{err}
 	for _, name := range []string{StepMachines, StepTemplates} { // only they set what StepScale uses
-		if pass.HasStandard(steps, StepScale) && pass.Position(steps, name, pass.InBoth) >= 0 && !pass.HasStandard(steps, name) {
+		if engine.HasStandard(steps, StepScale) && engine.Position(steps, name, engine.InBoth) >= 0 && !engine.HasStandard(steps, name) {
 			errs = append(errs, fmt.Errorf("step %s is replaced, and step %s needs what it reads: put a step in front of it or behind it, or "+
 				"replace step %s too", name, StepScale, StepScale))
 		}

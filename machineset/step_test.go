@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -20,12 +20,12 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 	t.Parallel()
 	run := func(context.Context, *machineset.Scope) (machineset.Result, error) { return machineset.Result{}, nil }
 	without := func(name string) []machineset.Step {
-		steps, err := pass.Remove(machineset.Steps(), name)
+		steps, err := engine.Remove(machineset.Steps(), name)
 		require.NoError(t, err)
 		return steps
 	}
 	replaced := func(name string) []machineset.Step {
-		steps, err := pass.Replace(machineset.Steps(), name, machineset.Step{Name: name, On: pass.InBoth, Run: run})
+		steps, err := engine.Replace(machineset.Steps(), name, machineset.Step{Name: name, On: engine.InBoth, Run: run})
 		require.NoError(t, err)
 		return steps
 	}
@@ -50,7 +50,7 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 		"templates of one's own":      {replaced(machineset.StepTemplates), "step templates is replaced, and step scale needs what it reads"},
 		"a scaling of one's own":      {steps: replaced(machineset.StepScale)},
 		"another order":               {swapped, "step sync stands behind scale"},
-		"a step behind the end of all": {append(machineset.Steps(), machineset.Step{Name: "own", On: pass.InDeletion, Run: run}),
+		"a step behind the end of all": {append(machineset.Steps(), machineset.Step{Name: "own", On: engine.InDeletion, Run: run}),
 			"step own stands behind"},
 		"a step that the list has twice": {append(machineset.Steps(), machineset.Steps()[0]), `duplicate step "paused"`},
 	} {
@@ -67,9 +67,9 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 }
 
 // ownStep is a step of an embedder in front of StepScale.
-func ownStep(t *testing.T, run pass.StepFunc[*machineset.Scope]) machineset.Options {
+func ownStep(t *testing.T, run engine.StepFunc[*machineset.Scope]) machineset.Options {
 	t.Helper()
-	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{Name: "own", On: pass.InBoth, Run: run})
+	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{Name: "own", On: engine.InBoth, Run: run})
 	require.NoError(t, err)
 	return machineset.Options{Steps: steps, StatusDelay: -1}
 }
@@ -86,7 +86,7 @@ func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 		}
 		if len(machines) == 2 {
 			s.ChangeAnnotation("example.com/complete", contract.SetTo("yes"))
-			s.Assert(pass.Condition("Complete", metav1.ConditionTrue, "Complete", "two Machines"))
+			s.Assert(engine.Condition("Complete", metav1.ConditionTrue, "Complete", "two Machines"))
 		}
 		return machineset.Result{}, nil
 	}))

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -177,7 +177,7 @@ func (s *Scope) leftOver(part *unstructured.Unstructured, ledger scale.Ledger) b
 
 func (s *Scope) isMachine(ref metav1.OwnerReference) bool {
 	gvk := s.env.kinds.Machine.GVK
-	return ref.Kind == gvk.Kind && pass.Group(ref.APIVersion) == gvk.Group
+	return ref.Kind == gvk.Kind && engine.Group(ref.APIVersion) == gvk.Group
 }
 
 // removePart deletes an object unless the API server has a Machine of its name, or the object has changed.

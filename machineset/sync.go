@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
@@ -126,7 +126,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name), found.Problem.Message)
 		}
 		s.Requeue(found.RetryAfter)
-		return fmt.Errorf("%w: %s %s could not be read yet", pass.ErrStale, ref.Kind, ref.Name)
+		return fmt.Errorf("%w: %s %s could not be read yet", engine.ErrStale, ref.Kind, ref.Name)
 	case external.Present:
 	}
 	var have contract.Metadata

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -39,5 +39,5 @@ func (s *Scope) missing() (missing, blocked []string) {
 		}
 	}
 	others := slices.Clone(s.machines.Holds)
-	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == pass.ReasonTemplateMissing }))
+	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == engine.ReasonTemplateMissing }))
 }

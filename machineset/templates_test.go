@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -30,18 +30,18 @@ func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOp
 }
 
 // runStep runs one step in the part of the life that the set is in.
-func runStep(t *testing.T, s *Scope, name string) (pass.Result, error) {
+func runStep(t *testing.T, s *Scope, name string) (engine.Result, error) {
 	t.Helper()
-	at := pass.Position(Steps(), name, pass.InBoth)
-	return pass.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(),
-		func(ctx context.Context, step *Step, s *Scope) (pass.Result, error) {
+	at := engine.Position(Steps(), name, engine.InBoth)
+	return engine.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(),
+		func(ctx context.Context, step *Step, s *Scope) (engine.Result, error) {
 			return step.Run(ctx, s)
 		})
 }
 
 func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	t.Parallel()
-	frame := &pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
+	frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
 	s := &Scope{env: &Reconciler{frame: frame}}
 	s.Attach(frame)
 	s.State.Template.Bootstrap = contract.Ref{Group: "g", Kind: "BootstrapTemplate", Name: "b"}
@@ -49,8 +49,8 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	_, err := runStep(t, s, StepTemplates)
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, []scale.Hold{
-		{Reason: pass.ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + pass.SeeLogs},
-		{Reason: pass.ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + pass.SeeLogs},
+		{Reason: engine.ReasonTemplateUnread, Message: "BootstrapTemplate could not be read: " + engine.SeeLogs},
+		{Reason: engine.ReasonTemplateUnread, Message: "InfraTemplate could not be read: " + engine.SeeLogs},
 	}, s.machines.Holds, "what is unread is not absent")
 
 	s.machines.Holds, s.State.Deleting = nil, noon()
@@ -61,9 +61,9 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 
 func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
 	t.Parallel()
-	frame := &pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]{
+	frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{
 		Tracker: external.NewTracker(broken{}, nil, "test"),
-		Options: pass.Options{Shared: func(ref contract.Ref) bool { return ref.Kind == "MachineClass" }},
+		Options: engine.Options{Shared: func(ref contract.Ref) bool { return ref.Kind == "MachineClass" }},
 	}
 	s := &Scope{env: &Reconciler{frame: frame}}
 	s.Attach(frame)
@@ -94,7 +94,7 @@ func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
 		"they pass":                    {facts: fits},
 		"a version that does not fit":  {facts: newer, says: "v1.36.0", again: preflightRetry},
 		"a version that is none":       {facts: odd, says: "preflight checks could not be made", again: preflightRetry},
-		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + pass.SeeLogs},
+		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + engine.SeeLogs},
 		"a set in deletion makes none": {err: errBroken, going: true},
 	} {
 		t.Run(name, func(t *testing.T) {

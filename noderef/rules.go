@@ -36,7 +36,7 @@ func (r Rules) Same(a, b string) bool {
 
 func (r Rules) fallsBack() bool { return r.ByName || r.ByAddress }
 
-// Lookup finds Nodes. [Index] and nodeindex.Index implement it.
+// Lookup finds Nodes. [Index] and cluster.NodeIndex implement it.
 //
 // The result is a view: neither the Nodes nor the slice may be changed.
 type Lookup interface {

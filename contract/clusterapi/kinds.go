@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"

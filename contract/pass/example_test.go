@@ -4,31 +4,36 @@ import (
 	"context"
 	"fmt"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
-// A step of your own stands between the standard ones, whatever the kind is.
+// greeting is a step for values of any kind; in your operator the list is machine.Steps() and P is *machine.Scope.
+func greeting(word string) pass.Step[string] {
+	return pass.Step[string]{Name: word, On: pass.InRunning, Run: func(_ context.Context, name string) (pass.Result, error) {
+		fmt.Println(word, name)
+		return pass.Result{}, nil
+	}}
+}
+
+// A step of your own runs between the standard ones, whatever the kind is.
 func ExampleInsertBefore() {
-	steps, err := pass.InsertBefore(standard(), "finalizer", pass.Step[*scope]{
-		Name: "quota", On: pass.InRunning,
-		Run: func(_ context.Context, s *scope) (pass.Result, error) {
-			return pass.Result{Stop: s.IsTrue("QuotaExceeded")}, nil
-		},
-	})
+	steps, err := pass.InsertBefore([]pass.Step[string]{greeting("good morning"), greeting("goodbye")}, "goodbye", greeting("hello"))
 	for _, s := range steps {
-		fmt.Print(s.Name, " ")
+		fmt.Println(s.Name)
 	}
 	fmt.Println(err)
-	// Output: paused quota finalizer remove-finalizer <nil>
+	// Output:
+	// good morning
+	// hello
+	// goodbye
+	// <nil>
 }
 
 // Each step gets a span of your own tracer around it, and stays the standard one.
 func ExampleStep_tracer() {
-	greet := func(_ context.Context, name string) (pass.Result, error) {
-		fmt.Println("hello", name)
-		return pass.Result{}, nil
-	}
-	steps := pass.Standard([]pass.Step[string]{{Name: "greet", On: pass.InRunning, Run: greet}}) // in your operator: machine.Steps()
+	steps := []pass.Step[string]{greeting("hello")}
 	for i := range steps {
 		step, run := steps[i].Name, steps[i].Run
 		steps[i].Run = func(ctx context.Context, name string) (pass.Result, error) {
@@ -38,10 +43,24 @@ func ExampleStep_tracer() {
 		}
 	}
 	_, err := steps[0].Run(context.Background(), "m1")
-	fmt.Println(err, steps[0].IsStandard())
+	fmt.Println(err)
 	// Output:
-	// begin greet
+	// begin hello
 	// hello m1
-	// end greet
-	// <nil> true
+	// end hello
+	// <nil>
+}
+
+// The ports of every kind begin with those of the manager, and with its Clusters where there are any.
+func ExamplePortsFromManager() {
+	_ = func(mgr ctrl.Manager) (pass.Ports, error) {
+		ports := pass.PortsFromManager(mgr)
+		clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
+		if err != nil {
+			return ports, err
+		}
+		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+		return ports, nil
+	}
+	// Output:
 }

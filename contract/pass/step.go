@@ -1,203 +1,53 @@
 package pass
 
-import (
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-)
+import "github.com/machinist-dev/machinist/internal/engine"
 
-// Life says whether a step runs for objects that are not being deleted, for objects that are being deleted, or for both.
-type Life uint8
+// Step is one part of a reconciler, with a name. P is the Scope of its kind, such as *machine.Scope.
+type Step[P any] = engine.Step[P]
 
-// Values of Life.
+// StepFunc does one thing for one object. It is called in every pass that the step's Life includes, from several goroutines for different
+// objects, also when it has already done its work: a step with a one-time action must check whether that action already ran. An error is
+// retried with back-off.
+type StepFunc[P any] = engine.StepFunc[P]
+
+// Result is how a pass continues after a step.
+type Result = engine.Result
+
+// Life is for which objects a step runs.
+type Life = engine.Life
+
+// Values of Life: objects that are not being deleted, objects that are being deleted, and both.
 const (
-	InRunning Life = 1 << iota
-	InDeletion
-	InBoth = InRunning | InDeletion
+	InRunning  = engine.InRunning
+	InDeletion = engine.InDeletion
+	InBoth     = engine.InBoth
 )
-
-// Result says how a pass continues after a step.
-type Result struct {
-	// RequeueAfter requests another pass; zero requests none. The shortest of all steps wins.
-	RequeueAfter time.Duration
-	// Stop skips the steps behind this one, except the closing ones.
-	Stop bool
-	// Checkpoint ends the pass like Stop, and requires that its decisions are written before any other action, status and conditions
-	// included: the next pass starts from the object as it then is. When there is nothing to write, because the object already has all
-	// values, a checkpoint has no effect, and the pass continues. Steps that are ObjectOnly run nevertheless.
-	Checkpoint bool
-}
-
-// StepFunc does one thing for one object. P is the Scope of its kind, such as *machine.Scope, which it reads and changes. It is called in
-// every pass that the step's Life includes, from several goroutines for different objects, also when it has already done its work: a step
-// with a one-time action must check whether that action already ran. An error is retried with back-off.
-type StepFunc[P any] = func(context.Context, P) (Result, error)
-
-// Step is one part of a reconciler, with a name.
-type Step[P any] struct {
-	Name string
-	On   Life
-	// Closing steps run at the end of every pass, also when an earlier step stopped it or failed.
-	Closing bool
-	// ObjectOnly steps decide about the object only and change nothing else. They run also in a pass that a checkpoint has ended, so
-	// that their decisions are part of the same write; a pass that was stopped skips them too.
-	ObjectOnly bool
-	Run        StepFunc[P]
-
-	standard bool
-}
-
-// Standard marks steps as those of the package that returns them, and returns the slice. IsStandard tells them from replacements.
-func Standard[P any](steps []Step[P]) []Step[P] {
-	for i := range steps {
-		steps[i].standard = true
-	}
-	return steps
-}
-
-// IsStandard reports whether a step is one of the package that returned it. Setting its Run to a function that calls the former one, as
-// for a trace, keeps it standard; to change what it does, use Replace.
-func (s *Step[P]) IsStandard() bool { return s.standard }
-
-// HasStandard reports whether a list has the named step unchanged.
-func HasStandard[P any](steps []Step[P], name string) bool {
-	return slices.ContainsFunc(steps, func(s Step[P]) bool { return s.Name == name && s.standard })
-}
 
 // ErrNoStep matches the error for a name that is not in the list of steps.
-var ErrNoStep = errors.New("no such step")
+var ErrNoStep = engine.ErrNoStep
 
 // InsertBefore returns steps with one more in front of the named one. The error matches ErrNoStep.
 func InsertBefore[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	return insert(steps, name, 0, step)
+	return engine.InsertBefore(steps, name, step)
 }
 
 // InsertAfter returns steps with one more behind the named one. The error matches ErrNoStep.
 func InsertAfter[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	return insert(steps, name, 1, step)
+	return engine.InsertAfter(steps, name, step)
 }
 
 // Replace returns steps with the named one replaced. The error matches ErrNoStep.
 func Replace[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
-	}
-	changed := slices.Clone(steps)
-	changed[at] = step
-	return changed, nil
+	return engine.Replace(steps, name, step)
 }
 
 // Remove returns steps without the named one. New of the kind's package rejects a list that is not safe without it. The error matches
 // ErrNoStep.
 func Remove[P any](steps []Step[P], name string) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Delete(slices.Clone(steps), at, at+1), nil
-}
-
-func insert[P any](steps []Step[P], name string, offset int, step Step[P]) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Insert(slices.Clone(steps), at+offset, step), nil
-}
-
-func find[P any](steps []Step[P], name string) (int, error) {
-	at := Position(steps, name, InBoth)
-	if at < 0 {
-		names := make([]string, len(steps))
-		for i := range steps {
-			names[i] = steps[i].Name
-		}
-		return 0, fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none"))
-	}
-	return at, nil
+	return engine.Remove(steps, name)
 }
 
 // Position returns the position of the step with a name that runs in a Life, -1 without one.
 func Position[P any](steps []Step[P], name string, life Life) int {
-	return slices.IndexFunc(steps, func(s Step[P]) bool { return s.Name == name && (s.On&life != 0 || life == InBoth) })
-}
-
-// CheckSteps reports all errors in a list of steps: steps without a name, function or Life, duplicates, and steps of the standard list in
-// another order than there. The order is what makes a pass safe: nothing else is changed before the finalizer is stored and the object is
-// known not to be paused.
-func CheckSteps[P any](steps, standard []Step[P]) error {
-	var errs []error
-	seen := map[string]bool{}
-	for i, s := range steps {
-		switch {
-		case s.Name == "":
-			errs = append(errs, fmt.Errorf("step %d: a step needs a name and a function", i))
-		case s.Run == nil:
-			errs = append(errs, fmt.Errorf("step %s: a step needs a name and a function, and Run is nil", s.Name))
-		case s.On&InBoth == 0:
-			errs = append(errs, fmt.Errorf("step %s never runs: set On", s.Name))
-		case seen[s.Name]:
-			errs = append(errs, fmt.Errorf("duplicate step %q", s.Name))
-		}
-		seen[s.Name] = true
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	var before string
-	last := -1
-	for _, s := range steps {
-		i := Position(standard, s.Name, InBoth)
-		if i >= 0 && i < last {
-			errs = append(errs, fmt.Errorf("step %s stands behind %s: keep the steps of Steps in their order", s.Name, before))
-		}
-		if i > last {
-			last, before = i, s.Name
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// RunFunc executes one step, for example with its duration measured.
-type RunFunc[P any] = func(context.Context, *Step[P], P) (Result, error)
-
-// RunSteps executes steps. For an object that is not being deleted, a failed step does not stop the later ones, because they handle other
-// objects; in a deletion it does, because the order of the steps is what makes it safe.
-func RunSteps[P any](ctx context.Context, steps []Step[P], p P, deleting bool, run RunFunc[P]) (Result, error) {
-	life := InRunning
-	if deleting {
-		life = InDeletion
-	}
-	var total Result
-	var errs []error
-	for i := range steps {
-		step := &steps[i]
-		stopped := total.Stop || (total.Checkpoint && !step.ObjectOnly) || (deleting && len(errs) > 0)
-		if step.On&life == 0 || (stopped && !step.Closing) {
-			continue
-		}
-		result, err := run(ctx, step, p)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
-		}
-		total = Result{
-			RequeueAfter: Soonest(total.RequeueAfter, result.RequeueAfter),
-			Stop:         total.Stop || result.Stop,
-			Checkpoint:   total.Checkpoint || result.Checkpoint,
-		}
-	}
-	return total, errors.Join(errs...)
-}
-
-// Soonest returns the shorter of two durations; zero and below mean none.
-func Soonest(a, b time.Duration) time.Duration {
-	if a <= 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
+	return engine.Position(steps, name, life)
 }

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/machine"
@@ -45,7 +44,7 @@ func (o settings) classRules() []rbacv1.PolicyRule {
 	if !o.readsClasses() {
 		return nil
 	}
-	return []rbacv1.PolicyRule{pass.Rule(o.classes(), "list", "watch")}
+	return []rbacv1.PolicyRule{{APIGroups: []string{o.classes().Group}, Resources: []string{o.classes().Resource}, Verbs: []string{"list", "watch"}}}
 }
 
 // needsClasses returns an error if the CRD of MachineClasses is missing, without which no Machine of Gardener can run.

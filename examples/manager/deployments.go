@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -34,7 +34,7 @@ func deploymentWiring(o settings) deployment.Wiring {
 
 // addDeployments adds the reconciler of MachineDeployments.
 func addDeployments( //nolint:dupl // the names are those of another package than in addSets
-	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
 	counted, err := newPassMetrics("MachineDeployment")
 	if err != nil {

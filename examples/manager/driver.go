@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/examples/manager/options"
@@ -102,7 +101,7 @@ func (o settings) driverClientBeside(cfg *rest.Config, scheme *runtime.Scheme) (
 }
 
 // addDriver adds the driver to the steps of Machines, or as a provider of its own.
-func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *external.Clusters, into *machine.Options) error {
+func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pass.Clusters, into *machine.Options) error {
 	c, err := o.driverClient(mgr)
 	if err != nil {
 		return err
@@ -140,7 +139,7 @@ func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reade
 }
 
 // addDriverProvider adds the reconciler of KwokMachines.
-func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, calls provider.Calls) error {
+func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, calls provider.Calls) error {
 	kinds, err := inframachine.ClusterAPI(kwokdriver.GVK(), contract.V1Beta2)
 	if err != nil {
 		return err

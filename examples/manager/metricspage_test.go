@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -34,7 +34,7 @@ func collectors() []prometheus.Collector {
 	all := []prometheus.Collector{machine.NewMetrics(machine.MetricsOptions{}), provider.NewMetrics("kwok"), guard.NewMetrics(),
 		runner.NewMetrics()}
 	for _, kind := range []string{"MachineSet", "MachineDeployment", "MachinePool", "MachineHealthCheck", "KwokMachine"} {
-		all = append(all, pass.NewMetrics(pass.MetricsOptions{Kind: kind}))
+		all = append(all, engine.NewMetrics(engine.MetricsOptions{Kind: kind}))
 	}
 	return all
 }
@@ -43,7 +43,7 @@ func collectors() []prometheus.Collector {
 func TestDocumentationOfMetricsIsCurrent(t *testing.T) {
 	t.Parallel()
 	documented := map[string]string{} // rows by name
-	for _, file := range []string{"contract/pass", "machine", "machine/provider", "machineset/guard", "drain/runner"} {
+	for _, file := range []string{"internal/engine", "machine", "machine/provider", "machineset/guard", "drain/runner"} {
 		maps.Copy(documented, rowsOf(t, filepath.Join("..", "..", file, "metrics.go")))
 	}
 	require.ElementsMatch(t, metricNames(collectors()), slices.Collect(maps.Keys(documented)))

@@ -34,10 +34,10 @@ func chapters() []chapter {
 	advice, ofSets := describe.Advice(), describe.Advice()
 	ofSets["Paused"] = "manager rollout resume, which sets spec.paused to false" // of a rollout
 	return []chapter{
-		{"All kinds", []string{"contract", "contract/external", "contract/pass"}, advice},
-		{"Machines", []string{"machine", "machine/instance", "machine/inframachine"}, advice},
+		{"All kinds", []string{"contract", "internal/external", "internal/engine"}, advice},
+		{"Machines", []string{"machine", "internal/instance", "machine/inframachine"}, advice},
 		{"MachineHealthChecks", []string{"machine/healthcheck", "machine/remediation"}, advice},
-		{"MachineSets and MachineDeployments", []string{"machineset", "machineset/children", "machineset/scale", "machineset/deployment",
+		{"MachineSets and MachineDeployments", []string{"machineset", "internal/children", "machineset/scale", "machineset/deployment",
 			"machineset/rollout", "machineset/safety", "machineset/guard"}, ofSets},
 		{"MachinePools", []string{"machinepool"}, advice},
 		{"Workload clusters", []string{"noderef/cluster"}, advice},

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
@@ -25,7 +24,6 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // guardKinds are the kinds that the safety looks at.
@@ -51,7 +49,7 @@ func (o settings) safetyRules() []rbacv1.PolicyRule {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
 	}
 	if o.Kinds.MachinePools && o.Safety.AnnotateNodes {
-		w.Owners = append(w.Owners, pass.Resource(o.Kinds.GroupOfPools().MachinePool(), ""))
+		w.Owners = append(w.Owners, o.Kinds.GroupOfPools().MachinePool().GroupResource())
 	}
 	return guard.PolicyRules(w)
 }
@@ -63,7 +61,7 @@ type safeguards struct {
 }
 
 // newSafeguards returns the gate, and adds it to the manager.
-func newSafeguards(mgr ctrl.Manager, o settings, clusters *external.Clusters, ports machine.Ports) (safeguards, error) {
+func newSafeguards(mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) (safeguards, error) {
 	s := safeguards{metrics: guard.NewMetrics()}
 	if err := metrics.Registry.Register(s.metrics); err != nil {
 		return s, fmt.Errorf("set up metrics of the safety: %w", err)
@@ -119,7 +117,7 @@ func guarded[P interface {
 }
 
 // add adds the freezer, the collector and the marker.
-func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, ports machine.Ports) error {
+func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
 	if o.Kinds.MachineSets && o.Safety.FreezePeriod > 0 {
 		shared := pass.PortsFromManager(mgr)
 		follow(&shared, clusters)
@@ -154,7 +152,7 @@ func (o settings) guarded() bool {
 	return o.Kinds.MachineSets || o.Kinds.MachineDeployments || o.Kinds.MachineHealthChecks || o.Driver.Name != "" || o.Safety.FreezeAll
 }
 
-func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *external.Clusters, ports machine.Ports) error {
+func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
 	var calls provider.Calls
 	if o.Driver.Name != "" {
 		nodes, err := o.driverClient(mgr)
@@ -184,7 +182,7 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *externa
 		}
 	}
 	if options.OneCluster {
-		options.NodesOf = func(types.NamespacedName) (workload.Workload, error) {
+		options.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
 			return ports.Workload.Or(mgr.GetClient(), mgr.GetAPIReader()), nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -46,7 +46,7 @@ func setWiring(o settings) machineset.Wiring {
 
 // addSets adds the reconciler of MachineSets.
 func addSets( //nolint:dupl // the names are those of another package than in addDeployments
-	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
 	counted, err := newPassMetrics("MachineSet")
 	if err != nil {

@@ -20,13 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 const (
@@ -101,9 +99,9 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served
 	if err != nil {
 		return err
 	}
-	var clusters *external.Clusters
+	var clusters *pass.Clusters
 	if has.clusters {
-		if clusters, err = external.ClustersFromManager(mgr, external.ClusterOptions{}); err != nil {
+		if clusters, err = pass.ClustersFromManager(mgr, pass.ClusterOptions{}); err != nil {
 			return err
 		}
 		follow(&ports.Ports, clusters)
@@ -142,7 +140,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served
 
 // addKinds adds the reconcilers of what flags add to Machines.
 func addKinds(
-	ctx context.Context, mgr ctrl.Manager, o settings, clusters *external.Clusters, guards safeguards, ports machine.Ports,
+	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards, ports machine.Ports,
 	options machine.Options,
 ) error {
 	for _, kind := range []struct {
@@ -170,7 +168,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 	if err != nil {
 		return machine.Ports{}, err
 	}
-	setup := workload.Options{Matching: options.Matching, DrainMetrics: drains}
+	setup := cluster.WorkloadOptions{Matching: options.Matching, DrainMetrics: drains}
 	if !o.Workload.Enabled {
 		own, err := setup.FromManager(ctx, mgr)
 		return machine.Ports{Ports: pass.PortsFromManager(mgr), Workload: own}, err
@@ -179,7 +177,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 	if err != nil {
 		return machine.Ports{}, err
 	}
-	workloads, err := cluster.New(cluster.Options[workload.Workload]{
+	workloads, err := cluster.New(cluster.Options[cluster.Workload]{
 		Access: o.accessTo(secrets, mgr.GetLogger()), Setup: setup.Setup(), UserAgent: userAgent, Cache: caches(),
 		QPS: float32(o.Workload.QPS), Burst: max(1, int(1.5*o.Workload.QPS)), ProbePath: o.Workload.ProbePath,
 	})
@@ -188,7 +186,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 	}
 	return machine.Ports{
 		Ports:   pass.PortsFromManager(mgr),
-		NodesOf: workload.NodesOf(workloads), WorkloadEvents: workloads.Source,
+		NodesOf: cluster.NodesOf(workloads), WorkloadEvents: workloads.Source,
 	}, mgr.Add(workloads)
 }
 
@@ -208,7 +206,7 @@ func (o settings) readsClusters(served bool) (bool, error) {
 }
 
 // follow has a reconciler follow Clusters, if there are any.
-func follow(ports *pass.Ports, clusters *external.Clusters) {
+func follow(ports *pass.Ports, clusters *pass.Clusters) {
 	if clusters != nil {
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	}

@@ -13,21 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machine/instance"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/instance"
 )
 
 // ownerOf reads the Machine that an owner reference of an InfraMachine names. missing says that there is none, empty when it was read.
 func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contract.MachineState, missing string, err error) {
 	kind, owners := r.kinds.Machine, infra.GetOwnerReferences()
 	at := slices.IndexFunc(owners, func(ref metav1.OwnerReference) bool {
-		return ref.Kind == kind.GVK.Kind && pass.Group(ref.APIVersion) == kind.GVK.Group
+		return ref.Kind == kind.GVK.Kind && engine.Group(ref.APIVersion) == kind.GVK.Group
 	})
 	if at < 0 {
 		return m, "Waiting for the " + kind.GVK.Kind + " controller to set the owner reference", nil
 	}
 	owner := owners[at]
-	key, obj := types.NamespacedName{Namespace: infra.GetNamespace(), Name: owner.Name}, pass.NewObject(kind)
+	key, obj := types.NamespacedName{Namespace: infra.GetNamespace(), Name: owner.Name}, engine.NewObject(kind)
 	missing = fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
 	err = r.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
@@ -55,12 +55,12 @@ func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, er
 	if err != nil || missing == "" && r.names(&m, key) {
 		return err == nil, err
 	}
-	machines := pass.NewList(r.kinds.Machine)
+	machines := engine.NewList(r.kinds.Machine)
 	if err := r.ports.Cache.List(ctx, machines, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list %s objects: %w", r.kinds.Machine.GVK.Kind, err)
 	}
 	named, unread := false, error(nil)
-	err = pass.EachObject(machines, func(obj client.Object) {
+	err = engine.EachObject(machines, func(obj client.Object) {
 		var m contract.MachineState
 		err := r.kinds.Machine.Adapter.Read(obj, &m)
 		unread = cmp.Or(unread, err)
@@ -185,7 +185,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 // indexKeys are the keys under which an InfraMachine is found.
 func indexKeys(infra *contract.ProvidedMachineState) []string {
 	cluster := types.NamespacedName{Namespace: infra.Key.Namespace, Name: infra.ClusterName}
-	return append(pass.ReferenceKeys(cluster), instanceKeys(infra)...)
+	return append(engine.ReferenceKeys(cluster), instanceKeys(infra)...)
 }
 
 // instanceKeys are the keys of what finds the instance of an InfraMachine.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/inframachine"
-	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
 )

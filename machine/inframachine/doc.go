@@ -10,7 +10,7 @@
 // # A pass
 //
 // A pass runs the [Steps]: it waits for the owner Machine, stores the finalizer, waits for the infrastructure of the Cluster and for the
-// bootstrap data, and makes the instance. Package machine/instance decides which call is next, as for machine.WithDriver. The
+// bootstrap data, and makes the instance. Package internal/instance decides which call is next, as for machine.WithDriver. The
 // Token of the instance is the UID of the InfraMachine, so a lost answer or a process that dies makes no second instance. The provider ID
 // and what finds an instance without one (contract.InstanceResumeAnnotation) are written before the status, in the pass that learns them.
 //

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/machine/instance"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/instance"
 )
 
-// Reasons of the condition Ready of an InfraMachine, besides those of package machine/instance.
+// Reasons of the condition Ready of an InfraMachine, besides those of package internal/instance.
 const (
 	// ReasonWaitingForMachine: no owner reference names a Machine that exists, or that Machine names another object.
 	ReasonWaitingForMachine = "WaitingForMachine"

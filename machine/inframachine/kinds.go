@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Kinds are the kinds of objects that a Reconciler works on. Both are required.
@@ -36,7 +36,7 @@ func ClusterAPI(gvk schema.GroupVersionKind, v contract.Version) (Kinds, error) 
 }
 
 func (k Kinds) validate() error {
-	err := errors.Join(pass.CheckKind("kind InfraMachine", k.InfraMachine), pass.CheckKind("kind Machine", k.Machine))
+	err := errors.Join(engine.CheckKind("kind InfraMachine", k.InfraMachine), engine.CheckKind("kind Machine", k.Machine))
 	if err != nil {
 		return err
 	}

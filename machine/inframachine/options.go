@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -22,7 +22,7 @@ const Finalizer = "machinist.dev/inframachine"
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and events of what the input is made of.
 type Ports struct {
-	pass.Ports
+	engine.Ports
 
 	// InputEvents enqueue InfraMachines whose class or Secrets have changed. Without them, an InfraMachine that is parked because of its
 	// credentials is tried again when provider.Backoff says so, and at its next own event.
@@ -63,7 +63,7 @@ type Options struct {
 	// WatchFilter, when it is not empty, limits the Reconciler to InfraMachines whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// Metrics count the passes; nil counts nothing. Those of the Driver are provider.Metrics.
-	Metrics *pass.Metrics
+	Metrics *engine.Metrics
 	// Controller is passed to controller-runtime.
 	Controller controller.Options
 }
@@ -81,8 +81,8 @@ func (o Options) withDefaults(kind contract.InfraMachineKind) Options {
 }
 
 // shared are the options that all kinds have. A Machine waits for what the status says, so it is not delayed.
-func (o Options) shared() pass.Options {
-	return pass.Options{
+func (o Options) shared() engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: -1, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
 		Metrics: o.Metrics, Controller: o.Controller,
 	}

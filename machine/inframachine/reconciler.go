@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machine/instance"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/instance"
 )
 
 type (
-	frame  = pass.Frame[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
-	passes = pass.Reconciler[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]
+	frame  = engine.Frame[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
+	passes = engine.Reconciler[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]
 )
 
 // Reconciler reconciles InfraMachines of one kind with a Driver. Its methods Reconcile, ReconcileObject and Forget are those of
-// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
+// engine.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
 // use.
 type Reconciler struct {
 	*passes
@@ -31,7 +31,7 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	keeper  *instance.Keeper
-	memory  *pass.Memory[recollection]
+	memory  *engine.Memory[recollection]
 	indexed bool // see IndexInfraMachines
 }
 
@@ -45,18 +45,18 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)
 	}
-	f, err := pass.NewFrame(kinds.InfraMachine, ports.Ports, options.shared().WithDefaults(kinds.InfraMachine.GVK.Kind, Finalizer), nil)
+	f, err := engine.NewFrame(kinds.InfraMachine, ports.Ports, options.shared().WithDefaults(kinds.InfraMachine.GVK.Kind, Finalizer), nil)
 	if err != nil {
 		return nil, err
 	}
 	f.Track("kinds that InfraMachines refer to", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper,
-		memory: pass.NewMemory(func() *recollection { return &recollection{} }, func(gone *recollection) { keeper.Forget(gone.token) }),
+		memory: engine.NewMemory(func() *recollection { return &recollection{} }, func(gone *recollection) { keeper.Forget(gone.token) }),
 	}
-	r.passes = pass.NewReconciler(pass.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
+	r.passes = engine.NewReconciler(engine.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *pass.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]) {
+		NewScope: func() (*Scope, *engine.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
@@ -74,5 +74,5 @@ func begin(ctx context.Context, s *Scope) time.Duration {
 // IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.
 func (r *Reconciler) IndexInfraMachines(ctx context.Context) error {
 	r.indexed = true
-	return r.frame.IndexOther(ctx, pass.NewObject(r.kinds.InfraMachine), r.kinds.InfraMachine.GVK.Kind, r.keysOf)
+	return r.frame.IndexOther(ctx, engine.NewObject(r.kinds.InfraMachine), r.kinds.InfraMachine.GVK.Kind, r.keysOf)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/inframachine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
@@ -38,7 +38,7 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 func TestAListWithoutAStepThatKeepsAnInstanceSafeIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, s := range inframachine.Steps() {
-		steps, err := pass.Remove(inframachine.Steps(), s.Name)
+		steps, err := engine.Remove(inframachine.Steps(), s.Name)
 		require.NoError(t, err)
 		if err := inframachine.CheckSteps(steps); s.Name != inframachine.StepInstance {
 			require.ErrorContains(t, err, "step "+s.Name)

@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machine/instance"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
 // Scope is one pass over one InfraMachine. It embeds the Scope of package pass. Only the worker that runs the pass uses it.
 type Scope struct {
-	pass.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
+	engine.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
 
 	// Machine is the owner, as StepMachine has read it; zero before, and in a deletion.
 	Machine contract.MachineState
@@ -31,7 +31,7 @@ type recollection struct{ token string }
 func (s *Scope) memory() *recollection { return s.env.memory.Of(s.State.Key, s.State.UID) }
 
 func (s *Scope) notReady(reason, message string) {
-	s.Assert(pass.Condition(contract.ConditionReady, metav1.ConditionFalse, reason, message))
+	s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionFalse, reason, message))
 }
 
 // machineStep reads the owner Machine. Without one that names the InfraMachine nothing is made: a person may have created or copied the
@@ -70,7 +70,7 @@ func (s *Scope) setAddresses(addresses []contract.Address) {
 // setFailure records a failure. Empty values leave the recorded one as it is: a failure is never cleared.
 func (s *Scope) setFailure(reason, message string) {
 	change(&s.State.FailureReason, cmp.Or(reason, s.State.FailureReason), &s.Update.FailureReason)
-	message = pass.Bounded(cmp.Or(message, s.State.FailureMessage), pass.MaxMessageLength)
+	message = engine.Bounded(cmp.Or(message, s.State.FailureMessage), engine.MaxMessageLength)
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
@@ -83,18 +83,18 @@ func change[T comparable](have *T, want T, into *contract.Change[T]) {
 
 // problems are the reasons that a person has to act on: a condition that changes to one of them is a Warning event.
 func problems() []string {
-	return append(pass.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
+	return append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
 		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))
 }
 
 // flush writes the InfraMachine. One that is gone is no error.
 func flush(ctx context.Context, s *Scope, err error) error {
 	stored := s.Stored
-	unwritten := s.Flush(ctx, pass.Writing[contract.ProvidedMachineUpdate]{
+	unwritten := s.Flush(ctx, engine.Writing[contract.ProvidedMachineUpdate]{
 		Observes: err == nil && s.env.frame.Kind.StatusSubresource,
 		Wrote: func(u contract.ProvidedMachineUpdate, _, status bool) {
 			if status {
-				s.Record(pass.ConditionEvents(stored, u.Conditions, problems())...)
+				s.Record(engine.ConditionEvents(stored, u.Conditions, problems())...)
 			}
 		},
 	})

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It records events through the manager, and reads no
@@ -24,7 +24,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.InfraMachine).Name)
 	}
-	r, err := New(kinds, Ports{Ports: pass.PortsFromManager(mgr)}, options)
+	r, err := New(kinds, Ports{Ports: engine.PortsFromManager(mgr)}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexInfraMachines(ctx); err != nil {
 		return err
 	}
-	builder := r.frame.Controller(ctx, mgr).Watches(pass.NewObject(r.kinds.Machine),
+	builder := r.frame.Controller(ctx, mgr).Watches(engine.NewObject(r.kinds.Machine),
 		handler.EnqueueRequestsFromMapFunc(r.ofMachine), ctrlbuilder.WithPredicates(r.machineChanges()))
 	for _, events := range r.ports.InputEvents {
 		builder = builder.WatchesRawSource(events)
@@ -85,11 +85,11 @@ type Wiring struct {
 //   - Events: create, and patch when one is repeated.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{
-		pass.PolicyRules(pass.Wiring{Own: w.InfraMachine, StatusSubresource: w.StatusSubresource, Clusters: w.Clusters, Events: w.Events}),
-		{pass.Rule(w.Machine, "list", "watch")},
+		engine.PolicyRules(engine.Wiring{Own: w.InfraMachine, StatusSubresource: w.StatusSubresource, Clusters: w.Clusters, Events: w.Events}),
+		{engine.Rule(w.Machine, "list", "watch")},
 	}
 	if w.Secrets {
-		lists = append(lists, []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "secrets"}, "get")})
+		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(schema.GroupResource{Resource: "secrets"}, "get")})
 	}
 	return contract.MergePolicyRules(lists...)
 }

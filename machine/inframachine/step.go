@@ -3,14 +3,14 @@ package inframachine
 import (
 	"context"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of InfraMachines, with a name. pass.Step documents its fields.
-type Step = pass.Step[*Scope]
+// Step is one part of the reconciler of InfraMachines, with a name. engine.Step documents its fields.
+type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps that Steps returns.
 const (
@@ -22,30 +22,30 @@ const (
 	StepRemoveFinalizer = "remove-finalizer"
 )
 
-// Steps returns a new list of the steps of an InfraMachine, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
-// pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// Steps returns a new list of the steps of an InfraMachine, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
 //
 //   - StepPaused ends the pass of a paused InfraMachine;
 //   - StepMachine reads the owner Machine and ends the pass while there is none; StepFinalizer stores the finalizer;
 //   - StepInstance makes or looks at the instance, and copies what the Driver says;
 //   - StepDeleteInstance deletes the instance and waits until it is gone; StepRemoveFinalizer ends the deletion.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
-		{Name: StepMachine, On: pass.InRunning, Run: machineStep},
-		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
-		{Name: StepInstance, On: pass.InRunning, Run: instanceStep},
-		{Name: StepDeleteInstance, On: pass.InDeletion, Run: deleteInstanceStep},
-		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
+	return engine.Standard([]Step{
+		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepMachine, On: engine.InRunning, Run: machineStep},
+		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
+		{Name: StepInstance, On: engine.InRunning, Run: instanceStep},
+		{Name: StepDeleteInstance, On: engine.InDeletion, Run: deleteInstanceStep},
+		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
 	})
 }
 
 // CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which an
 // instance would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
 func CheckSteps(steps []Step) error {
-	return pass.CheckSafety(steps, Steps(), "InfraMachine", pass.Safety{
+	return engine.CheckSafety(steps, Steps(), "InfraMachine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepMachine},
-		Needs: []pass.Need{
+		Needs: []engine.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused InfraMachine would be changed"},
 			{Step: StepInstance, Needs: StepMachine, Why: "instances without a Machine would be made"},
 			{Step: StepInstance, Needs: StepFinalizer, Why: "an InfraMachine could vanish and leave its instance behind"},

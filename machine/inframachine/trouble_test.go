@@ -19,8 +19,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/inframachine"
-	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
 )

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/inframachine"
 	"github.com/machinist-dev/machinist/machine/provider"
@@ -163,7 +163,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, kinds inframachine.
 	if o.options.Recorder == nil {
 		o.options.Recorder = mgr.GetEventRecorder("cloudmachine")
 	}
-	ports := inframachine.Ports{Ports: pass.PortsFromManager(mgr)}
+	ports := inframachine.Ports{Ports: engine.PortsFromManager(mgr)}
 	if o.clusters {
 		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		require.NoError(w.t, err)
@@ -331,7 +331,7 @@ func (w *world) says(infra *unstructured.Unstructured, kind, reason string) meta
 		kinds, err := inframachine.ClusterAPI(cloudMachineGVK(), w.version)
 		require.NoError(w.t, err)
 		require.NoError(w.t, kinds.InfraMachine.Adapter.Read(fresh, &state))
-		c, _ = pass.Find(state.Conditions, kind)
+		c, _ = engine.Find(state.Conditions, kind)
 		if c.Reason != reason {
 			return fmt.Sprintf("it says %+v", state.Conditions)
 		}

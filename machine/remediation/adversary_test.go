@@ -19,13 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
@@ -70,9 +69,9 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 func unreachable(w *world, down func() bool) {
 	w.ports = func(p *remediation.Ports) {
 		own := p.Workload
-		p.NodesOf = func(types.NamespacedName) (workload.Workload, error) {
+		p.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
 			if down() {
-				return workload.Workload{}, cluster.ErrNotConnected
+				return cluster.Workload{}, cluster.ErrNotConnected
 			}
 			return own, nil
 		}
@@ -358,7 +357,7 @@ func TestAStepOfAnEmbedderSparesAMachine(t *testing.T) {
 	}
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
-	steps, err := pass.InsertBefore(remediation.Steps(), remediation.StepPlan, remediation.Step{Name: "spare", On: pass.InRunning,
+	steps, err := engine.InsertBefore(remediation.Steps(), remediation.StepPlan, remediation.Step{Name: "spare", On: engine.InRunning,
 		Run: func(_ ctxOf, s *remediation.Scope) (remediation.Result, error) {
 			s.Judge(func(m *contract.MachineState, v *healthcheck.Verdict) {
 				if m.Key.Name == "a" {
@@ -375,7 +374,7 @@ func TestAStepOfAnEmbedderSparesAMachine(t *testing.T) {
 	w.status(check, 3, 2, 2)
 	require.Empty(t, w.said("a"))
 
-	without, err := pass.Remove(remediation.Steps(), remediation.StepPaused)
+	without, err := engine.Remove(remediation.Steps(), remediation.StepPaused)
 	require.NoError(t, err)
 	_, err = remediation.New(w.kinds, remediation.Ports{}, remediation.Options{Steps: without})
 	require.ErrorContains(t, err, "Machines of a paused check are remediated")

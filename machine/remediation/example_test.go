@@ -9,12 +9,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Cluster API's MachineHealthChecks, with Gardener's conditions in addition, and at most two Machines at a time.
@@ -24,7 +24,7 @@ func ExampleSetupWithManager() {
 		if err != nil {
 			return err
 		}
-		nodes, err := workload.FromManager(ctx, mgr, noderef.Rules{})
+		nodes, err := cluster.WorkloadOptions{Matching: noderef.Rules{}}.FromManager(ctx, mgr)
 		if err != nil {
 			return err
 		}
@@ -43,12 +43,12 @@ func ExampleSetupWithManager() {
 
 // Checks that follow Clusters, as those of Cluster API do.
 func ExampleNew() {
-	_ = func(ctx context.Context, mgr ctrl.Manager, nodes workload.Workload) error {
+	_ = func(ctx context.Context, mgr ctrl.Manager, nodes cluster.Workload) error {
 		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		if err != nil {
 			return err
 		}
-		ports := remediation.Ports{Ports: pass.PortsFromManager(mgr), Workload: nodes}
+		ports := remediation.Ports{Ports: engine.PortsFromManager(mgr), Workload: nodes}
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 // errRequestsUnread matches the error of a pass in which the requests for remediation could not be read yet.
@@ -106,7 +106,7 @@ func (s *Scope) watched(ctx context.Context, probe *unstructured.Unstructured) (
 		return false, fmt.Errorf("watch %s objects: %w", probe.GetKind(), err)
 	case !synced:
 		s.Requeue(external.UnsyncedRetry)
-		return false, fmt.Errorf("%w: %w: %s", pass.ErrStale, errRequestsUnread, probe.GetKind())
+		return false, fmt.Errorf("%w: %w: %s", engine.ErrStale, errRequestsUnread, probe.GetKind())
 	}
 	return true, nil
 }
@@ -114,7 +114,7 @@ func (s *Scope) watched(ctx context.Context, probe *unstructured.Unstructured) (
 // request creates the request for a Machine, and returns its condition.
 func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error) {
 	said := func(reason, message string) metav1.Condition {
-		return pass.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
+		return engine.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
 	}
 	if s.requests.template == nil { // an event of the template follows
 		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
@@ -134,7 +134,7 @@ func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error
 		return said(ReasonRequestCreationFailed, err.Error()), nil // until the template is corrected, which is an event
 	}
 	if err := s.env.frame.Ports.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) { // the next pass sees whose it is
-		return said(ReasonRequestCreationFailed, pass.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
+		return said(ReasonRequestCreationFailed, engine.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
 	}
 	return said(ReasonWaitingForRemediation, ""), nil
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
@@ -112,12 +112,12 @@ func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 	w.run(remediation.Options{})
 	w.says(requested, "c", "a")
 	w.says(untold+remediation.ReasonRequestCreationFailed, "b")
-	c, _ := pass.Find(w.state("b").Conditions, contract.ConditionExternallyRemediated)
+	c, _ := engine.Find(w.state("b").Conditions, contract.ConditionExternallyRemediated)
 	require.Contains(t, c.Message, "does not belong to the Machine")
 
 	w.becomes("b", corev1.ConditionTrue, time.Minute)
 	w.Eventually("be healthy", func() string {
-		if c, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded); c.Status != metav1.ConditionTrue {
+		if c, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded); c.Status != metav1.ConditionTrue {
 			return w.said("b")
 		}
 		return ""
@@ -143,7 +143,7 @@ func TestAKindOfTemplatesThatIsNotServedIsReported(t *testing.T) {
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.says(untold+remediation.ReasonTemplateNotFound, "a")
-	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionExternallyRemediated)
+	c, _ := engine.Find(w.state("a").Conditions, contract.ConditionExternallyRemediated)
 	require.Contains(t, c.Message, "is not served")
 	w.says(healthy, "b", "c", "d", "e")
 }

@@ -13,12 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // Kinds are the kinds of objects that a Reconciler uses. Both are required.
@@ -48,8 +47,8 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 // validate reports what is missing. Without annotations the ledger would be lost, and without conditions of Machines every pass would mark
 // them again.
 func (k Kinds) validate() error {
-	err := pass.CheckKind("Kinds.Machine", k.Machine)
-	if err != nil || pass.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
+	err := engine.CheckKind("Kinds.Machine", k.Machine)
+	if err != nil || engine.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
 		return err
 	}
 	var errs []error
@@ -68,13 +67,13 @@ func (k Kinds) validate() error {
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
 // and AddToManager requires ClusterEvents with ClusterOf, and WorkloadEvents with NodesOf.
 type Ports struct {
-	pass.Ports
+	engine.Ports
 
 	// Workload is the access to the Nodes of checks that name no cluster, or of all checks when NodesOf is nil.
-	Workload workload.Workload
-	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; workload.NodesOf makes one. Nil: all Nodes are those
+	Workload cluster.Workload
+	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; cluster.NodesOf makes one. Nil: all Nodes are those
 	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
-	NodesOf        func(cluster types.NamespacedName) (workload.Workload, error)
+	NodesOf        func(cluster types.NamespacedName) (cluster.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
 	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. While they
 	// do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
@@ -103,21 +102,21 @@ type Options struct {
 	// Clock is compared with the times of conditions; default the real one. Requeues always use real time.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a check waits after it has written its status until it writes another one. Default
-	// pass.DefaultStatusDelay; negative: write at once.
+	// engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// Parallel is how many Machines of a check are written to at the same time. Default, also when negative: DefaultParallel.
 	Parallel int
 	// WatchFilter, when it is not empty, limits the Reconciler to checks whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// Metrics count the passes; nil counts nothing.
-	Metrics *pass.Metrics
+	Metrics *engine.Metrics
 	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
 
 // frame returns the options that all kinds have, with their defaults. A check has no finalizer: nothing belongs to it alone.
-func (o Options) frame(kind contract.HealthCheckKind) pass.Options {
-	return pass.Options{
+func (o Options) frame(kind contract.HealthCheckKind) engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, WatchFilter: o.WatchFilter, Metrics: o.Metrics,
 		Controller: o.Controller,
 	}.WithDefaults(kind.GVK.Kind, "")

@@ -13,8 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -43,7 +43,7 @@ func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
 			w.status(check, 5, 4, 1)
 			w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
 			require.Equal(t, []string{"a", "b", "c", "d", "e"}, w.checkState(check).Targets)
-			said, _ := pass.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
+			said, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
 			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s",
 				said.Message)
 			w.told(remediation.ReasonMachineMarkedUnhealthy, 1)
@@ -76,7 +76,7 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 	require.NoError(t, w.Client.Get(t.Context(), keyOf("a"), &node))
 	clock.SetTime(node.Status.Conditions[0].LastTransitionTime.Add(4 * time.Second))
 	w.says(marked, "a") // without another event
-	c, _ := pass.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
+	c, _ := engine.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
 	require.Greater(t, c.LastTransitionTime.Sub(node.Status.Conditions[0].LastTransitionTime.Time), 3*time.Second)
 }
 
@@ -96,7 +96,7 @@ func TestTooManyUnhealthyMachinesAreReportedAndNotMarked(t *testing.T) {
 	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 4, unhealthy: 2, maxUnhealthy: 25%)")
 	w.Quiet(userAgent, time.Second)
 	w.told(remediation.ReasonRemediationRestricted, 1)
-	said, _ := pass.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	said, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
 	require.Contains(t, said.Message, "Not remediated: TooManyUnhealthy, see MachineHealthCheck workers")
 
 	w.becomes("a", corev1.ConditionTrue, time.Minute)
@@ -205,7 +205,7 @@ func TestAMachineWithoutAnOwnerSaysThatNothingReplacesIt(t *testing.T) {
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.says(held, "a")
-	said, _ := pass.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	said, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
 	require.Contains(t, said.Message, "Not remediated: No controller owns the Machine")
 
 	w.Change(w.ref("a"), owned("adopting", "adopting-uid")) // a set adopts it

@@ -14,38 +14,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-type reconciler = pass.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]
+type reconciler = engine.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]
 
 // Reconciler judges the Machines of health checks, and requests the remediation of those that are unhealthy. Its methods Reconcile,
-// ReconcileObject and Forget are those of pass.Reconciler; a loop of your own calls Index once before the cache starts. Safe for
+// ReconcileObject and Forget are those of engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for
 // concurrent use for different checks.
 type Reconciler struct {
 	*reconciler
 
-	frame     *pass.Frame[contract.HealthCheckState, contract.HealthCheckUpdate]
+	frame     *engine.Frame[contract.HealthCheckState, contract.HealthCheckUpdate]
 	kinds     Kinds
 	ports     Ports
 	options   Options
-	memory    *pass.Memory[recollection]
-	workloads *workload.Tracker
+	memory    *engine.Memory[recollection]
+	workloads *cluster.Tracker
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
-	frame, err := pass.NewFrame(kinds.Check, ports.Ports, options.frame(kinds.Check), nil)
+	frame, err := engine.NewFrame(kinds.Check, ports.Ports, options.frame(kinds.Check), nil)
 	if err = errors.Join(err, kinds.validate(), checkSteps(options.Steps)); err != nil {
 		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
 	}
-	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options, memory: pass.NewMemory(newRecollection, nil)}
+	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options, memory: engine.NewMemory(newRecollection, nil)}
 	frame.Track("remediation templates and requests", r.referring)
-	r.workloads = workload.NewTracker(workload.Config{
+	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: kinds.Check.GVK.Kind, Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: func(ctx context.Context, cluster types.NamespacedName, _ ...*corev1.Node) []reconcile.Request {
 			return r.inCluster(ctx, cluster)
@@ -53,9 +53,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		Concerns:  func(_, _ *corev1.Node) bool { return false }, // only the status of a Node is judged
 		InCluster: r.inCluster,
 	})
-	r.reconciler = pass.NewReconciler(pass.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]{
+	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *pass.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
+		NewScope: func() (*Scope, *engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
@@ -72,11 +72,11 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
 
 // flush writes the object at the end of a pass.
 func flush(ctx context.Context, s *Scope, err error) error {
-	failed := err != nil && !pass.IsStale(err)
-	err = s.Flush(ctx, pass.Writing[contract.HealthCheckUpdate]{
+	failed := err != nil && !engine.IsStale(err)
+	err = s.Flush(ctx, engine.Writing[contract.HealthCheckUpdate]{
 		Observes: !failed && s.decided, Silent: failed && !s.decided,
-		Settle: func(_, _ contract.HealthCheckUpdate) (pass.SettleFacts, error) {
-			return pass.SettleFacts{Counts: true}, nil
+		Settle: func(_, _ contract.HealthCheckUpdate) (engine.SettleFacts, error) {
+			return engine.SettleFacts{Counts: true}, nil
 		},
 	})
 	if external.SaysGone(err) {
@@ -90,16 +90,16 @@ func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName
 	if cluster.Name == "" {
 		return r.frame.ByKey(ctx, "", "")
 	}
-	return r.frame.ByKey(ctx, cluster.Namespace, pass.ClusterKey(cluster))
+	return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
 }
 
 // referring returns the checks that an event of a template, of a request, or of the CRD of either concerns.
 func (r *Reconciler) referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	if gvk == external.CRDGVK() {
-		return r.frame.ByKey(ctx, "", pass.CRDKey(obj.GetName()))
+		return r.frame.ByKey(ctx, "", engine.CRDKey(obj.GetName()))
 	}
-	return r.frame.ByKey(ctx, obj.GetNamespace(), pass.CRDKey(contract.CRDName(gvk.GroupKind())))
+	return r.frame.ByKey(ctx, obj.GetNamespace(), engine.CRDKey(contract.CRDName(gvk.GroupKind())))
 }
 
 // beside returns the checks that may select a Machine, and the other checks of the cluster of a check.

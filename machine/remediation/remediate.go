@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -44,13 +44,13 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	for _, o := range s.outcomes() {
 		switch m := members[o.Name]; {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
-			s.Requeue(pass.BehindRetry)
+			s.Requeue(engine.BehindRetry)
 		case !s.saysAll(m, o):
 			outcomes = append(outcomes, o)
 		}
 	}
 	var errs []error
-	for i, did := range pass.InParallel(s.env.options.Parallel, outcomes, func(o healthcheck.Outcome) carriedOut {
+	for i, did := range engine.InParallel(s.env.options.Parallel, outcomes, func(o healthcheck.Outcome) carriedOut {
 		return s.carryOut(ctx, members[o.Name], o)
 	}) {
 		m := members[outcomes[i].Name]
@@ -58,7 +58,7 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, did.err))
 		}
 		if did.again {
-			s.Requeue(pass.BehindRetry)
+			s.Requeue(engine.BehindRetry)
 		}
 		if did.marked {
 			s.tell(m)
@@ -87,7 +87,7 @@ func (m *member) isSpared() bool {
 
 // verdict reports whether the Machine has a verdict, and whether a check has said it: another program has reasons of its own.
 func (m *member) verdict() (said, judged bool) {
-	c, judged := pass.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
+	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
 	return judged && slices.Contains([]string{
 		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
 		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
@@ -102,7 +102,7 @@ func (s *Scope) saysAll(m *member, o healthcheck.Outcome) bool {
 
 // says reports whether the Machine has a condition. Another generation alone is no reason to write.
 func (m *member) says(c metav1.Condition) bool {
-	have, found := pass.Find(m.state.Conditions, c.Type)
+	have, found := engine.Find(m.state.Conditions, c.Type)
 	return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
 }
 
@@ -151,9 +151,9 @@ func (s *Scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
 	v := &m.plan.Verdict
 	switch v.Class {
 	case healthcheck.Healthy:
-		return []metav1.Condition{pass.Condition(kind, metav1.ConditionTrue, v.Reason, "")}
+		return []metav1.Condition{engine.Condition(kind, metav1.ConditionTrue, v.Reason, "")}
 	case healthcheck.Unhealthy:
-		return []metav1.Condition{pass.Condition(kind, metav1.ConditionFalse, v.Reason, s.explained(v, o))}
+		return []metav1.Condition{engine.Condition(kind, metav1.ConditionFalse, v.Reason, s.explained(v, o))}
 	case healthcheck.Pending:
 	}
 	return nil
@@ -164,7 +164,7 @@ func (s *Scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 	if s.external() {
 		return s.request(ctx, m)
 	}
-	return pass.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting), nil
+	return engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting), nil
 }
 
 // unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's.
@@ -176,7 +176,7 @@ func (s *Scope) unmark(ctx context.Context, m *member) ([]string, error) {
 			return nil, err
 		}
 	}
-	c, found := pass.Find(m.state.Conditions, kind)
+	c, found := engine.Find(m.state.Conditions, kind)
 	if !found || c.Status != metav1.ConditionFalse || !s.external() && c.Reason != ReasonWaitingForRemediation {
 		return nil, nil
 	}
@@ -212,7 +212,7 @@ func (s *Scope) write(ctx context.Context, m *member, u contract.MachineUpdate) 
 	if document.Empty() {
 		return false, nil
 	}
-	err = s.env.frame.Writer.Send(ctx, m.object, pass.NewObject(kind), document, kind.StatusSubresource, true)
+	err = s.env.frame.Writer.Send(ctx, m.object, engine.NewObject(kind), document, kind.StatusSubresource, true)
 	if external.SaysGone(err) {
 		return false, nil
 	}
@@ -227,6 +227,6 @@ func (s *Scope) tell(m *member) {
 	if recorder := s.env.frame.Options.Recorder; recorder != nil {
 		note := fmt.Sprintf("Machine %s has been marked as unhealthy: %s", m.state.Key, m.plan.Verdict.Message)
 		recorder.Eventf(m.object, s.Object, corev1.EventTypeNormal, ReasonMachineMarkedUnhealthy, actionRemediate, "%s",
-			pass.Bounded(note, pass.MaxNoteLength))
+			engine.Bounded(note, engine.MaxNoteLength))
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass
 // uses it.
 type Scope struct {
-	pass.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
+	engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
 
 	// Workload is the access to the Nodes of the check's cluster, and NodesErr says why there is none.
-	Workload workload.Workload
+	Workload cluster.Workload
 	NodesErr error
 
 	env      *Reconciler
@@ -100,7 +100,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	if err != nil {
 		s.selectorErr, selector = fmt.Errorf("spec.selector cannot be read: %w", err), labels.Nothing()
 	}
-	list := pass.NewList(s.env.kinds.Machine)
+	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
 		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return Result{Stop: true}, fmt.Errorf("list %s objects: %w", s.env.kinds.Machine.GVK.Kind, err)
@@ -115,7 +115,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	var errs []error
 	before := s.mem.states
 	s.mem.states = make(map[types.UID]*contract.MachineState, len(before))
-	err = pass.EachObject(list, func(obj client.Object) {
+	err = engine.EachObject(list, func(obj client.Object) {
 		m := &member{object: obj}
 		var unreadable string
 		m.state, unreadable = s.stateOf(obj, before)
@@ -129,7 +129,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 		}
 	}
 	s.read = err == nil
-	if s.NodesErr != nil && !workload.IsUnread(s.NodesErr) {
+	if s.NodesErr != nil && !cluster.IsUnread(s.NodesErr) {
 		errs = append(errs, s.NodesErr)
 	}
 	return Result{Stop: err != nil}, errors.Join(append(errs, err)...)
@@ -156,7 +156,7 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
 		Deleting: !state.Deleting.IsZero(), DeletingSince: state.Deleting, Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
-		Marked: pass.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
+		Marked: engine.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
 	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Line, m.plan.Group = owner.UID, cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
@@ -230,7 +230,7 @@ func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
 		return facts.NodeState != healthcheck.NodeGone
 	})
 	switch {
-	case workload.IsUnread(err):
+	case cluster.IsUnread(err):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -257,8 +257,8 @@ func (s *Scope) confirm(ctx context.Context, state *contract.MachineState) (heal
 		return known != healthcheck.NodeGone
 	})
 	if err != nil || !gone {
-		s.Requeue(pass.BehindRetry) // usually its event comes first
-		if workload.IsUnread(err) {
+		s.Requeue(engine.BehindRetry) // usually its event comes first
+		if cluster.IsUnread(err) {
 			err = nil
 		}
 		return healthcheck.NodeUnread, err

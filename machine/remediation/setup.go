@@ -20,16 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
 // required rights are PolicyRules and NodePolicyRules.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w workload.Workload, options Options) (*Reconciler, error) {
-	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Check).Name, func() (*Reconciler, error) {
-		return New(kinds, Ports{Ports: pass.PortsFromManager(mgr), Workload: w}, options)
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Check).Name, func() (*Reconciler, error) {
+		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
 	})
 }
 
@@ -42,7 +42,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.CheckEvents(r.kinds.Check.GVK.Kind); err != nil {
 		return err
 	}
-	if err := pass.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
+	if err := engine.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
 		"Nodes change"); err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
 	}
 	builder := r.frame.Controller(ctx, mgr).
-		Watches(pass.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).
-		Watches(pass.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck), ctrlbuilder.WithPredicates(checkChanges()))
+		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).
+		Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck), ctrlbuilder.WithPredicates(checkChanges()))
 	for _, nodes := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(nodes)
 	}
@@ -68,9 +68,9 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 // Index registers the index of checks with the cache. AddToManager calls it.
 func (r *Reconciler) Index(ctx context.Context) error {
 	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
-		keys := pass.ReferenceKeys(types.NamespacedName{Namespace: check.Key.Namespace, Name: check.ClusterName}, check.Template)
+		keys := engine.ReferenceKeys(types.NamespacedName{Namespace: check.Key.Namespace, Name: check.ClusterName}, check.Template)
 		if request := requestOf(check); request.Kind != "" {
-			keys = append(keys, pass.CRDKey(contract.CRDName(request.GroupKind())))
+			keys = append(keys, engine.CRDKey(contract.CRDName(request.GroupKind())))
 		}
 		return keys
 	})
@@ -126,24 +126,26 @@ type Wiring struct {
 //   - Templates: list and watch; Requests: list, watch, create, and delete by UID;
 //   - Clusters: list, watch and get; Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	machines := pass.Resource(w.Kinds.Machine, "")
+	machines := engine.Resource(w.Kinds.Machine, "")
 	written := machines
 	if w.Kinds.Machine.StatusSubresource {
 		written.Resource += "/status"
 	}
-	rules := append(pass.PolicyRules(pass.Wiring{
-		Own: pass.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
+	rules := append(engine.PolicyRules(engine.Wiring{
+		Own: engine.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
 		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
-	}), pass.Rule(machines, "list", "watch"), pass.Rule(written, "patch"))
+	}), engine.Rule(machines, "list", "watch"), engine.Rule(written, "patch"))
 	for _, template := range w.Templates {
-		rules = append(rules, pass.Rule(template, "list", "watch"))
+		rules = append(rules, engine.Rule(template, "list", "watch"))
 	}
 	for _, request := range w.Requests {
-		rules = append(rules, pass.Rule(request, "list", "watch", "create", "delete"))
+		rules = append(rules, engine.Rule(request, "list", "watch", "create", "delete"))
 	}
 	return contract.MergePolicyRules(rules)
 }
 
 // NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it
 // is gone or unhealthy.
-func NodePolicyRules() []rbacv1.PolicyRule { return workload.PolicyRules(workload.Wiring{}) }
+func NodePolicyRules() []rbacv1.PolicyRule {
+	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{})
+}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // ConditionOverlapping of a check is there, and True, while older checks judge some of its Machines.
@@ -31,11 +31,11 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 		contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
 	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining)) //nolint:gosec // not more than those
 	u.Targets = contract.SetTo(d.Targets[:min(len(d.Targets), maxTargets)])
-	allowed := pass.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
+	allowed := engine.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
 	if !d.Allowed {
 		allowed.Status = metav1.ConditionFalse
 	}
-	old, _ := pass.Find(s.Stored, contract.ConditionRemediationAllowed)
+	old, _ := engine.Find(s.Stored, contract.ConditionRemediationAllowed)
 	s.Assert(allowed)
 	if changed := old.Status != allowed.Status || old.Reason != allowed.Reason; changed && d.Unhealthy > 0 &&
 		(!d.Allowed || len(d.Outages) > 0) {
@@ -54,7 +54,7 @@ func (s *Scope) overlap() {
 		}
 	}
 	if len(shared) == 0 {
-		if _, said := pass.Find(s.Stored, ConditionOverlapping); said {
+		if _, said := engine.Find(s.Stored, ConditionOverlapping); said {
 			s.Update.RemoveConditions = []string{ConditionOverlapping}
 		}
 		return
@@ -64,11 +64,11 @@ func (s *Scope) overlap() {
 	for _, r := range s.rivals {
 		if names := shared[r.name]; len(names) > 0 {
 			slices.Sort(names)
-			fmt.Fprintf(&message, "\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, pass.Named(names))
+			fmt.Fprintf(&message, "\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, engine.Named(names))
 		}
 	}
-	if _, said := pass.Find(s.Stored, ConditionOverlapping); !said {
+	if _, said := engine.Find(s.Stored, ConditionOverlapping); !said {
 		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, "Judge", "%s", message.String())
 	}
-	s.Assert(pass.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message.String()))
+	s.Assert(engine.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message.String()))
 }

@@ -3,14 +3,14 @@ package remediation
 import (
 	"context"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of health checks, with a name. pass.Step documents its fields.
-type Step = pass.Step[*Scope]
+// Step is one part of the reconciler of health checks, with a name. engine.Step documents its fields.
+type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps of Steps.
 const (
@@ -22,8 +22,8 @@ const (
 	StepStatus    = "status"
 )
 
-// Steps returns a new list of the steps of a health check, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
-// pass.Remove, and set Options.Steps. New rejects a list that is not safe.
+// Steps returns a new list of the steps of a health check, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a check that is paused, or whose Cluster was not read or does not exist;
 //   - StepCluster sets the label and the owner reference of the Cluster;
@@ -34,26 +34,26 @@ const (
 //
 // A step between StepMachines and StepPlan may change verdicts, see Scope.Judge.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InRunning, ObjectOnly: true, Run: func(_ context.Context, s *Scope) (Result,
+	return engine.Standard([]Step{
+		{Name: StepPaused, On: engine.InRunning, ObjectOnly: true, Run: func(_ context.Context, s *Scope) (Result,
 			error) {
 			return s.StopIfPaused()
 		}},
-		{Name: StepCluster, On: pass.InRunning, ObjectOnly: true, Run: func(ctx context.Context, s *Scope) (Result, error) {
+		{Name: StepCluster, On: engine.InRunning, ObjectOnly: true, Run: func(ctx context.Context, s *Scope) (Result, error) {
 			return Result{}, s.JoinCluster(ctx)
 		}},
-		{Name: StepMachines, On: pass.InRunning, Run: machinesStep},
-		{Name: StepPlan, On: pass.InRunning, Run: planStep},
-		{Name: StepRemediate, On: pass.InRunning, Run: remediateStep},
-		{Name: StepStatus, On: pass.InRunning, Closing: true, Run: statusStep},
+		{Name: StepMachines, On: engine.InRunning, Run: machinesStep},
+		{Name: StepPlan, On: engine.InRunning, Run: planStep},
+		{Name: StepRemediate, On: engine.InRunning, Run: remediateStep},
+		{Name: StepStatus, On: engine.InRunning, Closing: true, Run: statusStep},
 	})
 }
 
 // checkSteps reports why a list of steps cannot be used. A check has no finalizer, so no step needs one.
 func checkSteps(steps []Step) error {
-	return pass.CheckSafety(steps, Steps(), "MachineHealthCheck", pass.Safety{
+	return engine.CheckSafety(steps, Steps(), "MachineHealthCheck", engine.Safety{
 		Harmless: []string{StepPaused, StepCluster, StepMachines, StepPlan, StepRemediate, StepStatus},
-		Needs: []pass.Need{
+		Needs: []engine.Need{
 			{Step: StepCluster, Needs: StepPaused, Why: "a paused check is changed"},
 			{Step: StepPlan, Needs: StepMachines, Why: "no Machine is known"},
 			{Step: StepRemediate, Needs: StepPaused, Why: "Machines of a paused check are remediated"},

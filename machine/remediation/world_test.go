@@ -18,12 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/remediation"
-	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 const userAgent = "machinist-under-test"
@@ -59,9 +58,9 @@ func (w *world) reconciler(options remediation.Options) (*remediation.Reconciler
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(userAgent)
 	}
-	nodes, err := workload.FromManager(w.t.Context(), mgr, noderef.Rules{})
+	nodes, err := cluster.WorkloadOptions{}.FromManager(w.t.Context(), mgr)
 	require.NoError(w.t, err)
-	ports := remediation.Ports{Ports: pass.PortsFromManager(mgr), Workload: nodes}
+	ports := remediation.Ports{Ports: engine.PortsFromManager(mgr), Workload: nodes}
 	if w.ports != nil {
 		w.ports(&ports)
 	}
@@ -155,7 +154,7 @@ func (w *world) said(name string) string {
 	var all []string
 	for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated,
 		contract.ConditionExternallyRemediated} {
-		if c, found := pass.Find(state.Conditions, kind); found {
+		if c, found := engine.Find(state.Conditions, kind); found {
 			all = append(all, fmt.Sprintf("%s=%s/%s", kind, c.Status, c.Reason))
 		}
 	}
@@ -205,7 +204,7 @@ func (w *world) checkState(check *unstructured.Unstructured) (s contract.HealthC
 func (w *world) condition(check *unstructured.Unstructured, kind, want string, parts ...string) {
 	w.t.Helper()
 	w.Eventually("say "+kind+" "+want, func() string {
-		c, found := pass.Find(w.checkState(check).Conditions, kind)
+		c, found := engine.Find(w.checkState(check).Conditions, kind)
 		got := fmt.Sprintf("%s/%s", c.Status, c.Reason)
 		for _, part := range parts {
 			if !strings.Contains(c.Message, part) {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
@@ -190,14 +190,14 @@ func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Pro
 
 func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Progress {
 	p, begun := c.counts(d, sets)
-	rolling, _ := pass.Find(d.Conditions, ConditionRollingOut)
-	scaling, _ := pass.Find(d.Conditions, contract.ConditionScalingUp)
+	rolling, _ := engine.Find(d.Conditions, ConditionRollingOut)
+	scaling, _ := engine.Find(d.Conditions, contract.ConditionScalingUp)
 	for _, held := range children.Bulleted(rolling.Message + "\n" + scaling.Message) {
 		if !slices.Contains(p.Blocking, held) {
 			p.Blocking = append(p.Blocking, held)
 		}
 	}
-	progressing, _ := pass.Find(d.Conditions, ConditionProgressing)
+	progressing, _ := engine.Find(d.Conditions, ConditionProgressing)
 	name := d.Key.Name
 	switch {
 	case d.ObservedGeneration > 0 && d.ObservedGeneration < d.Generation:
@@ -227,7 +227,7 @@ func (c Commands) clock() clock.PassiveClock {
 }
 
 func (c Commands) deployment(ctx context.Context, key types.NamespacedName) (contract.Object, *contract.MachineDeploymentState, error) {
-	obj, state := pass.NewObject(c.Kinds.Deployment), &contract.MachineDeploymentState{}
+	obj, state := engine.NewObject(c.Kinds.Deployment), &contract.MachineDeploymentState{}
 	if err := c.Client.Get(ctx, key, obj); err != nil {
 		return nil, nil, fmt.Errorf("read %s %s: %w", c.Kinds.Deployment.GVK.Kind, key, err)
 	}
@@ -241,12 +241,12 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 	if obj, state, err = c.deployment(ctx, key); err != nil {
 		return nil, nil, nil, err
 	}
-	list := pass.NewList(c.Kinds.Set)
+	list := engine.NewList(c.Kinds.Set)
 	if err := c.Client.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
 		return nil, nil, nil, fmt.Errorf("list %s objects: %w", c.Kinds.Set.GVK.Kind, err)
 	}
 	var failed []error
-	err = pass.EachObject(list, func(o client.Object) {
+	err = engine.EachObject(list, func(o client.Object) {
 		owner := metav1.GetControllerOfNoCopy(o)
 		if owner == nil || owner.UID != state.UID {
 			return
@@ -265,6 +265,6 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 }
 
 func (c Commands) write(ctx context.Context, obj contract.Object, u contract.MachineDeploymentUpdate) error {
-	_, err := pass.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u, true)
+	_, err := engine.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u, true)
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -61,7 +61,7 @@ func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.Machin
 		}
 	})
 	if err == nil && has < replicas {
-		err = fmt.Errorf("%w: MachineSet %s has %d Machines of %d", pass.ErrStale, of.Key, has, replicas)
+		err = fmt.Errorf("%w: MachineSet %s has %d Machines of %d", engine.ErrStale, of.Key, has, replicas)
 	}
 	return err
 }
@@ -128,7 +128,7 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		var forget contract.MachineSetUpdate
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)
-		return errors.Join(err, fmt.Errorf("%w: MachineSet %s forgets an earlier move", pass.ErrStale, to.Key))
+		return errors.Join(err, fmt.Errorf("%w: MachineSet %s forgets an earlier move", engine.ErrStale, to.Key))
 	}
 	if !s.currentSeen {
 		live, err := s.children.Live(ctx)
@@ -137,7 +137,7 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		}
 		now, found := live[to.Key.Name]
 		if !found || now.UID != to.UID || now.DeletionTimestamp != nil {
-			return fmt.Errorf("%w: MachineSet %s is gone or going", pass.ErrStale, to.Key)
+			return fmt.Errorf("%w: MachineSet %s is gone or going", engine.ErrStale, to.Key)
 		}
 		s.currentSeen = true
 	}

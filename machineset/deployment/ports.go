@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Finalizer keeps a MachineDeployment until its MachineSets are gone. It is Cluster API's.
@@ -75,8 +75,8 @@ func (k Kinds) validate() error {
 	if k.Maker == nil {
 		maker = errors.New("Kinds.Maker is not set")
 	}
-	err := errors.Join(pass.CheckKind("Kinds.Set", k.Set), pass.CheckKind("Kinds.Machine", k.Machine), maker)
-	if err != nil || pass.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
+	err := errors.Join(engine.CheckKind("Kinds.Set", k.Set), engine.CheckKind("Kinds.Machine", k.Machine), maker)
+	if err != nil || engine.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
 		return err
 	}
 	if forgotten, err := contract.CheckMachineDeploymentKind(k.Deployment); err == nil { // one that rejects an empty object cannot be checked
@@ -87,10 +87,10 @@ func (k Kinds) validate() error {
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds. Client, Cache and APIReader are required, and AddToManager
 // requires ClusterEvents with ClusterOf.
-type Ports struct{ pass.Ports }
+type Ports struct{ engine.Ports }
 
 // PortsFromManager returns the ports of a manager, without Clusters.
-func PortsFromManager(mgr ctrl.Manager) Ports { return Ports{pass.PortsFromManager(mgr)} }
+func PortsFromManager(mgr ctrl.Manager) Ports { return Ports{engine.PortsFromManager(mgr)} }
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
@@ -104,7 +104,7 @@ type Options struct {
 	// Clock returns the time that is compared with the times of objects. Default the real one.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a deployment waits after it has written its status until it writes another one. Default
-	// pass.DefaultStatusDelay; negative: write at once.
+	// engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// Finalizer keeps a deployment until its sets are gone. Default Finalizer.
 	Finalizer string
@@ -120,14 +120,14 @@ type Options struct {
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
 	// Metrics count the passes; nil counts nothing.
-	Metrics *pass.Metrics
+	Metrics *engine.Metrics
 	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
 
 // frame returns the options that all kinds have, with their defaults.
-func (o Options) frame(kind contract.MachineDeploymentKind) pass.Options {
-	return pass.Options{
+func (o Options) frame(kind contract.MachineDeploymentKind) engine.Options {
+	return engine.Options{
 		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
 		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Shared: o.Shared, Metrics: o.Metrics, Controller: o.Controller,
 	}.WithDefaults(kind.GVK.Kind, Finalizer)

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Wiring says what a Reconciler is connected to, for PolicyRules.
@@ -34,17 +34,17 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one is repeated.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	deployments := pass.Resource(w.Kinds.Deployment, w.DeploymentResource)
-	rules := pass.PolicyRules(pass.Wiring{
+	deployments := engine.Resource(w.Kinds.Deployment, w.DeploymentResource)
+	rules := engine.PolicyRules(engine.Wiring{
 		Own: deployments, StatusSubresource: w.Kinds.Deployment.StatusSubresource, Templates: w.Templates,
-		Children: []schema.GroupResource{pass.Resource(w.Kinds.Set, w.SetResource)},
+		Children: []schema.GroupResource{engine.Resource(w.Kinds.Set, w.SetResource)},
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	sets, machines := pass.Resource(w.Kinds.Set, w.SetResource), pass.Resource(w.Kinds.Machine, w.MachineResource)
-	also := []rbacv1.PolicyRule{pass.Rule(deployments, "get"), pass.Rule(machines, "list", "watch", "patch")}
+	sets, machines := engine.Resource(w.Kinds.Set, w.SetResource), engine.Resource(w.Kinds.Machine, w.MachineResource)
+	also := []rbacv1.PolicyRule{engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch", "patch")}
 	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
-		also = append(also, pass.Rule(machines, "delete"),
-			pass.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
+		also = append(also, engine.Rule(machines, "delete"),
+			engine.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))
 	}
 	return contract.MergePolicyRules(rules, also)
 }

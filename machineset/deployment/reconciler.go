@@ -14,24 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-type reconciler = pass.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]
+type reconciler = engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]
 
 // Reconciler brings the Machines of each deployment to its template. Its methods Reconcile, ReconcileObject and Forget are those of
-// pass.Reconciler; a loop of your own calls Index once before the cache starts. Safe for concurrent use for different deployments.
+// engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for concurrent use for different deployments.
 type Reconciler struct {
 	*reconciler
 
-	frame    *pass.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	frame    *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 	sets     *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 	kinds    Kinds
 	options  Options
-	memory   *pass.Memory[recollection]
+	memory   *engine.Memory[recollection]
 	marks    []string // see scale.Marks
 }
 
@@ -41,14 +41,14 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if options.Steps == nil {
 		options.Steps = Steps()
 	}
-	frame, err := pass.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
+	frame, err := engine.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
 	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}
 	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, options: options, memory: pass.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
+		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
 	}
 	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config[contract.MachineSetState]{
 		Name: "MachineSet", GivenAnnotation: GivenAnnotation, DeletingCount: true, Parallel: 1, // few: one after the other, in their order
@@ -60,9 +60,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),
 		Differs: func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 	})
-	r.reconciler = pass.NewReconciler(pass.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
+	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
+		NewScope: func() (*Scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
@@ -85,7 +85,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call
 // New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	return pass.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Deployment).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Deployment).Name, func() (*Reconciler, error) {
 		return New(kinds, PortsFromManager(mgr), options)
 	})
 }
@@ -100,7 +100,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	builder := r.frame.Controller(ctx, mgr).Watches(r.sets.Watched(), r.sets.Events()).
-		Watches(pass.NewObject(r.kinds.Machine), r.machineEvents())
+		Watches(engine.NewObject(r.kinds.Machine), r.machineEvents())
 	if err := builder.Complete(r); err != nil {
 		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
 	}
@@ -110,7 +110,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 // Index registers the indexes of deployments, sets and Machines with the cache. AddToManager calls it. If you call ReconcileObject from
 // your own loop, call it once, before the cache starts.
 func (r *Reconciler) Index(ctx context.Context) error {
-	machines := r.frame.IndexOther(ctx, pass.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, func(obj client.Object) []string {
+	machines := r.frame.IndexOther(ctx, engine.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, func(obj client.Object) []string {
 		if owner := r.setOf(obj); owner != nil {
 			return []string{setKey(owner.UID)}
 		}
@@ -118,7 +118,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 	})
 	deployments := r.frame.Index(ctx, func(d *contract.MachineDeploymentState) []string {
 		cluster := types.NamespacedName{Namespace: d.Key.Namespace, Name: d.ClusterName}
-		return pass.ReferenceKeys(cluster, d.Template.Bootstrap, d.Template.Infrastructure)
+		return engine.ReferenceKeys(cluster, d.Template.Bootstrap, d.Template.Infrastructure)
 	})
 	return errors.Join(r.sets.Index(ctx), machines, deployments)
 }
@@ -130,7 +130,7 @@ func (r *Reconciler) machineEvents() handler.EventHandler {
 		if owner == nil {
 			return nil
 		}
-		set := pass.NewObject(r.kinds.Set)
+		set := engine.NewObject(r.kinds.Set)
 		key := types.NamespacedName{Namespace: machine.GetNamespace(), Name: owner.Name}
 		if r.frame.Ports.Cache.Get(ctx, key, set, client.UnsafeDisableDeepCopy) != nil {
 			return nil // the event of the set follows

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )

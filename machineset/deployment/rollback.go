@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
@@ -41,7 +41,7 @@ func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, eventRollback, actionRollback, "Rolled back to the template of %s %s",
 			s.env.kinds.Set.GVK.Kind, target.Key.Name)
-		return Result{Stop: true, RequeueAfter: pass.ConflictRetry}, nil
+		return Result{Stop: true, RequeueAfter: engine.ConflictRetry}, nil
 	case !errors.Is(err, ErrRevision):
 		return Result{Stop: true}, err
 	}
@@ -76,6 +76,6 @@ func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment,
 	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
 		return kinds.Maker.CopyTemplate(set, obj)
 	})
-	_, err := pass.Write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}, true)
+	_, err := engine.Write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}, true)
 	return err
 }

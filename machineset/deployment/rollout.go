@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -167,7 +167,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 		s.changeRevision()
 	}
 	if s.behind() {
-		return Result{RequeueAfter: pass.BehindRetry}, nil
+		return Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
@@ -257,7 +257,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 
 // send writes an update of an object on the version that was read. An object that is gone is no error.
 func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
-	if _, err := pass.Write(ctx, s.env.frame.Writer, kind, obj, u, true); err != nil && !external.SaysGone(err) {
+	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u, true); err != nil && !external.SaysGone(err) {
 		return err
 	}
 	return nil
@@ -267,12 +267,12 @@ func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], o
 // available or was deleted. It depends on nothing that a restart of the process loses.
 func (s *Scope) lastChange() time.Time {
 	times := []time.Time{{}}
-	stored, found := pass.Find(s.Stored, ConditionProgressing)
+	stored, found := engine.Find(s.Stored, ConditionProgressing)
 	if !found || stored.Reason == string(rollout.Completed) || stored.Reason == string(rollout.ProgressPaused) {
 		return s.Now
 	}
 	for _, kind := range []string{ConditionProgressing, ConditionRollingOut} {
-		if c, found := pass.Find(s.Stored, kind); found && c.Status == "True" {
+		if c, found := engine.Find(s.Stored, kind); found && c.Status == "True" {
 			times = append(times, c.LastTransitionTime.Time)
 		}
 	}
@@ -280,7 +280,7 @@ func (s *Scope) lastChange() time.Time {
 		times = append(times, one.Created)
 		for _, m := range one.machines {
 			times = append(times, m.State.Created, m.State.Deleting)
-			if c, found := pass.Find(m.State.Conditions, ConditionAvailable); found && c.Status == "True" {
+			if c, found := engine.Find(m.State.Conditions, ConditionAvailable); found && c.Status == "True" {
 				times = append(times, c.LastTransitionTime.Time)
 			}
 		}

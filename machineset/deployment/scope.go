@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -21,7 +21,7 @@ import (
 // Scope is one pass over one deployment: what was read and decided so far, and the functions to write it. Only the worker that runs the
 // pass uses it.
 type Scope struct {
-	pass.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 
 	env *Reconciler
 	mem *recollection
@@ -135,8 +135,8 @@ func (s *Scope) readSets(ctx context.Context) error {
 			return err
 		}
 		if !one.count(s.seen) && !s.Deleting() {
-			s.Requeue(pass.BehindRetry)
-			return fmt.Errorf("%w: Machines that MachineSet %s has created are not seen yet", pass.ErrStale, child.Key)
+			s.Requeue(engine.BehindRetry)
+			return fmt.Errorf("%w: Machines that MachineSet %s has created are not seen yet", engine.ErrStale, child.Key)
 		}
 		s.observed = append(s.observed, one)
 	}
@@ -206,7 +206,7 @@ func setKey(uid types.UID) string { return "set:" + string(uid) }
 // setOf is the reference to the set that controls a Machine, nil without one.
 func (r *Reconciler) setOf(machine metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(machine)
-	if owner == nil || owner.Kind != r.kinds.Set.GVK.Kind || pass.Group(owner.APIVersion) != r.kinds.Set.GVK.Group {
+	if owner == nil || owner.Kind != r.kinds.Set.GVK.Kind || engine.Group(owner.APIVersion) != r.kinds.Set.GVK.Group {
 		return nil
 	}
 	return owner

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -45,7 +45,7 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 		same = same && found && now.ResourceVersion == one.ResourceVersion
 	}
 	if s.mem.confirmed = same; !same {
-		s.Requeue(pass.ConflictRetry)
+		s.Requeue(engine.ConflictRetry)
 	}
 	return same, nil
 }
@@ -87,7 +87,7 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 		*mem = notShown{}
 		return true, nil
 	case scale.Behind:
-		s.Requeue(pass.BehindRetry)
+		s.Requeue(engine.BehindRetry)
 	case scale.LeavesOut:
 		mem.name, mem.asked = missing[0], s.Now
 		s.holdNotShown(missing[0])

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
@@ -53,11 +53,11 @@ type statusFacts struct {
 func (f statusFacts) available(available int32) metav1.Condition {
 	desired, known := f.Desired.Get()
 	if !known {
-		return pass.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 	}
 	least := desired - f.MaxUnavailable
 	if available >= least {
-		return pass.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
+		return engine.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 	}
 	message := fmt.Sprintf("%d available replicas, at least %d required", available, least)
 	if f.MaxUnavailableText != "" {
@@ -66,17 +66,17 @@ func (f statusFacts) available(available int32) metav1.Condition {
 	if f.Deleting {
 		message = "Deletion in progress"
 	}
-	return pass.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
+	return engine.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
 }
 
 // rollingOut names what differs, versions first, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
 func (f statusFacts) rollingOut() metav1.Condition {
 	if len(f.Outdated) == 0 && len(f.Blocking) == 0 {
-		return pass.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
+		return engine.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
 	}
 	said := map[string]bool{}
 	for _, m := range f.Outdated {
-		if c, found := pass.Find(m.Conditions, contract.ConditionUpToDate); found && c.Status == metav1.ConditionFalse && c.Message != "" {
+		if c, found := engine.Find(m.Conditions, contract.ConditionUpToDate); found && c.Status == metav1.ConditionFalse && c.Message != "" {
 			for line := range strings.SplitSeq(c.Message, "\n") {
 				said[line] = true
 			}
@@ -87,7 +87,7 @@ func (f statusFacts) rollingOut() metav1.Condition {
 	if len(lines) > 0 {
 		message += "\n" + strings.Join(lines, "\n")
 	}
-	return pass.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, message+children.Bullets(f.Blocking))
+	return engine.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, message+children.Bullets(f.Blocking))
 }
 
 func compareVersionFirst(a, b string) int {
@@ -99,7 +99,7 @@ func compareVersionFirst(a, b string) int {
 func unobserved() []metav1.Condition {
 	all, _ := children.Summary{Unobserved: true}.Conditions()
 	for _, kind := range []string{ConditionAvailable, ConditionRollingOut} {
-		all = append(all, pass.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, pass.SeeLogs))
+		all = append(all, engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
 	}
 	return all
 }
@@ -141,7 +141,7 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	u.UnavailableReplicas = contract.SetTo(max(numbers.Replicas-numbers.NodeAvailable, 0))
 	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(len(facts.Outdated)))
 	u.Phase = contract.SetTo(phaseOf(s.State.Replicas, s.Deleting(), numbers.Replicas))
-	return Result{RequeueAfter: pass.Soonest(changes, counts)}, nil
+	return Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
 }
 
 // statusFacts are what this pass has found out.
@@ -180,7 +180,7 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	if !s.State.ProgressDeadline.Found() || s.Deleting() || !s.planned {
 		return nil
 	}
-	stored, _ := pass.Find(s.Stored, ConditionProgressing)
+	stored, _ := engine.Find(s.Stored, ConditionProgressing)
 	done := s.plan.Complete || stored.Reason == string(rollout.Completed) && len(facts.Outdated) == 0 && s.plan.Current.UID != ""
 	progress, again := rollout.JudgeProgress(done, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
 	s.Requeue(again)
@@ -193,7 +193,7 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 		status = metav1.ConditionFalse
 	case rollout.Progressing, rollout.Completed:
 	}
-	return []metav1.Condition{pass.Condition(ConditionProgressing, status, string(progress), message)}
+	return []metav1.Condition{engine.Condition(ConditionProgressing, status, string(progress), message)}
 }
 
 // heldSets says what the sets of the deployment wait for: that they are resumed, or what they say themselves.
@@ -205,7 +205,7 @@ func (s *Scope) heldSets() (said []string) {
 			continue
 		}
 		for _, kind := range []string{contract.ConditionScalingUp, contract.ConditionScalingDown} {
-			if c, _ := pass.Find(one.State.Conditions, kind); c.Status == metav1.ConditionTrue {
+			if c, _ := engine.Find(one.State.Conditions, kind); c.Status == metav1.ConditionTrue {
 				for _, held := range children.Bulleted(c.Message) {
 					said = append(said, name+": "+held)
 				}

@@ -3,14 +3,14 @@ package deployment
 import (
 	"context"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of MachineDeployments, with a name. pass.Step documents its fields.
-type Step = pass.Step[*Scope]
+// Step is one part of the reconciler of MachineDeployments, with a name. engine.Step documents its fields.
+type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
-type Result = pass.Result
+type Result = engine.Result
 
 // Names of the steps of Steps.
 const (
@@ -27,8 +27,8 @@ const (
 	StepStatus          = "status"
 )
 
-// Steps returns a new list of the steps of a MachineDeployment, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace
-// and pass.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// Steps returns a new list of the steps of a MachineDeployment, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace
+// and engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
 //
 //   - StepPaused ends the pass of a deployment that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
@@ -44,28 +44,28 @@ const (
 //
 // A step of your own that keeps the rollout from continuing stands behind StepSets and in front of StepRollout, and calls Scope.Hold.
 func Steps() []Step {
-	return pass.Standard([]Step{
-		{Name: StepPaused, On: pass.InBoth, ObjectOnly: true, Run: pauseStep},
-		{Name: StepFinalizer, On: pass.InRunning, Run: finalizerStep},
-		{Name: StepSets, On: pass.InBoth, Run: setsStep},
-		{Name: StepTemplates, On: pass.InRunning, Run: templatesStep},
-		{Name: StepRollback, On: pass.InRunning, Run: rollbackStep},
-		{Name: StepSync, On: pass.InRunning, Run: syncStep},
-		{Name: StepRollout, On: pass.InRunning, Run: rolloutStep},
-		{Name: StepHistory, On: pass.InRunning, Run: historyStep},
-		{Name: StepDeleteSets, On: pass.InDeletion, Run: deleteSetsStep},
-		{Name: StepRemoveFinalizer, On: pass.InDeletion, Run: removeFinalizerStep},
-		{Name: StepStatus, On: pass.InBoth, Closing: true, Run: statusStep},
+	return engine.Standard([]Step{
+		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
+		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
+		{Name: StepSets, On: engine.InBoth, Run: setsStep},
+		{Name: StepTemplates, On: engine.InRunning, Run: templatesStep},
+		{Name: StepRollback, On: engine.InRunning, Run: rollbackStep},
+		{Name: StepSync, On: engine.InRunning, Run: syncStep},
+		{Name: StepRollout, On: engine.InRunning, Run: rolloutStep},
+		{Name: StepHistory, On: engine.InRunning, Run: historyStep},
+		{Name: StepDeleteSets, On: engine.InDeletion, Run: deleteSetsStep},
+		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
+		{Name: StepStatus, On: engine.InBoth, Closing: true, Run: statusStep},
 	})
 }
 
 // CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
 // which sets would be created twice, or a deletion would never end. New calls it.
 func CheckSteps(steps []Step) error {
-	return pass.CheckSafety(steps, Steps(), "MachineDeployment", pass.Safety{
+	return engine.CheckSafety(steps, Steps(), "MachineDeployment", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer,
 		Harmless: []string{StepPaused, StepTemplates, StepRollback, StepSync, StepHistory, StepStatus},
-		Needs: []pass.Need{
+		Needs: []engine.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused deployment is changed"},
 			{Step: StepSets, Needs: StepPaused, Why: "MachineSets of a paused deployment are adopted"},
 			{Step: StepRollback, Needs: StepSets, Why: "no revision is known"},

@@ -18,7 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/safety"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // DefaultCollectorPeriod is the time between two passes. Flag --machine-safety-orphan-vms-period.
@@ -53,7 +53,7 @@ type CollectorOptions struct {
 
 	// NodesOf returns the access to the Nodes of a cluster, which are marked when no Machine belongs to them; nil marks none. OneCluster: all
 	// Machines have their Nodes in one cluster, which NodesOf returns for the zero name.
-	NodesOf    func(cluster types.NamespacedName) (workload.Workload, error)
+	NodesOf    func(cluster types.NamespacedName) (cluster.Workload, error)
 	OneCluster bool
 	// OfNodes are what Nodes may belong to besides, and no instance of the Driver does: pools, see PoolsOf.
 	OfNodes []Source

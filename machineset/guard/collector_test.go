@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // fleet is a world with a cloud, in which Machines have instances.
@@ -158,9 +158,9 @@ func TestNothingIsAskedOrDecidedAboutClustersThatOthersReconcile(t *testing.T) {
 	f := newFleet(t, 2, func(f *fleet) {
 		f.options.Metrics, f.options.Gate = metrics, gate
 		f.options.Reconciles = func(cluster types.NamespacedName) bool { return cluster.Namespace == "elsewhere" }
-		f.options.NodesOf = func(key types.NamespacedName) (workload.Workload, error) {
+		f.options.NodesOf = func(key types.NamespacedName) (cluster.Workload, error) {
 			asked = append(asked, key)
-			return workload.Workload{Client: f.Client}, nil
+			return cluster.Workload{Client: f.Client}, nil
 		}
 	})
 	f.lose("m-1")

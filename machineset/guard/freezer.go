@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
@@ -62,7 +62,7 @@ type FreezerOptions struct {
 
 // Scope is one pass over a set or a deployment.
 type Scope[S, U any] struct {
-	pass.Scope[S, U]
+	engine.Scope[S, U]
 
 	env *Freezer
 	// above is why the deployment of a set is frozen, as that says; empty when it is not.
@@ -79,24 +79,24 @@ type (
 // Freezer freezes and thaws sets and their deployments. It has a reconciler for each kind. Safe for concurrent use.
 type Freezer struct {
 	// Sets reconciles sets, and Deployments deployments; nil without Kinds.Deployment. In a loop of your own, call Index first.
-	Sets        *pass.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *SetScope]
-	Deployments *pass.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *DeploymentScope]
+	Sets        *engine.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *SetScope]
+	Deployments *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *DeploymentScope]
 
 	kinds       Kinds
 	options     FreezerOptions
-	sets        *pass.Frame[contract.MachineSetState, contract.MachineSetUpdate]
-	deployments *pass.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
-	marks       *pass.Memory[contract.Opt[int]]
+	sets        *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	deployments *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	marks       *engine.Memory[contract.Opt[int]]
 }
 
 // NewFreezer returns a Freezer. The error names everything that is wrong with its inputs; it makes no request. The names of its controllers
 // are those of the kinds in lower case with -safety behind.
-func NewFreezer(kinds Kinds, ports pass.Ports, options FreezerOptions) (*Freezer, error) {
+func NewFreezer(kinds Kinds, ports engine.Ports, options FreezerOptions) (*Freezer, error) {
 	options.Period = cmp.Or(max(options.Period, 0), DefaultFreezerPeriod)
-	f := &Freezer{kinds: kinds, options: options, marks: pass.NewMemory(func() *contract.Opt[int] { return new(contract.Opt[int]) }, nil)}
+	f := &Freezer{kinds: kinds, options: options, marks: engine.NewMemory(func() *contract.Opt[int] { return new(contract.Opt[int]) }, nil)}
 	var err, later error
 	f.sets, err = frame(kinds.Set, ports, "machineset-safety", options)
-	err = errors.Join(err, pass.CheckKind("Kinds.Machine", kinds.Machine))
+	err = errors.Join(err, engine.CheckKind("Kinds.Machine", kinds.Machine))
 	if kinds.Deployment.New != nil {
 		f.deployments, later = frame(kinds.Deployment, ports, "machinedeployment-safety", options)
 	}
@@ -110,10 +110,10 @@ func NewFreezer(kinds Kinds, ports pass.Ports, options FreezerOptions) (*Freezer
 	return f, nil
 }
 
-func frame[S, U any, PS pass.State[S], PU pass.Update[U]](
-	kind contract.KindOf[S, U], ports pass.Ports, name string, o FreezerOptions,
-) (*pass.Frame[S, U], error) {
-	f, err := pass.NewFrame[S, U, PS, PU](kind, ports, pass.Options{ // it needs no finalizer: it makes nothing
+func frame[S, U any, PS engine.State[S], PU engine.Update[U]](
+	kind contract.KindOf[S, U], ports engine.Ports, name string, o FreezerOptions,
+) (*engine.Frame[S, U], error) {
+	f, err := engine.NewFrame[S, U, PS, PU](kind, ports, engine.Options{ // it needs no finalizer: it makes nothing
 		Name: name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: -1, WatchFilter: o.WatchFilter, Controller: o.Controller,
 	}.WithDefaults(name, ""), nil)
 	if err == nil {
@@ -123,34 +123,34 @@ func frame[S, U any, PS pass.State[S], PU pass.Update[U]](
 }
 
 // reconciler returns the reconciler of a kind with a decision: how an object is frozen, what to do, and whether a request to unfreeze goes.
-func reconciler[S, U any](f *Freezer, frame *pass.Frame[S, U],
+func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
 	decide func(context.Context, *Scope[S, U]) (safety.Freezing, safety.Verdict, bool, error),
-) *pass.Reconciler[S, U, *Scope[S, U]] {
+) *engine.Reconciler[S, U, *Scope[S, U]] {
 	gvk := frame.Kind.GVK
-	run := func(ctx context.Context, s *Scope[S, U]) (pass.Result, error) {
-		result := pass.Result{RequeueAfter: f.options.Period}
+	run := func(ctx context.Context, s *Scope[S, U]) (engine.Result, error) {
+		result := engine.Result{RequeueAfter: f.options.Period}
 		s.ReadCluster(ctx)
-		facts := pass.PauseFacts{Cluster: s.Cluster, Failed: s.ClusterErr != nil, Annotated: s.Common().Paused()}
-		if _, paused := pass.DecidePause(facts); paused || s.ClusterErr != nil { // the reconciler of the kind says so
+		facts := engine.PauseFacts{Cluster: s.Cluster, Failed: s.ClusterErr != nil, Annotated: s.Common().Paused()}
+		if _, paused := engine.DecidePause(facts); paused || s.ClusterErr != nil { // the reconciler of the kind says so
 			return result, s.ClusterErr
 		}
 		freezing, verdict, asked, err := decide(ctx, s)
 		if err != nil {
-			return pass.Result{}, err
+			return engine.Result{}, err
 		}
 		frozen := verdict.Action == safety.Freeze || (freezing != safety.NotFrozen && verdict.Action != safety.Thaw)
 		carry(s, gvk.Group, gvk.Kind, verdict, asked, frozen)
 		f.options.Metrics.froze(gvk.Kind, s.Common().Key, frozen, verdict.Action == safety.Freeze)
 		return result, nil
 	}
-	return pass.NewReconciler(pass.Kind[S, U, *Scope[S, U]]{
-		Frame: frame, Steps: []pass.Step[*Scope[S, U]]{{Name: stepFreeze, On: pass.InRunning, Run: run}},
-		NewScope: func() (*Scope[S, U], *pass.Scope[S, U]) {
+	return engine.NewReconciler(engine.Kind[S, U, *Scope[S, U]]{
+		Frame: frame, Steps: []engine.Step[*Scope[S, U]]{{Name: stepFreeze, On: engine.InRunning, Run: run}},
+		NewScope: func() (*Scope[S, U], *engine.Scope[S, U]) {
 			s := &Scope[S, U]{env: f}
 			return s, &s.Scope
 		},
 		Flush: func(ctx context.Context, s *Scope[S, U], _ error) error {
-			if err := s.Flush(ctx, pass.Writing[U]{Guarded: true}); err != nil && !external.SaysGone(err) {
+			if err := s.Flush(ctx, engine.Writing[U]{Guarded: true}); err != nil && !external.SaysGone(err) {
 				return err
 			}
 			return nil
@@ -199,7 +199,7 @@ func decideDeployment(ctx context.Context, s *DeploymentScope) (safety.Freezing,
 // carry puts a verdict into the object. asked: the request to unfreeze has to go. The condition and the annotation follow the label, also
 // where a crash or a person has left them without it.
 func carry[S, U any](s *Scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
-	changes, reason := pass.ChangesOf(&s.Update), s.Common().Annotations[safety.FrozenByAnnotation]
+	changes, reason := engine.ChangesOf(&s.Update), s.Common().Annotations[safety.FrozenByAnnotation]
 	var labels contract.MetadataUpdate
 	switch {
 	case v.Action == safety.Freeze:
@@ -214,11 +214,11 @@ func carry[S, U any](s *Scope[S, U], group, kind string, v safety.Verdict, asked
 		labels.Annotations = map[string]contract.Change[string]{safety.FrozenByAnnotation: contract.Cleared[string]()}
 	}
 	changes.Labels, changes.Annotations = maps.Clone(labels.Labels), maps.Clone(labels.Annotations)
-	said, found := pass.Find(s.Stored, safety.ConditionFrozen)
+	said, found := engine.Find(s.Stored, safety.ConditionFrozen)
 	switch {
 	case frozen && v.Action != safety.Freeze && (found || reason == ""): // it says so already, or a person's label is enough
 	case frozen:
-		s.Assert(pass.Condition(safety.ConditionFrozen, metav1.ConditionTrue, reason, v.Message))
+		s.Assert(engine.Condition(safety.ConditionFrozen, metav1.ConditionTrue, reason, v.Message))
 	case said.Type != "":
 		removeCondition(&s.Update)
 	}

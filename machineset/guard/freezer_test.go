@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -216,7 +216,7 @@ func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	w.machines(half, 6)
 	other := w.set("other", 1, nil)
 	w.Change(other, func(u *unstructured.Unstructured) {
-		frozen := pass.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
+		frozen := engine.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
 		frozen.LastTransitionTime = metav1.Now()
 		require.NoError(t, w.kinds.Set.Adapter.Write(u, contract.MachineSetUpdate{
 			ReplicatedUpdate: contract.ReplicatedUpdate{Conditions: []metav1.Condition{frozen}},
@@ -248,7 +248,7 @@ func TestASetAtRestCostsNoWrite(t *testing.T) {
 
 func TestNewFreezerSaysAllThatIsMissing(t *testing.T) {
 	t.Parallel()
-	_, err := guard.NewFreezer(guard.Kinds{}, pass.Ports{}, guard.FreezerOptions{})
+	_, err := guard.NewFreezer(guard.Kinds{}, engine.Ports{}, guard.FreezerOptions{})
 	for _, want := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "Kinds.Machine"} {
 		require.ErrorContains(t, err, want)
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -100,7 +100,7 @@ func NewGate(o GateOptions) (*Gate, error) {
 func Answers(reader client.Reader, kind contract.Kind, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: namespace, Name: "machinist-probe"}
-		if err := reader.Get(ctx, key, pass.NewObject(kind)); err != nil && !external.SaysGone(err) {
+		if err := reader.Get(ctx, key, engine.NewObject(kind)); err != nil && !external.SaysGone(err) {
 			return err
 		}
 		return nil

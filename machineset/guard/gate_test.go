@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -74,9 +74,9 @@ type scope struct {
 
 func (s *scope) ClusterKey() types.NamespacedName { return s.cluster }
 func (s *scope) Hold(reason, message string)      { s.held = append(s.held, reason+": "+message) }
-func (s *scope) Pause(metav1.ConditionStatus, string, string) pass.Result {
+func (s *scope) Pause(metav1.ConditionStatus, string, string) engine.Result {
 	s.paused = true
-	return pass.Result{Stop: true}
+	return engine.Result{Stop: true}
 }
 
 // held runs both steps, and returns what they say.
@@ -235,9 +235,9 @@ func TestDeletionsGoOnUnlessTheyAreFrozenToo(t *testing.T) {
 	t.Parallel()
 	open, _, _ := newGate(t, nil)
 	strict, _, _ := newGate(t, func(o *guard.GateOptions) { o.Deletions = true })
-	require.Equal(t, pass.InRunning, guard.FreezeStep[*scope](open).On)
-	require.Equal(t, pass.InBoth, guard.FreezeStep[*scope](strict).On)
-	require.Equal(t, pass.InRunning, guard.HoldStep[*scope](strict).On)
+	require.Equal(t, engine.InRunning, guard.FreezeStep[*scope](open).On)
+	require.Equal(t, engine.InBoth, guard.FreezeStep[*scope](strict).On)
+	require.Equal(t, engine.InRunning, guard.HoldStep[*scope](strict).On)
 }
 
 func TestAGateProbesInTheBackgroundAndForgets(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/patch"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/safety"
-	"github.com/machinist-dev/machinist/noderef/workload"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // markNodes marks and unmarks the Nodes of all clusters that have Machines, and returns the names of those that belong neither to a Machine
@@ -42,12 +42,12 @@ func (c *Collector) markNodes(ctx context.Context, owners, others []safety.Owner
 	return unmanaged, errors.Join(errs...)
 }
 
-func (c *Collector) markCluster(ctx context.Context, cluster types.NamespacedName, owners []safety.Owner) (safety.NodePlan, error) {
-	if reach := c.options.Gate.Of(cluster); reach.IsFrozen() || !reach.Answered {
+func (c *Collector) markCluster(ctx context.Context, key types.NamespacedName, owners []safety.Owner) (safety.NodePlan, error) {
+	if reach := c.options.Gate.Of(key); reach.IsFrozen() || !reach.Answered {
 		return safety.NodePlan{}, nil
 	}
-	w, err := c.options.NodesOf(cluster)
-	if workload.IsUnread(err) {
+	w, err := c.options.NodesOf(key)
+	if cluster.IsUnread(err) {
 		return safety.NodePlan{}, nil // a later pass sees
 	}
 	facts := safety.NodeFacts{Machines: owners, Age: c.options.NodeAge, Now: c.options.Clock.Now()}
@@ -69,7 +69,7 @@ func (c *Collector) markCluster(ctx context.Context, cluster types.NamespacedNam
 }
 
 // nodes reads the Nodes of a cluster from its API server: a cache may have removed their annotations.
-func (c *Collector) nodes(ctx context.Context, w workload.Workload) ([]safety.Node, error) {
+func (c *Collector) nodes(ctx context.Context, w cluster.Workload) ([]safety.Node, error) {
 	var reader client.Reader = w.Client
 	if w.APIReader != nil {
 		reader = w.APIReader
@@ -88,7 +88,7 @@ func (c *Collector) nodes(ctx context.Context, w workload.Workload) ([]safety.No
 }
 
 // annotate sets the annotations of the Node that was read, by its UID, or removes them with nil. One that has changed is decided anew.
-func (c *Collector) annotate(ctx context.Context, w workload.Workload, n contract.NodeRef, value any) error {
+func (c *Collector) annotate(ctx context.Context, w cluster.Workload, n contract.NodeRef, value any) error {
 	annotations := map[string]any{}
 	for _, key := range c.options.NodeAnnotations {
 		annotations[key] = value
@@ -100,7 +100,7 @@ func (c *Collector) annotate(ctx context.Context, w workload.Workload, n contrac
 	target := &corev1.Node{}
 	target.Name = n.Name
 	err = w.PatchNode(ctx, target, types.MergePatchType, body)
-	if external.SaysGone(err) || errors.Is(err, workload.ErrNodeChanged) || patch.Retryable(err) {
+	if external.SaysGone(err) || errors.Is(err, cluster.ErrNodeChanged) || patch.Retryable(err) {
 		return nil
 	}
 	return err

@@ -17,7 +17,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/workload"
 )
 
 func poolKind() contract.MachinePoolKind {
@@ -48,8 +47,8 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 				Sources: []guard.Source{guard.MachinesOf(w.Client, kinds.Machine)}, OneCluster: true, NodeAnnotations: keys,
 				OfNodes: []guard.Source{guard.PoolsOf(w.Client, poolKind())},
 				Clock:   clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
-				NodesOf: func(types.NamespacedName) (workload.Workload, error) {
-					return workload.Workload{Client: w.Client}, open
+				NodesOf: func(types.NamespacedName) (cluster.Workload, error) {
+					return cluster.Workload{Client: w.Client}, open
 				},
 			})
 			require.NoError(t, err)
@@ -93,8 +92,8 @@ func TestANodeThatWasReplacedMeanwhileIsNotMarked(t *testing.T) {
 	collector, err := guard.NewCollector(guard.CollectorOptions{
 		Sources: []guard.Source{guard.MachinesOf(w.Client, w.kinds.Machine)},
 		Clock:   clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
-		NodesOf: func(types.NamespacedName) (workload.Workload, error) {
-			return workload.Workload{Client: w.Client, APIReader: replaced}, nil
+		NodesOf: func(types.NamespacedName) (cluster.Workload, error) {
+			return cluster.Workload{Client: w.Client, APIReader: replaced}, nil
 		},
 	})
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
@@ -68,7 +68,7 @@ func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
 // live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
 func live[S, U, O any](ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) O) ([]O, error) {
 	var all []O
-	err := eachLive(ctx, reader, func() client.ObjectList { return pass.NewList(kind) }, func(obj client.Object) error {
+	err := eachLive(ctx, reader, func() client.ObjectList { return engine.NewList(kind) }, func(obj client.Object) error {
 		var s S
 		err := kind.Adapter.Read(obj, &s)
 		all = append(all, of(&s))
@@ -91,7 +91,7 @@ func eachLive(ctx context.Context, reader client.Reader, newList func() client.O
 			return err
 		}
 		var errs []error
-		err := pass.EachObject(list, func(obj client.Object) {
+		err := engine.EachObject(list, func(obj client.Object) {
 			if err := do(obj); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
 			}

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // Wiring says what is used of this package, as far as that needs rights. What it does not say is not there.
@@ -25,34 +25,34 @@ type Wiring struct {
 //   - a Gate: get of Machines; a Collector: list of Machines and of Owners;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	machines := pass.Resource(w.Kinds.Machine, "")
+	machines := engine.Resource(w.Kinds.Machine, "")
 	var rules [][]rbacv1.PolicyRule
 	if w.Freezer {
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "list", "watch")}, pass.PolicyRules(pass.Wiring{
-			Own: pass.Resource(w.Kinds.Set, ""), StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters,
+		rules = append(rules, []rbacv1.PolicyRule{engine.Rule(machines, "list", "watch")}, engine.PolicyRules(engine.Wiring{
+			Own: engine.Resource(w.Kinds.Set, ""), StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters,
 		}))
 	}
 	if w.Freezer && w.Kinds.Deployment.New != nil {
-		rules = append(rules, pass.PolicyRules(pass.Wiring{
-			Own: pass.Resource(w.Kinds.Deployment, ""), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
+		rules = append(rules, engine.PolicyRules(engine.Wiring{
+			Own: engine.Resource(w.Kinds.Deployment, ""), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
 		}))
 	}
 	if w.Gate {
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(machines, "get")})
+		rules = append(rules, []rbacv1.PolicyRule{engine.Rule(machines, "get")})
 	}
 	if w.Collector {
 		for _, owner := range append([]schema.GroupResource{machines}, w.Owners...) {
-			rules = append(rules, []rbacv1.PolicyRule{pass.Rule(owner, "list")})
+			rules = append(rules, []rbacv1.PolicyRule{engine.Rule(owner, "list")})
 		}
 	}
 	if w.Events {
 		events := schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
-		rules = append(rules, []rbacv1.PolicyRule{pass.Rule(events, "create", "patch")})
+		rules = append(rules, []rbacv1.PolicyRule{engine.Rule(events, "create", "patch")})
 	}
 	return contract.MergePolicyRules(rules...)
 }
 
 // NodePolicyRules are the rights of a Collector with CollectorOptions.NodesOf where the Nodes are.
 func NodePolicyRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{pass.Rule(schema.GroupResource{Resource: "nodes"}, "list", "patch")}
+	return []rbacv1.PolicyRule{engine.Rule(schema.GroupResource{Resource: "nodes"}, "list", "patch")}
 }

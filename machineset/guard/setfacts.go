@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
-	"github.com/machinist-dev/machinist/contract/pass"
-	"github.com/machinist-dev/machinist/machineset/children"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -57,7 +57,7 @@ func (f *Freezer) readDeployment(ctx context.Context, s *SetScope, facts *safety
 	if f.deployments == nil || owner == nil || len(f.deployments.ControllerOf(s.Object)) == 0 {
 		return nil
 	}
-	key, obj := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: owner.Name}, pass.NewObject(f.deployments.Kind)
+	key, obj := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: owner.Name}, engine.NewObject(f.deployments.Kind)
 	err := f.deployments.Ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case external.SaysGone(err) || (err == nil && obj.GetUID() != owner.UID):
@@ -87,24 +87,24 @@ func parentKey(uid types.UID) string { return "deployment:" + string(uid) }
 
 // eachMachine passes each Machine under a key to a function, as a view.
 func (f *Freezer) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
-	list := pass.NewList(f.kinds.Machine)
+	list := engine.NewList(f.kinds.Machine)
 	err := f.sets.Ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.sets.IndexName(): key},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list %s objects: %w", f.kinds.Machine.GVK.Kind, err)
 	}
-	return pass.EachObject(list, do)
+	return engine.EachObject(list, do)
 }
 
 // Index registers the indexes with the cache. AddToManager calls it.
 func (f *Freezer) Index(ctx context.Context) error {
 	cluster := func(m *contract.Metadata, name string) []string {
-		return pass.ReferenceKeys(types.NamespacedName{Namespace: m.Key.Namespace, Name: name})
+		return engine.ReferenceKeys(types.NamespacedName{Namespace: m.Key.Namespace, Name: name})
 	}
 	errs := []error{f.sets.Index(ctx, func(s *contract.MachineSetState) []string {
 		keys := cluster(&s.Metadata, s.ClusterName)
 		for _, ref := range s.OwnerReferences {
-			if pass.IsController(ref) {
+			if engine.IsController(ref) {
 				keys = append(keys, parentKey(ref.UID))
 			}
 		}
@@ -115,7 +115,7 @@ func (f *Freezer) Index(ctx context.Context) error {
 			return cluster(&d.Metadata, d.ClusterName)
 		}))
 	}
-	return errors.Join(append(errs, f.sets.IndexOther(ctx, pass.NewObject(f.kinds.Machine), f.kinds.Machine.GVK.Kind,
+	return errors.Join(append(errs, f.sets.IndexOther(ctx, engine.NewObject(f.kinds.Machine), f.kinds.Machine.GVK.Kind,
 		func(obj client.Object) []string {
 			owner := metav1.GetControllerOfNoCopy(obj)
 			switch {
@@ -137,10 +137,10 @@ func (f *Freezer) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := f.Index(ctx); err != nil {
 		return err
 	}
-	sets := f.sets.Controller(ctx, mgr).Watches(pass.NewObject(f.kinds.Machine), children.Gathered(
+	sets := f.sets.Controller(ctx, mgr).Watches(engine.NewObject(f.kinds.Machine), children.Gathered(
 		func(_ context.Context, obj client.Object) []reconcile.Request { return f.sets.ControllerOf(obj) }), builder.WithPredicates(counts()))
 	if f.deployments != nil {
-		sets = sets.Watches(pass.NewObject(f.kinds.Deployment), handler.EnqueueRequestsFromMapFunc(
+		sets = sets.Watches(engine.NewObject(f.kinds.Deployment), handler.EnqueueRequestsFromMapFunc(
 			func(ctx context.Context, obj client.Object) []reconcile.Request {
 				return f.sets.ByKey(ctx, obj.GetNamespace(), parentKey(obj.GetUID()))
 			}), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})))
@@ -148,7 +148,7 @@ func (f *Freezer) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := sets.Complete(f.Sets); err != nil || f.deployments == nil {
 		return err
 	}
-	return f.deployments.Controller(ctx, mgr).Watches(pass.NewObject(f.kinds.Set), handler.EnqueueRequestsFromMapFunc(
+	return f.deployments.Controller(ctx, mgr).Watches(engine.NewObject(f.kinds.Set), handler.EnqueueRequestsFromMapFunc(
 		func(_ context.Context, obj client.Object) []reconcile.Request { return f.deployments.ControllerOf(obj) }),
 		builder.WithPredicates(predicate.LabelChangedPredicate{})).Complete(f.Deployments)
 }

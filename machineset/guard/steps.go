@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
@@ -16,10 +16,10 @@ const (
 	StepGateFreeze = "gate-freeze"
 )
 
-// Freezable is a Scope of any kind, such as *machine.Scope: pass.Scope has these methods.
+// Freezable is a Scope of any kind, such as *machine.Scope: engine.Scope has these methods.
 type Freezable interface {
 	ClusterKey() types.NamespacedName
-	Pause(status metav1.ConditionStatus, reason, message string) pass.Result
+	Pause(status metav1.ConditionStatus, reason, message string) engine.Result
 }
 
 // Holdable is a Scope of a kind that creates, such as *machineset.Scope and *deployment.Scope.
@@ -31,15 +31,15 @@ type Holdable interface {
 // FreezeStep returns a step that ends a pass while a Gate is closed, with no condition changed; in a deletion only with
 // GateOptions.Deletions. Put it behind the step that looks whether the object is paused:
 //
-//	steps, err := pass.InsertAfter(machine.Steps(), machine.StepPaused, guard.FreezeStep[*machine.Scope](gate))
-func FreezeStep[P Freezable](g *Gate) pass.Step[P] {
-	life := pass.InRunning
+//	steps, err := engine.InsertAfter(machine.Steps(), machine.StepPaused, guard.FreezeStep[*machine.Scope](gate))
+func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
+	life := engine.InRunning
 	if g != nil && g.options.Deletions {
-		life = pass.InBoth
+		life = engine.InBoth
 	}
-	return pass.Step[P]{Name: StepGateFreeze, On: life, Run: func(ctx context.Context, p P) (pass.Result, error) {
+	return engine.Step[P]{Name: StepGateFreeze, On: life, Run: func(ctx context.Context, p P) (engine.Result, error) {
 		if g.Closed(ctx, p.ClusterKey()) == "" {
-			return pass.Result{}, nil
+			return engine.Result{}, nil
 		}
 		result := p.Pause("", "", "")
 		result.RequeueAfter = gateRetry
@@ -50,15 +50,15 @@ func FreezeStep[P Freezable](g *Gate) pass.Step[P] {
 // HoldStep returns a step that keeps a set or a deployment from creating while a Gate is closed; the condition ScalingUp, or RollingOut,
 // says why. A set goes on to delete; a deployment changes no replicas. Put it in front of what decides:
 //
-//	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
-//	steps, err := pass.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
-func HoldStep[P Holdable](g *Gate) pass.Step[P] {
-	return pass.Step[P]{Name: StepGateHold, On: pass.InRunning, Run: func(ctx context.Context, p P) (pass.Result, error) {
+//	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+//	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+func HoldStep[P Holdable](g *Gate) engine.Step[P] {
+	return engine.Step[P]{Name: StepGateHold, On: engine.InRunning, Run: func(ctx context.Context, p P) (engine.Result, error) {
 		why := g.Closed(ctx, p.ClusterKey())
 		if why == "" {
-			return pass.Result{}, nil
+			return engine.Result{}, nil
 		}
 		p.Hold(safety.ReasonAPIServerUnreachable, why)
-		return pass.Result{RequeueAfter: gateRetry}, nil
+		return engine.Result{RequeueAfter: gateRetry}, nil
 	}}
 }

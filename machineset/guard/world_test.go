@@ -12,9 +12,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -69,7 +69,7 @@ func (w *world) freezer(o guard.FreezerOptions) (stop func()) {
 		o.Period = 100 * time.Millisecond
 	}
 	o.Recorder = mgr.GetEventRecorder("guard")
-	f, err := guard.NewFreezer(w.kinds, pass.PortsFromManager(mgr), o)
+	f, err := guard.NewFreezer(w.kinds, engine.PortsFromManager(mgr), o)
 	require.NoError(w.t, err)
 	require.NoError(w.t, f.AddToManager(w.t.Context(), mgr))
 	return w.Run(mgr)
@@ -178,7 +178,7 @@ func (w *world) condition(u *unstructured.Unstructured) metav1.Condition {
 		require.NoError(w.t, w.kinds.Deployment.Adapter.Read(u, &d))
 		conditions = d.Conditions
 	}
-	c, _ := pass.Find(conditions, safety.ConditionFrozen)
+	c, _ := engine.Find(conditions, safety.ConditionFrozen)
 	return c
 }
 

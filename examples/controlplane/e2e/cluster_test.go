@@ -22,7 +22,6 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/nodeindex"
 )
 
 const workloadAgent = "machinist-workload-test"
@@ -32,7 +31,7 @@ type far struct {
 	*world
 	workload *cluster.ControlPlane
 	nodes    client.Client
-	clusters *workloads.Clusters[*nodeindex.Index]
+	clusters *workloads.Clusters[*workloads.NodeIndex]
 	key      types.NamespacedName
 	secret   *corev1.Secret
 }
@@ -62,11 +61,11 @@ func (f *far) startClusters() {
 	require.NoError(f.t, err)
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
-	f.clusters, err = workloads.New(workloads.Options[*nodeindex.Index]{
+	f.clusters, err = workloads.New(workloads.Options[*workloads.NodeIndex]{
 		Access: secrets, UserAgent: workloadAgent, Patience: time.Second,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodeindex.TrimNode}}},
-		Setup: func(ctx context.Context, c *workloads.Connection) (*nodeindex.Index, error) {
-			return nodeindex.New(ctx, c.GetCache(), nodeindex.Options{})
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: workloads.TrimNode}}},
+		Setup: func(ctx context.Context, c *workloads.Connection) (*workloads.NodeIndex, error) {
+			return workloads.NewNodeIndex(ctx, c.GetCache(), workloads.NodeIndexOptions{})
 		},
 	})
 	require.NoError(f.t, err)
@@ -97,9 +96,9 @@ func (f *far) file(config *rest.Config) []byte {
 	return content
 }
 
-func (f *far) connected(nodes int) workloads.View[*nodeindex.Index] {
+func (f *far) connected(nodes int) workloads.View[*workloads.NodeIndex] {
 	f.t.Helper()
-	var view workloads.View[*nodeindex.Index]
+	var view workloads.View[*workloads.NodeIndex]
 	f.eventually(fmt.Sprintf("%d Nodes", nodes), func() string {
 		var err error
 		if view, err = f.clusters.Get(f.key); err != nil {
@@ -159,7 +158,7 @@ func TestAWorkloadClusterThatDiesComesBackOnARealControlPlane(t *testing.T) {
 }
 
 // dies kills the API server and starts it again.
-func (f *far) dies(view workloads.View[*nodeindex.Index]) {
+func (f *far) dies(view workloads.View[*workloads.NodeIndex]) {
 	mark := f.mark()
 	require.NoError(f.t, f.workload.Kill(cluster.APIServer))
 	began := time.Now()
@@ -189,7 +188,7 @@ func (f *far) dies(view workloads.View[*nodeindex.Index]) {
 }
 
 // hangs stops the API server's process: its kernel accepts connections without an answer.
-func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
+func (f *far) hangs(view workloads.View[*workloads.NodeIndex]) {
 	require.NoError(f.t, f.workload.Freeze(cluster.APIServer))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "far-0"}}
 	patch := func() error {
@@ -218,7 +217,7 @@ func (f *far) hangs(view workloads.View[*nodeindex.Index]) {
 }
 
 // rotates puts other credentials in place: what is cached stays, and the next request has them.
-func (f *far) rotates(before workloads.View[*nodeindex.Index]) {
+func (f *far) rotates(before workloads.View[*workloads.NodeIndex]) {
 	base := f.secret.DeepCopy()
 	f.secret.Data = f.kubeconfig("second")
 	require.NoError(f.t, f.client.Patch(f.t.Context(), f.secret, client.MergeFrom(base)))

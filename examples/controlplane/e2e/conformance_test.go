@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/conformance"
+	"github.com/machinist-dev/machinist/internal/apitest"
 )
 
 // One table, two servers: whatever differs fails.
@@ -27,12 +27,12 @@ func TestConformanceOfTheFakeStoreAndTheRealControlPlane(t *testing.T) {
 }
 
 func conform(t *testing.T, c client.WithWatch) {
-	for _, test := range conformance.Cases() {
+	for _, test := range apitest.Cases() {
 		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "case-"}}
 			require.NoError(t, c.Create(t.Context(), ns))
-			if err := test.Run(t.Context(), conformance.Env{Client: c, Namespace: ns.Name}); err != nil {
+			if err := test.Run(t.Context(), apitest.Env{Client: c, Namespace: ns.Name}); err != nil {
 				t.Errorf("%s (%s):\n%v", test.Name, test.Reason, err)
 			}
 		})

@@ -29,8 +29,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
-	"github.com/machinist-dev/machinist/noderef"
-	workloads "github.com/machinist-dev/machinist/noderef/workload"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // checked are the Machines and Nodes of one scenario, in zones that their names begin with, and the check of them.
@@ -266,7 +265,7 @@ func runsAlone(t *testing.T, user *rights.User, kinds remediation.Kinds) (stop f
 		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
 	})
 	require.NoError(t, err)
-	nodes, err := workloads.FromManager(t.Context(), mgr, noderef.Rules{})
+	nodes, err := workloads.WorkloadOptions{}.FromManager(t.Context(), mgr)
 	require.NoError(t, err)
 	_, err = remediation.SetupWithManager(t.Context(), mgr, kinds, nodes, remediation.Options{})
 	require.NoError(t, err)

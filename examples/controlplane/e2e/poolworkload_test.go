@@ -21,10 +21,8 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	farnodes "github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // farPools are pools of the shared control plane whose Nodes are behind another API server. Its connections come from the Secret that the
@@ -81,8 +79,8 @@ func (f *farPools) startPools() {
 	mgr := f.manager()
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
-	clusters, err := workloads.New(workloads.Options[farnodes.Workload]{
-		Access: secrets, UserAgent: "machinist-far-pools", Setup: farnodes.Setup(noderef.Rules{}),
+	clusters, err := workloads.New(workloads.Options[workloads.Workload]{
+		Access: secrets, UserAgent: "machinist-far-pools", Setup: workloads.WorkloadOptions{}.Setup(),
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
@@ -90,7 +88,7 @@ func (f *farPools) startPools() {
 	require.NoError(f.t, err)
 	r, err := machinepool.New(kinds, machinepool.Ports{
 		Ports:   pass.PortsFromManager(mgr),
-		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
+		NodesOf: workloads.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, machinepool.Options{Name: poolCluster, StatusDelay: -1})
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))

@@ -28,10 +28,8 @@ import (
 	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-	farnodes "github.com/machinist-dev/machinist/noderef/workload"
 )
 
 // fleet is a manager whose Machines have their Nodes in cluster "far", by its Secret, or in cluster "home", which is where the
@@ -109,16 +107,16 @@ func (f *fleet) startReconciler(o machine.Options) {
 	require.NoError(f.t, err)
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
-	clusters, err := workloads.New(workloads.Options[farnodes.Workload]{
+	clusters, err := workloads.New(workloads.Options[workloads.Workload]{
 		Access: access{Secrets: secrets, home: workloads.Same(mgr), sent: f.count}, UserAgent: workloadAgent,
-		Setup:   farnodes.Setup(noderef.Rules{}),
+		Setup:   workloads.WorkloadOptions{}.Setup(),
 		Backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 3, Cap: 2 * time.Second},
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
 	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
 		Ports:   pass.PortsFromManager(mgr),
-		NodesOf: farnodes.NodesOf(clusters), WorkloadEvents: clusters.Source,
+		NodesOf: workloads.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, o)
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))

@@ -205,7 +205,7 @@ func (m *measurement) measure(ctx context.Context, lib library) (row, error) {
 // libraryPackages are those whose tests need no control plane. The README names the versions that are required, so its test is skipped.
 func libraryPackages() []string {
 	return []string{"./contract/...", "./phases/...", "./noderef/...", "./drain/...", "./machine/...", "./machineset/...",
-		"./machinepool/...", "./fake", "./fake/conformance"}
+		"./machinepool/...", "./fake", "./internal/apitest"}
 }
 
 // endToEnd are the tests that run on each control plane: the table of what the fake store has in common with an API server, one life of

@@ -1,5 +1,5 @@
 // Package verdict judges what happened to a MachineDeployment by the audit log of kube-apiserver: it has the invariants of package
-// fake/simulation for a real control plane, where no process sees every write at the moment it is made.
+// internal/simulation for a real control plane, where no process sees every write at the moment it is made.
 //
 // The log needs the bodies of writes to pods, nodes, machines and kwokmachines (cluster.Options.AuditObjects). The instances of the
 // provider are the Nodes of package examples/manager/kwokdriver.

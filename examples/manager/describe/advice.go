@@ -4,16 +4,15 @@ import (
 	"maps"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/external"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/inframachine"
-	"github.com/machinist-dev/machinist/machine/instance"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/children"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -75,11 +74,11 @@ func adviceOfStart() map[string]string {
 		contract.ReasonConnectionDown:           adviceAnswers,
 		contract.ReasonInvalidCondition:         "look at the conditions of the object that is referred to: one of them cannot be read",
 		contract.ReasonNotReported:              "look at the object that is referred to: its provider gives no reason",
-		external.ReasonCRDNotFound:              adviceCRD,
-		external.ReasonContractLabelMissing:     adviceCRD,
-		external.ReasonVersionNotServed:         adviceCRD,
-		external.ReasonContractViolation:        "report it to the provider: a field of the contract has another type",
-		external.ReasonCacheNotSynced:           "wait for the first list; if it stays, check the manager's rights with --print-rbac",
+		pass.ReasonCRDNotFound:                  adviceCRD,
+		pass.ReasonContractLabelMissing:         adviceCRD,
+		pass.ReasonVersionNotServed:             adviceCRD,
+		pass.ReasonContractViolation:            "report it to the provider: a field of the contract has another type",
+		pass.ReasonCacheNotSynced:               "wait for the first list; if it stays, check the manager's rights with --print-rbac",
 		contract.ReasonOwnedByAnother:           "refer to an object of this Machine's own: another Machine owns this one",
 		machine.ReasonProviderIDMissing:         "report it to the provider: its object is provisioned and names no instance",
 		machine.ReasonInfrastructureNotReported: "check the steps of the reconciler: none reports the infrastructure",

@@ -1,0 +1,62 @@
+package pass
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// Scope is one pass over one object of a kind with the state S and the update U. The Scope of each kind, such as machine.Scope, embeds
+// it. A Scope belongs to one pass and is not safe for concurrent use.
+type Scope[S, U any] = engine.Scope[S, U]
+
+// Ports are what every reconciler needs of the manager it runs in. The Ports of each kind embed them.
+type Ports = engine.Ports
+
+// PortsFromManager returns the ports that a manager has, without those of Clusters.
+func PortsFromManager(mgr ctrl.Manager) Ports { return engine.PortsFromManager(mgr) }
+
+// Metrics count the passes of all reconcilers they are given to, by kind and result. Safe for concurrent use.
+type Metrics = engine.Metrics
+
+// MetricsOptions configure Metrics. The zero value is ready for use.
+type MetricsOptions = engine.MetricsOptions
+
+// NewMetrics returns Metrics, which are a prometheus.Collector: register them once in a process.
+func NewMetrics(o MetricsOptions) *Metrics { return engine.NewMetrics(o) }
+
+// DefaultStatusDelay is the default of the option StatusDelay of each kind.
+const DefaultStatusDelay = engine.DefaultStatusDelay
+
+// Clusters reads the Clusters that objects name, from the manager's cache. Its methods Of and Source are what Ports.ClusterOf and
+// Ports.ClusterEvents take. Safe for concurrent use.
+type Clusters = external.Clusters
+
+// ClusterOptions configure Clusters. The zero value reads Cluster API's Clusters of any served version.
+type ClusterOptions = external.ClusterOptions
+
+// ClustersFromManager returns the Clusters of a manager:
+//
+//	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
+//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+func ClustersFromManager(mgr ctrl.Manager, o ClusterOptions) (*Clusters, error) {
+	return external.ClustersFromManager(mgr, o)
+}
+
+// ClusterView is what is known about a Cluster, as Ports.ClusterOf returns it for an own kind of Cluster.
+type ClusterView = external.ClusterView
+
+// ClusterMapper returns what to reconcile when a Cluster changes. Ports.ClusterEvents takes it.
+type ClusterMapper = external.ClusterMapper
+
+// Reasons of conditions about the objects that an object refers to.
+const (
+	ReasonTemplateMissing      = engine.ReasonTemplateMissing
+	ReasonTemplateUnread       = engine.ReasonTemplateUnread
+	ReasonCRDNotFound          = external.ReasonCRDNotFound
+	ReasonCacheNotSynced       = external.ReasonCacheNotSynced
+	ReasonContractLabelMissing = external.ReasonContractLabelMissing
+	ReasonContractViolation    = external.ReasonContractViolation
+	ReasonVersionNotServed     = external.ReasonVersionNotServed
+)

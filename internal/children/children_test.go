@@ -1,0 +1,238 @@
+package children_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+func TestAnOwnerAdoptsTakesBackAndReleasesChildren(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	other := w.set("other", "")
+	other.SetLabels(map[string]string{"pool": "other"})
+	relabelled := w.set("relabelled", string(w.deployment.GetUID()))
+	relabelled.SetAnnotations(map[string]string{given: children.Given{Labels: relabelled.GetLabels()}.Text()})
+	relabelled.SetLabels(map[string]string{"pool": "quarantine"})
+	w.create(w.set("free", ""), w.set("restored", "dead"), other, relabelled)
+	w.eventually(func() bool {
+		s, _ := w.pass()
+		return len(s.Own) == 2 && !metav1.IsControlledBy(w.stored()["relabelled"], w.deployment)
+	})
+	for name, u := range w.stored() {
+		want := name == "free" || name == "restored"
+		require.Equal(t, want, metav1.IsControlledBy(u, w.deployment), name)
+		require.LessOrEqual(t, len(u.GetOwnerReferences()), 1, name)
+	}
+	s, o := w.pass()
+	require.Empty(t, s.Unclaimed)
+	require.NotEmpty(t, o.State.Annotations[scale.LedgerAnnotation], "an owner with children has a ledger")
+}
+
+func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.LoseNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" })
+	require.Error(t, w.grow(s, 1))
+	require.Len(t, s.Ledger.Pending, 1)
+	all, err := s.Create(t.Context(), w.make)
+	require.NoError(t, err)
+	require.False(t, all[0].Burnt, "it is the owner's own")
+	require.Len(t, w.stored(), 1)
+	w.memory = newMemory() // another process continues
+	_, o := w.pass()
+	ledger, err := scale.ParseLedger(o.State.Annotations[scale.LedgerAnnotation])
+	require.NoError(t, err)
+	require.Empty(t, ledger.Pending)
+	require.EqualValues(t, 2, ledger.Next)
+}
+
+// Another process may lead as well, and the cache may leave out what that makes.
+func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasReservedSlots(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	grows := func() int { return w.asks(func(s *scope) error { return w.grow(s, 1) }) }
+	require.Equal(t, 1, grows())
+	require.Equal(t, 0, grows())
+	one := w.memory
+	w.memory = newMemory()
+	require.Equal(t, 1, grows())
+	w.memory = one
+	require.Equal(t, 1, grows())
+	require.Equal(t, 0, grows())
+}
+
+func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasMadeWhatWasReserved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require.Equal(t, 1, w.asks(func(s *scope) error {
+		w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" }, errors.New("refused"))
+		require.Error(t, w.grow(s, 1))
+		return nil
+	}))
+	one := w.memory
+	w.memory = newMemory()
+	require.Equal(t, 0, w.asks(func(s *scope) error { return w.grow(s, 0) }), "what was reserved is only resumed")
+	w.memory = one
+	mayCreate := func(s *scope) error {
+		_, err := s.MayCreate(t.Context(), true)
+		return err
+	}
+	require.Equal(t, 1, w.asks(mayCreate))
+	require.Equal(t, 0, w.asks(mayCreate))
+	before := w.deployment.DeepCopy()
+	for key, value := range before.GetAnnotations() {
+		w.deployment.SetAnnotations(map[string]string{key: strings.ReplaceAll(value, ",", ", ")})
+	}
+	require.NotEqual(t, before.GetAnnotations(), w.deployment.GetAnnotations())
+	require.NoError(t, w.client.Patch(t.Context(), w.deployment, client.MergeFrom(before)))
+	require.Equal(t, 0, w.asks(mayCreate), "another form of the same ledger")
+}
+
+func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
+	require.ErrorContains(t, w.grow(s, 1), "refused")
+	w.create(w.set(s.Ledger.Pending[0].Name, "another owner"))
+	all, err := s.Create(t.Context(), w.make)
+	require.NoError(t, err)
+	require.True(t, all[0].Burnt)
+	require.Empty(t, s.Ledger.Pending, "it is not waited for")
+}
+
+func TestNothingIsCreatedUnderALedgerThatCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	err := w.grow(s, 1)
+	require.True(t, patch.Retryable(err), "%v", err)
+	require.Empty(t, w.stored())
+}
+
+func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	require.NoError(t, w.grow(s, 2))
+	before := slices.Collect(maps.Keys(w.stored()))
+	require.Len(t, before, 2)
+	w.pass()
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
+	w.deployment.SetAnnotations(nil)
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	s, o := w.pass()
+	require.Greater(t, s.Ledger.Next, int64(1000))
+	require.Equal(t, s.Ledger.String(), o.State.Annotations[scale.LedgerAnnotation])
+	require.NoError(t, w.grow(s, 1))
+	require.Len(t, w.stored(), 3)
+}
+
+func TestAnOwnerThatHadChildrenAndHasNoLedgerWaitsForThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require.NoError(t, unstructured.SetNestedField(w.deployment.Object, int64(1), "status", "replicas"))
+	require.NoError(t, w.client.Status().Update(t.Context(), w.deployment))
+	s, o := w.pass()
+	require.True(t, s.AwaitRestored(s.Settle(), 1).Restoring)
+	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "restoring", "it is stored before anything is decided")
+	require.True(t, s.IsHeld(children.NotRestored("MachineSet")))
+	w.create(w.set("restored", "dead"))
+	w.eventually(func() bool { s, _ := w.pass(); return len(s.Own) == 1 })
+	s, _ = w.pass()
+	require.False(t, s.AwaitRestored(s.Settle(), 1).Restoring)
+	require.Empty(t, s.Holds)
+}
+
+// swapped deletes a set and makes another one of the name before it lets a deletion through.
+func swapped(w *world, ports *engine.Ports) {
+	ports.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
+			now := w.set(obj.GetName(), string(w.deployment.GetUID()))
+			if err := errors.Join(c.Delete(ctx, now.DeepCopy()), c.Create(ctx, now)); err != nil {
+				return err
+			}
+			return c.Delete(ctx, obj, options...)
+		},
+	})
+}
+
+func TestOnlyTheChildThatWasChosenIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, ports := range map[string]func(*world, *engine.Ports){"it was replaced before": nil, "it is replaced meanwhile": swapped} {
+		for _, keep := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d remain", name, keep), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, ports)
+				w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+				s, o := w.pass()
+				victim := scale.Victim{Name: "a", UID: w.stored()["a"].GetUID()}
+				if ports == nil {
+					victim.UID = types.UID("of an earlier one")
+				}
+				err := s.Delete(t.Context(), []scale.Victim{victim}, keep)
+				if ports == nil && keep > 0 {
+					require.NoError(t, err)
+					require.NotZero(t, o.RequeueAfter())
+				} else {
+					require.True(t, engine.IsStale(err), "%v", err)
+				}
+				require.Len(t, w.stored(), 2)
+			})
+		}
+	}
+}
+
+func TestAChildThatIsReleasedWhileAllAreDeletedStaysAndNoneIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+	w.pass()
+	require.Zero(t, w.asks(func(s *scope) error {
+		var victims []scale.Victim
+		for _, m := range s.Own {
+			victims = append(victims, scale.Victim{Name: m.Key.Name, UID: m.UID})
+		}
+		released := w.set("a", "")
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))
+		require.NoError(t, w.client.Patch(t.Context(), released, patch))
+		err := s.Delete(t.Context(), victims, 0)
+		require.True(t, engine.IsStale(err), "%v", err)
+		require.Empty(t, s.Undeleted)
+		return nil
+	}))
+	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(w.stored())))
+}
+
+func TestADeletionLeavesAsManyChildrenAsItShould(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+	s, o := w.pass()
+	victims := []scale.Victim{{Name: "a", UID: w.stored()["a"].GetUID()}, {Name: "b", UID: w.stored()["b"].GetUID()}}
+	require.NoError(t, s.Delete(t.Context(), victims, 1))
+	require.NotZero(t, o.RequeueAfter())
+	require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(w.stored())))
+	require.True(t, s.Asked(victims[0].UID))
+}

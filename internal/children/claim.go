@@ -1,0 +1,178 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+// claim is what an owner does about a child of its namespace.
+type claim uint8
+
+const (
+	// claimNone: another controller owns it, or it does not match.
+	claimNone claim = iota
+	// claimOwn: the owner controls it.
+	claimOwn
+	// claimAdopt: it has the labels, and no controller.
+	claimAdopt
+	// claimRestore: it has the labels, and is controlled by an owner of the same name that no longer exists: both were restored from a
+	// backup.
+	claimRestore
+	// claimRelease: the owner controls it, and its labels were changed so that the owner releases it.
+	claimRelease
+)
+
+// claimFacts are what a claim depends on.
+type claimFacts struct {
+	Owner, Child contract.Common
+	Selector     labels.Selector
+	// Named reports whether a reference names an owner of this kind and name, whatever its UID.
+	Named func(ref *metav1.OwnerReference, name string) bool
+	// GivenAnnotation is that of Config.
+	GivenAnnotation string
+}
+
+// decideClaim: an owner adopts a child that has the labels and no controller, unless either is being deleted, and releases a child whose
+// labels were changed. A child that does not match because the owner's own selector has changed is not released: the owner gives it the
+// new labels. Rule: the ReplicaSet controller's claims.
+func decideClaim(f claimFacts) claim {
+	controller := controllerOf(f.Child.OwnerReferences)
+	matches := f.Selector.Matches(labels.Set(f.Child.Labels)) && f.Child.ClusterName == f.Owner.ClusterName
+	goes := !f.Owner.Deleting.IsZero() || !f.Child.Deleting.IsZero()
+	switch {
+	case controller != nil && controller.UID == f.Owner.UID:
+		if goes || matches {
+			return claimOwn
+		}
+		if gave, _ := ReadGiven(f.Child.Metadata, f.GivenAnnotation); gave.Labels != nil && f.Selector.Matches(labels.Set(gave.Labels)) {
+			return claimRelease
+		}
+		return claimOwn
+	case !matches || goes:
+		return claimNone
+	case controller == nil:
+		return claimAdopt
+	case f.Named(controller, f.Owner.Key.Name):
+		return claimRestore // the owner of this name is this one, so the other one is gone
+	}
+	return claimNone
+}
+
+func controllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
+	if at := slices.IndexFunc(owners, engine.IsController); at >= 0 {
+		return &owners[at]
+	}
+	return nil
+}
+
+// Owned returns owner references with the owner as the controller, in place of any other one. have is not changed.
+func Owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+	return contract.WithOwner(slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool {
+		return engine.IsController(ref) && !contract.IsOwner(ref, owner)
+	}), owner)
+}
+
+// released returns owner references without the owner.
+func released(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
+}
+
+// Reasons and actions of events that claims record on the owner; the name of the child follows the actions. The reasons are Cluster API's.
+const (
+	eventAdopt       = "SuccessfulAdopt"
+	eventFailedAdopt = "FailedAdopt"
+	eventRelease     = "SuccessfulRelease"
+)
+
+// claim adopts and releases, and sets the children that the owner controls then. One that could not be adopted or released does not
+// delay the others; nothing is created meanwhile, because it may count later.
+func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
+	own := make([]Child[CS], 0, len(s.candidates))
+	facts := claimFacts{Owner: s.owner.Common(), Selector: s.selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
+	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
+		facts.Child = engine.CommonOf(m.State)
+		c := decideClaim(facts)
+		if c == claimOwn {
+			own = append(own, m)
+		}
+		if c == claimNone || c == claimOwn {
+			continue
+		}
+		if s.frame.writer.Behind(m.Object) {
+			s.owner.Requeue(engine.BehindRetry)
+			return nil, fmt.Errorf("%w: %s was changed a moment ago", engine.ErrStale, s.frame.says(m.Key))
+		}
+		taken, stays, err := m, c == claimRelease, error(nil)
+		if len(s.Unclaimed) < maxFailed {
+			taken, stays, err = s.take(ctx, m, c)
+			s.memory.attempted(m.UID, err)
+		}
+		switch {
+		case err != nil && engine.IsStale(err):
+			return nil, err
+		case err != nil:
+			s.Unclaimed = append(s.Unclaimed, err)
+			s.Hold(ReasonClaimFailed, err.Error())
+			taken, stays = m, c == claimRelease
+		}
+		if stays {
+			own = append(own, taken)
+		}
+	}
+	slices.SortFunc(s.Unclaimed, byText)
+	return own, nil
+}
+
+// take makes the owner the controller of a child, or releases it. It reports whether the owner controls it afterwards, and returns it as it
+// is then.
+func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken Child[CS], controls bool, err error) {
+	owner, name := s.owner.Common(), s.frame.config.Name
+	ref := s.frame.refer(owner.Metadata, true)
+	owners := released(m.OwnerReferences, ref)
+	if c != claimRelease {
+		live, err := s.frame.live(ctx, owner.Metadata) // one that was deleted and created again must not adopt what its caches show
+		if err != nil {
+			return m, false, err
+		}
+		if live.GetDeletionTimestamp() != nil {
+			return m, false, fmt.Errorf("%w: %s %s is being deleted", engine.ErrStale, s.frame.owner.Kind, owner.Key)
+		}
+		owners = Owned(m.OwnerReferences, ref)
+	}
+	var u CU
+	engine.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
+	written, err := s.Write(ctx, m.Object, s.frame.kind, u)
+	switch {
+	case external.SaysGone(err):
+		return m, false, nil
+	case err != nil && c == claimRelease:
+		return m, false, fmt.Errorf("release: %w", err)
+	case err != nil:
+		if !patch.Retryable(err) {
+			s.owner.Eventf(corev1.EventTypeWarning, eventFailedAdopt, "Adopt"+name, "Failed to adopt %s %q: %v", name, m.Key.Name, err)
+		}
+		return m, false, fmt.Errorf("adopt: %w", err)
+	case c == claimRelease:
+		s.owner.Eventf(corev1.EventTypeNormal, eventRelease, "Release"+name, "Released %s %q, whose labels were changed", name, m.Key.Name)
+		return m, false, nil
+	}
+	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
+	taken, err = s.frame.remembered(s.memory, written)
+	return taken, err == nil, err
+}
+
+// Write writes an update to a child through a kind, the children's own or one whose adapter adds to the update, and returns the answer of
+// the API server. It writes nothing that is stored already, and then returns the child as it is.
+func (s *Scope[CS, CU]) Write(ctx context.Context, child contract.Object, kind contract.KindOf[CS, CU], u CU) (contract.Object, error) {
+	return engine.Write(ctx, s.frame.writer, kind, child, u, false)
+}

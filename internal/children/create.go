@@ -1,0 +1,145 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Make returns the child to create for a slot, with the annotations of scale.Stamp and the owner as its controller. It first creates what
+// the child refers to. own is false when an object of another owner has the name of such a part: then the slot is never used again. Make is
+// called from several goroutines for different slots, and again for a slot whose creation has failed.
+type Make func(ctx context.Context, e scale.Entry) (child client.Object, own bool, err error)
+
+// Creation is what came of the creation of one slot. With an error, the slot is still reserved. Burnt: another object has the name, or the
+// child is being deleted.
+type Creation struct {
+	Entry scale.Entry
+	Burnt bool
+	Err   error
+
+	resourceVersion string // of the owner's child
+	uid             types.UID
+}
+
+// Create creates the children of the reserved slots: one, and after each success twice as many at a time. It writes the ledger afterwards,
+// and requests another pass for what is left. What fails is resumed by a later pass, under the same names. It returns one Creation for each
+// slot that was tried, and the errors of all of them.
+func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, error) {
+	if limit := s.frame.config.PassLimit; limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = limited
+	}
+	batches := scale.Batches{Ceiling: s.frame.config.Parallel}
+	done, left := s.Ledger, failedLast(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] })
+	var all []Creation
+	var names []string
+	var failed []error
+	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
+		n := batches.Next(len(left))
+		for _, c := range engine.InParallel(n, left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
+			s.memory.created(c)
+			switch all = append(all, c); {
+			case c.Err != nil:
+				failed = append(failed, c.Err)
+			case c.Burnt:
+				done = done.Burn(c.Entry.Slot)
+				if c.resourceVersion != "" {
+					done, _ = done.Created(c.Entry.Slot, c.resourceVersion) // it counts until it is gone
+				}
+			default:
+				done, _ = done.Created(c.Entry.Slot, c.resourceVersion) // all of one API server
+				names = append(names, c.Entry.Name)
+			}
+		}
+		left = left[n:]
+	}
+	s.memory.refuse(failed)
+	s.memory.tried(len(names) > 0, len(failed) > 0, s.owner.Common().Generation, s.frame.clock.Now())
+	s.reportCreated(names, failed)
+	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
+	if err := s.WriteLedger(context.WithoutCancel(ctx), done); err != nil && !patch.Retryable(err) {
+		failed = append(failed, err)
+	}
+	if len(left) > 0 {
+		s.owner.Requeue(engine.ConflictRetry)
+	}
+	return all, errors.Join(failed...)
+}
+
+// Refused says why the last attempt to create children has failed, empty when it has not, or when there was none. It is empty also when
+// none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
+// no attempt will follow that succeeds.
+func (s *Scope[CS, CU]) Refused() string {
+	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] }) {
+		return ""
+	}
+	return s.memory.failure
+}
+
+func (s *Scope[CS, CU]) reportCreated(names []string, failed []error) {
+	name := s.frame.config.Name
+	if len(names) > 0 {
+		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulCreate", "Create"+name, "Created %s", s.frame.named(names))
+	}
+	if len(failed) > 0 && !engine.IsStale(failed[0]) {
+		s.owner.Eventf(corev1.EventTypeWarning, "FailedCreate", "Create"+name, "Failed to create %ss: %v", name, failed[0])
+	}
+}
+
+// create creates one child. Whatever exists already is judged by its stamp.
+func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) Creation {
+	c, kind := Creation{Entry: e}, s.frame.kind.GVK.Kind
+	child, own, err := create(ctx, e)
+	if err != nil || !own {
+		c.Err, c.Burnt = err, !own
+		return c
+	}
+	owner := s.owner.Common()
+	if scale.JudgePart(child, owner.UID, e.Slot) != scale.Own {
+		c.Err = fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again",
+			kind)
+		return c
+	}
+	switch err := s.frame.ports.Client.Create(ctx, child); {
+	case apierrors.IsAlreadyExists(err):
+		have := engine.NewObject(s.frame.kind)
+		if c.Err = s.Existing(ctx, have, kind, e.Name); c.Err != nil {
+			return c
+		}
+		c.Burnt = scale.JudgeMachine(have, owner.UID, e.Slot) != scale.Own
+		if s.controlled(have) {
+			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
+		}
+	case err != nil:
+		c.Err = fmt.Errorf("create %s: %w", s.frame.says(s.key(e.Name)), err)
+	default:
+		c.resourceVersion, c.uid = child.GetResourceVersion(), child.GetUID()
+	}
+	return c
+}
+
+// Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale when
+// it is gone. Safe for concurrent use.
+func (s *Scope[CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
+	err := s.frame.ports.APIReader.Get(ctx, s.key(name), into)
+	switch {
+	case external.SaysGone(err):
+		return fmt.Errorf("%w: %s %s has gone a moment ago", engine.ErrStale, kind, s.key(name))
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", kind, s.key(name), err)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package children
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// maxFailed is the number of failures after which a pass tries no more children: more failures would have the same cause.
+const maxFailed = 8
+
+// failedLast puts what failed the last time behind the others, so that it does not delay them.
+func failedLast[T any](all []T, failed func(T) bool) []T {
+	if !slices.ContainsFunc(all, failed) {
+		return all
+	}
+	last := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !failed(one) })
+	return append(slices.DeleteFunc(slices.Clone(all), failed), last...)
+}
+
+func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
+
+// Delete requests the deletion of children, in order: one, and after each success twice as many at a time. A rejected one does not delay
+// the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
+// read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. With keep
+// 0 there is nothing to count: each child is deleted only as it was read, and so only while the owner controls it.
+func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
+	return s.DeleteAsRead(ctx, victims, keep, nil)
+}
+
+// DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
+// while it has that resource version. The pass comes again for one that has changed before; the error for one that changes at the same
+// time matches patch.Retryable. With keep 0, the others are deleted as they were read.
+func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
+	if err := s.sameOwner(ctx); err != nil {
+		return err
+	}
+	read := s.versions()
+	if keep == 0 {
+		maps.Copy(read, versions)
+		versions = read
+	} else {
+		var err error
+		if victims, read, err = s.confirm(ctx, victims, keep, versions); err != nil {
+			return err
+		}
+	}
+	mem, name := s.memory, s.frame.config.Name
+	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
+	batches := scale.Batches{Ceiling: s.frame.config.Parallel}
+	var names []string
+	var failed []error
+	for len(victims) > 0 && len(failed) < maxFailed {
+		n, before := batches.Next(len(victims)), len(failed)
+		for i, err := range engine.InParallel(n, victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
+			if mem.attempted(victims[i].UID, err); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			mem.requested.Add(victims[i].UID, read[victims[i].UID], s.frame.clock.Now())
+			names = append(names, victims[i].Name)
+		}
+		if victims = victims[n:]; len(failed) > before {
+			batches = scale.Batches{Ceiling: s.frame.config.Parallel}
+		}
+	}
+	slices.SortFunc(failed, byText)
+	if len(names) > 0 {
+		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulDelete", "Delete"+name, "Deleted %s", s.frame.named(names))
+	}
+	if s.Undeleted = slices.DeleteFunc(slices.Clone(failed), engine.IsStale); len(s.Undeleted) > 0 {
+		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, s.Undeleted[0])
+	}
+	return errors.Join(failed...)
+}
+
+// sameOwner confirms that the owner is as it was read. The error matches engine.ErrStale.
+func (s *Scope[CS, CU]) sameOwner(ctx context.Context) error {
+	owner := s.owner.Common()
+	now, err := s.frame.live(ctx, owner.Metadata)
+	if err != nil {
+		return err
+	}
+	if now.GetResourceVersion() != owner.ResourceVersion {
+		return fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind, owner.Key)
+	}
+	return nil
+}
+
+// versions returns those in which the children were read, by their UIDs.
+func (s *Scope[CS, CU]) versions() map[types.UID]string {
+	read := map[types.UID]string{}
+	for _, m := range s.Own {
+		read[m.UID] = m.ResourceVersion
+	}
+	return read
+}
+
+// confirm returns the victims that may go as the API server itself knows the children, and the versions of those.
+func (s *Scope[CS, CU]) confirm(
+	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
+) ([]scale.Victim, map[types.UID]string, error) {
+	live, err := s.live(ctx, s.narrowest()) // one that is not among them makes this delete fewer
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.seesMarks(live); err != nil {
+		return nil, nil, err
+	}
+	spare, read := -keep, map[types.UID]string{}
+	for _, m := range live {
+		read[m.UID] = m.ResourceVersion
+		if m.DeletionTimestamp == nil {
+			spare++
+		}
+	}
+	var confirmed []scale.Victim
+	for _, v := range victims {
+		m, found := live[v.Name]
+		if found && isSame(&m, v, versions[v.UID]) && len(confirmed) < spare {
+			confirmed = append(confirmed, v)
+		}
+	}
+	if len(confirmed) < len(victims) {
+		s.owner.Requeue(engine.ConflictRetry)
+	}
+	return confirmed, read, nil
+}
+
+// isSame reports whether a child exists as the one to delete: it is not being deleted, and has the version, if there is one.
+func isSame(m *metav1.PartialObjectMetadata, v scale.Victim, version string) bool {
+	return m.UID == v.UID && m.DeletionTimestamp == nil && (version == "" || version == m.ResourceVersion)
+}
+
+// seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then
+// reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of owners may show its write before the cache of children
+// does.
+func (s *Scope[CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
+	for _, m := range s.Own {
+		if now, found := live[m.Key.Name]; found && now.UID == m.UID {
+			if err := s.frame.SameMarks(m.Metadata, now.Annotations); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// SameMarks confirms that a child that was read has the marks that it has now by other annotations. The error matches engine.ErrStale.
+func (f *Frame[CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
+	for _, key := range f.config.Marks {
+		before, had := child.Annotations[key]
+		if after, has := now[key]; had != has || before != after {
+			return fmt.Errorf("%w: %s of %s has changed", engine.ErrStale, key, f.says(child.Key))
+		}
+	}
+	return nil
+}
+
+func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version string) error {
+	child := engine.NewObject(s.frame.kind)
+	child.SetNamespace(s.key(v.Name).Namespace)
+	child.SetName(v.Name)
+	only := client.Preconditions{UID: &v.UID}
+	if version != "" {
+		only.ResourceVersion = &version
+	}
+	err := s.frame.ports.Client.Delete(ctx, child, only)
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
+	}
+	return nil
+}
+
+// named names children in an event: one as Cluster API does, of many the first ones.
+func (f *Frame[CS, CU]) named(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("%s %q", f.config.Name, names[0])
+	}
+	return fmt.Sprintf("%d %ss: %s", len(names), f.config.Name, engine.FirstNamed(names, maxNames))
+}

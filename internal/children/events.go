@@ -1,0 +1,151 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+// freeKey is the key of children without a controller.
+const freeKey = "free"
+
+func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
+
+// nameKey is the key of children that an owner of this name controls, whatever its UID.
+func nameKey(name string) string { return "set:" + name }
+
+// Index registers the index of children with the cache, under the name of the owner's own index. Call it once, before the cache starts.
+func (f *Frame[CS, CU]) Index(ctx context.Context) error {
+	return f.owners.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, func(obj client.Object) []string {
+		owner := metav1.GetControllerOfNoCopy(obj)
+		switch {
+		case owner == nil:
+			return []string{freeKey}
+		case len(f.owners.ControllerOf(obj)) > 0:
+			return []string{ownerKey(owner.UID), nameKey(owner.Name)}
+		}
+		return nil
+	})
+}
+
+// gather is how long an owner waits for further events of its children.
+const gather = 100 * time.Millisecond
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Watched returns an empty object of the children's kind, whose events Events handles.
+func (f *Frame[CS, CU]) Watched() client.Object { return engine.NewObject(f.kind) }
+
+// Events enqueues the owner of a child, or the owners that may adopt it, when the child is created, deleted or being deleted, when its
+// labels, annotations, owners or conditions change, and when Config.Differs says so. Events of many children at once cause one pass.
+func (f *Frame[CS, CU]) Events() handler.EventHandler { return f.EventsTo(f.ownersOf) }
+
+// EventsTo is Events for objects that are not children themselves, such as children of children: requests returns whom an event concerns.
+func (f *Frame[CS, CU]) EventsTo(requests func(context.Context, client.Object) []reconcile.Request) handler.EventHandler {
+	gathered := Gathered(requests)
+	wake := gathered.UpdateFunc
+	gathered.UpdateFunc = func(ctx context.Context, e event.UpdateEvent, q queue) {
+		if f.isRelevant(e.ObjectOld, e.ObjectNew) {
+			wake(ctx, e, q)
+		}
+	}
+	return gathered
+}
+
+// Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
+// the object before it too.
+func Gathered(requests func(context.Context, client.Object) []reconcile.Request) handler.Funcs {
+	wake := func(ctx context.Context, q queue, objects ...client.Object) {
+		woken := map[reconcile.Request]bool{}
+		for _, obj := range objects {
+			for _, request := range requests(ctx, obj) {
+				if !woken[request] {
+					woken[request] = true
+					q.AddAfter(request, gather)
+				}
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
+	}
+}
+
+// isRelevant reports whether a change of a child matters to its owner.
+func (f *Frame[CS, CU]) isRelevant(before, now client.Object) bool {
+	if before.GetResourceVersion() == now.GetResourceVersion() {
+		return false // a resync
+	}
+	oldState, err := f.read(before)
+	newState, newErr := f.read(now)
+	if err != nil || newErr != nil {
+		return true // the pass reports it
+	}
+	old, fresh := engine.CommonOf(oldState), engine.CommonOf(newState)
+	sameOwner := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
+	sameCondition := func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+	}
+	return old.Deleting != fresh.Deleting || old.Generation != fresh.Generation ||
+		!maps.Equal(old.Labels, fresh.Labels) || !maps.Equal(old.Annotations, fresh.Annotations) ||
+		!slices.EqualFunc(old.OwnerReferences, fresh.OwnerReferences, sameOwner) ||
+		!slices.EqualFunc(old.Conditions, fresh.Conditions, sameCondition) ||
+		(f.config.Differs != nil && f.config.Differs(oldState, newState))
+}
+
+// ownersOf returns the owner that controls a child, or those that may adopt it.
+func (f *Frame[CS, CU]) ownersOf(ctx context.Context, child client.Object) []reconcile.Request {
+	if metav1.GetControllerOfNoCopy(child) != nil {
+		return f.owners.ControllerOf(child)
+	}
+	var requests []reconcile.Request
+	_ = f.owners.Each(ctx, child.GetNamespace(), "", func(obj client.Object) { // fails only when the cache is stopping
+		if !f.owners.MatchesWatchFilter(obj) {
+			return
+		}
+		if selector, err := f.selects(obj); err == nil && selector.Matches(labels.Set(child.GetLabels())) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	})
+	return requests
+}
+
+// Selector returns the selector of an owner that selects children of its Cluster. Without labels and expressions of its own it selects the
+// children whose label nameLabel has the owner's name. have is not changed. Rule: the defaults of Cluster API's webhooks and controllers
+// for MachineSets and MachineDeployments.
+func Selector(have *metav1.LabelSelector, owner contract.Common, nameLabel string) (labels.Selector, error) {
+	effective := &metav1.LabelSelector{}
+	if have != nil {
+		effective = have.DeepCopy()
+	}
+	if effective.MatchLabels == nil {
+		effective.MatchLabels = map[string]string{}
+	}
+	if len(effective.MatchLabels) == 0 && len(effective.MatchExpressions) == 0 {
+		effective.MatchLabels[nameLabel] = contract.LabelValue(owner.Key.Name)
+	}
+	if owner.ClusterName != "" {
+		effective.MatchLabels[contract.ClusterNameLabel] = owner.ClusterName
+	}
+	selector, err := metav1.LabelSelectorAsSelector(effective)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}

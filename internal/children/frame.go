@@ -1,0 +1,153 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+// Config says how the owners of a kind keep children of another kind. CS is the state of a child. Only Name is required.
+type Config[CS any] struct {
+	// Name is what messages, events and reasons call a child, such as Machine.
+	Name string
+	// GivenAnnotation of a child holds what the owner gave it, as a Given: a child that has lost labels is released. When it is empty, no
+	// child is released.
+	GivenAnnotation string
+	// Differs reports whether a change of a child matters to its owner, beside changes of its metadata and conditions.
+	Differs func(before, now *CS) bool
+	// Marks are the annotations of children by which the owner chooses which ones to delete.
+	Marks []string
+	// DeletingCount: a child in deletion counts until it is gone, as a MachineSet does with its Machines. When it is missing, the API server
+	// is asked before anything is created. By default a child that was seen in deletion, and is missing, is taken for gone.
+	DeletingCount bool
+	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
+	// when negative: scale.DefaultCeiling.
+	Parallel int
+	// PassLimit is how long one pass continues to create children; zero is no limit.
+	PassLimit time.Duration
+}
+
+// Frame is what the passes over all owners of a kind share: the children's kind, the ports, and the index under which an owner finds its
+// children. CS and CU are the state and the update of a child. Safe for concurrent use.
+type Frame[CS, CU any] struct {
+	config   Config[CS]
+	kind     contract.KindOf[CS, CU]
+	owner    schema.GroupVersionKind
+	newOwner func() client.Object
+	owners   owners
+	refer    func(owner *contract.Metadata, controls bool) metav1.OwnerReference
+	selects  func(client.Object) (labels.Selector, error)
+	ports    engine.Ports
+	writer   *patch.Writer
+	clock    clock.PassiveClock
+}
+
+// owners are the methods of a engine.Frame that do not depend on the owner's state.
+type owners interface {
+	IndexName() string
+	IndexOther(ctx context.Context, obj client.Object, kind string, keys client.IndexerFunc) error
+	Each(ctx context.Context, namespace, key string, do func(client.Object)) error
+	ControllerOf(obj metav1.Object) []reconcile.Request
+	MatchesWatchFilter(obj metav1.Object) bool
+}
+
+// NewFrame returns the Frame for owners that have a engine.Frame, with children of a kind that passes engine.CheckKind. selector says which
+// children an owner selects; an owner for which it fails adopts none.
+func NewFrame[S, U, CS, CU any, PS engine.State[CS], PU engine.Update[CU]](
+	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config[CS],
+) *Frame[CS, CU] {
+	return &Frame[CS, CU]{
+		config: config, kind: kind, owner: owner.Kind.GVK, owners: owner, refer: owner.OwnerReference,
+		newOwner: func() client.Object { return engine.NewObject(owner.Kind) },
+		selects: func(obj client.Object) (labels.Selector, error) {
+			var s S
+			if err := owner.Read(obj, &s); err != nil {
+				return nil, err
+			}
+			return selector(&s)
+		},
+		ports: owner.Ports, writer: owner.Writer, clock: owner.Options.Clock,
+	}
+}
+
+// Owner is the object whose children a pass keeps. A Scope that embeds engine.Scope has these methods.
+type Owner interface {
+	// Common returns the members of the owner's state, as they are after the last Commit.
+	Common() contract.Common
+	// ChangeAnnotation and Commit write the creation ledger on the version of the owner that was read.
+	ChangeAnnotation(key string, to contract.Change[string])
+	Commit(ctx context.Context) error
+	Eventf(kind, reason, action, note string, args ...any)
+	Requeue(after time.Duration)
+}
+
+// Child is a child as a pass has read it. State and Metadata are shared with later passes, and Object may be shared with a cache: none of
+// them may be changed.
+type Child[CS any] struct {
+	Object contract.Object
+	State  *CS
+	*contract.Metadata
+}
+
+// read reads a child.
+func (f *Frame[CS, CU]) read(obj contract.Object) (*CS, error) {
+	state := new(CS)
+	return state, f.kind.Adapter.Read(obj, state)
+}
+
+// says names a child in errors.
+func (f *Frame[CS, CU]) says(key types.NamespacedName) string {
+	return f.kind.GVK.Kind + " " + key.String()
+}
+
+// isOwner reports whether a controller reference names an owner with this name, whatever its UID.
+func (f *Frame[CS, CU]) isOwner(ref *metav1.OwnerReference, name string) bool {
+	return ref.Name == name && ref.Kind == f.owner.Kind && engine.Group(ref.APIVersion) == f.owner.Group
+}
+
+// live reads the owner from the API server itself, and fails with engine.ErrStale when it is no longer the one of this pass.
+func (f *Frame[CS, CU]) live(ctx context.Context, owner *contract.Metadata) (client.Object, error) {
+	live, name := f.newOwner(), f.owner.Kind+" "+owner.Key.String()
+	switch err := f.ports.APIReader.Get(ctx, owner.Key, live); {
+	case external.SaysGone(err):
+		return nil, fmt.Errorf("%w: %s is gone", engine.ErrStale, name)
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case live.GetUID() != owner.UID:
+		return nil, fmt.Errorf("%w: %s is another one now", engine.ErrStale, name)
+	}
+	return live, nil
+}
+
+// Flush writes an owner at the end of a pass over it and its children, with the error of the steps. A pass that has read too little leaves
+// the status as it is; one that has failed to read the children sets the conditions unobserved. An owner that is gone is no error.
+func Flush[S, U, CS, CU any](
+	ctx context.Context, s *engine.Scope[S, U], c *Scope[CS, CU], unobserved func() []metav1.Condition, err error,
+) error {
+	failed := err != nil && !engine.IsStale(err)
+	silent := c.Waiting || (failed && s.Paused())
+	if failed && !silent && !c.Known {
+		s.Assert(unobserved()...)
+	}
+	err = s.Flush(ctx, engine.Writing[U]{
+		Observes: !failed && c.Known, Silent: silent,
+		Settle: func(_, _ U) (engine.SettleFacts, error) { return engine.SettleFacts{Counts: true}, nil },
+	})
+	if external.SaysGone(err) {
+		return nil
+	}
+	return err
+}

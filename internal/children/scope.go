@@ -1,0 +1,212 @@
+package children
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Scope is one pass over the children of one owner. Fill it with Frame.Begin, and call its methods in the order of the package's
+// documentation. Only the worker that runs the pass uses it. The slices must not be changed.
+type Scope[CS, CU any] struct {
+	// Own are the children that the owner controls, those in deletion included, and Known says that Observe has read them.
+	Own   []Child[CS]
+	Known bool
+	// Ledger is the creation ledger as it is stored, or as it begins where none is.
+	Ledger scale.Ledger
+	// Waiting: what was read is too old to say anything. The pass ends, and changes no condition; another one is requested.
+	Waiting bool
+	// Unclaimed are the errors of adoptions and releases, and Undeleted those of deletions that the API server has refused, both sorted.
+	Unclaimed, Undeleted []error
+	// Holds keep the owner from creating children in this pass.
+	Holds []scale.Hold
+
+	frame    *Frame[CS, CU]
+	owner    Owner
+	memory   *Memory[CS]
+	selector labels.Selector
+	// candidates are the children that the owner controls or may come to control, from a cache that has seen everything up to seen; empty
+	// when it cannot say. unsure: whether it shows all of them is not known.
+	candidates []Child[CS]
+	seen       string
+	unsure     bool
+}
+
+// Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
+func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory[CS]) {
+	s.frame, s.owner, s.memory = f, owner, memory
+}
+
+// Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. had says that the status
+// of the owner counts children. After an error, or when Waiting is set, nothing can be decided in this pass. Children that could not be
+// adopted or released are no error: they are in Unclaimed, and hold creations.
+func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, had bool) error {
+	s.selector = selector
+	var err error
+	if s.seen, err = s.frame.LastSeen(ctx); err != nil { // before the list, which then holds at least that
+		return err
+	}
+	if s.candidates, err = s.list(ctx); err != nil {
+		return err
+	}
+	if s.Ledger, err = s.readLedger(ctx, had); err != nil || s.Waiting {
+		return err
+	}
+	own, err := s.claim(ctx)
+	if err != nil {
+		return err
+	}
+	s.Own, s.Known = own, true
+	s.memory.keep(own, s.frame.config.DeletingCount)
+	return s.beginLedger(ctx)
+}
+
+// list lists the children that the owner controls, or may come to control. What is not the owner's own is read only when it matches: it
+// may be unreadable.
+func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
+	var all []Child[CS]
+	owner := s.owner.Common()
+	own, seen := ownerKey(owner.UID), map[string]bool{}
+	for _, key := range []string{own, freeKey, nameKey(owner.Key.Name)} {
+		more, err := s.frame.List(ctx, s.memory, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
+			wanted := !seen[obj.GetName()] && (key == own || s.selector.Matches(labels.Set(obj.GetLabels())))
+			seen[obj.GetName()] = seen[obj.GetName()] || wanted
+			return wanted
+		})
+		if err != nil {
+			return nil, fmt.Errorf("children of %s: %w", owner.Key, err)
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. An object that did not change
+// since it was read is as memory has it. goes says that they are to be deleted: then one that cannot be read is there nevertheless.
+func (f *Frame[CS, CU]) List(
+	ctx context.Context, memory *Memory[CS], namespace, key string, goes bool, wanted func(client.Object) bool,
+) ([]Child[CS], error) {
+	list := engine.NewList(f.kind)
+	err := f.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.owners.IndexName(): key},
+		client.UnsafeDisableDeepCopy)
+	var all []Child[CS]
+	var unread error
+	if err == nil {
+		err = engine.EachObject(list, func(obj client.Object) {
+			if unread != nil || (wanted != nil && !wanted(obj)) {
+				return
+			}
+			m, err := f.remembered(memory, obj)
+			if err != nil && goes { // that it exists is enough to delete it
+				m, err = child(obj, new(CS)), nil
+				m.From(obj)
+			}
+			all, unread = append(all, m), err
+		})
+	}
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
+	}
+	return all, nil
+}
+
+func child[CS any](obj contract.Object, state *CS) Child[CS] {
+	return Child[CS]{Object: obj, State: state, Metadata: engine.CommonOf(state).Metadata}
+}
+
+// remembered is ReadOnce for a Child.
+func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Child[CS], error) {
+	state, err := f.ReadOnce(obj, memory)
+	if err != nil {
+		return Child[CS]{}, err
+	}
+	return child(obj, state), nil
+}
+
+// ReadOnce reads an object of the children's kind, unless a memory has it as it is now, and remembers it.
+func (f *Frame[CS, CU]) ReadOnce(obj contract.Object, m *Memory[CS]) (*CS, error) {
+	if k := m.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
+		return k.state, nil
+	}
+	state, err := f.read(obj)
+	if err != nil {
+		return nil, err
+	}
+	m.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
+	return state, nil
+}
+
+// LastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say. The
+// error matches engine.ErrStale before the first list has come back.
+func (f *Frame[CS, CU]) LastSeen(ctx context.Context) (string, error) {
+	informer, err := f.ports.Cache.GetInformer(ctx, engine.NewObject(f.kind), cache.BlockUntilSynced(false))
+	if err != nil {
+		return "", fmt.Errorf("watch %s objects: %w", f.kind.GVK.Kind, err)
+	}
+	if !informer.HasSynced() {
+		return "", fmt.Errorf("%w: the first list of %s objects has not come back", engine.ErrStale, f.kind.GVK.Kind)
+	}
+	if shared, ok := informer.(interface{ GetStore() toolscache.Store }); ok {
+		return shared.GetStore().LastStoreSyncResourceVersion(), nil
+	}
+	return "", nil
+}
+
+// Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.
+func (s *Scope[CS, CU]) Hold(reason, message string) {
+	s.Holds = append(s.Holds, scale.Hold{Reason: reason, Message: message})
+}
+
+// IsHeld reports whether there is a hold with a reason.
+func (s *Scope[CS, CU]) IsHeld(reason string) bool {
+	return slices.ContainsFunc(s.Holds, func(h scale.Hold) bool { return h.Reason == reason })
+}
+
+// wait ends the pass, and changes no condition: what was read is too old.
+func (s *Scope[CS, CU]) wait() {
+	s.Waiting = true
+	s.owner.Requeue(engine.BehindRetry)
+}
+
+// Asked reports whether the deletion of a child was requested and is not shown by the cache yet.
+func (s *Scope[CS, CU]) Asked(uid types.UID) bool { return s.memory.requested.Has(uid) }
+
+// Step is what the fields of children that change in place depend on in their owner.
+type Step struct {
+	// Generation is that of the owner, and Also whatever else they depend on.
+	Generation int64
+	Also       string
+}
+
+// Sync calls a function for each child that is not in step with its owner, and remembers those for which it succeeds until they change. A
+// child that has changed a moment ago is left for a later pass, and one that is gone is no error.
+func (s *Scope[CS, CU]) Sync(now Step, do func(Child[CS]) error) error {
+	var errs []error
+	for _, m := range s.Own {
+		k := s.memory.read[m.UID]
+		if k == nil || (k.synced && k.inStep == now) || s.frame.writer.Behind(m.Object) {
+			continue
+		}
+		err := do(m)
+		if err == nil {
+			k.synced, k.inStep = true, now
+		}
+		if !external.SaysGone(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

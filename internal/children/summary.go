@@ -1,0 +1,283 @@
+package children
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+// Summary is what the conditions and numbers of a set or a deployment depend on: it sums up its Machines. It keeps its inputs and changes
+// none of them.
+type Summary struct {
+	// Remediator names the kinds that do not remediate an unhealthy Machine by themselves, in a message.
+	Remediator string
+	// Desired is the desired number of Machines, and Deleting says that the owner is being deleted.
+	Desired  contract.Opt[int32]
+	Deleting bool
+	// MinReady is how long a Node must be ready until it counts as available.
+	MinReady time.Duration
+	// Machines are those of the owner, those in deletion included. Unobserved: they could not be read.
+	Machines   []*contract.MachineState
+	Unobserved bool
+	// TemplateLabels are the labels that new Machines get.
+	TemplateLabels map[string]string
+	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the owner
+	// from creating.
+	Missing, Blocked []string
+	// Cause is the reason of a hold that Cluster API does not know, empty without one.
+	Cause string
+	// Unclaimed is why Machines are neither adopted nor released, and Kept why surplus Machines stay, for a reason that Cluster API
+	// does not know.
+	Unclaimed, Kept []string
+	KeptCause       string
+	Now             time.Time
+}
+
+// Counters are the numbers of a status.
+type Counters struct {
+	Replicas, Ready, Available, UpToDate   int32
+	FullyLabeled, NodeReady, NodeAvailable int32
+}
+
+// Reasons of conditions that only sets and deployments have. Their other conditions and reasons are those of package contract.
+const (
+	ReasonUpToDateUnknown = "UpToDateUnknown" // it is not known whether a Machine is up to date; the reason is Cluster API's
+	// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
+	ReasonMachineDeletionFailed = "MachineDeletionFailed"
+)
+
+// upToDateGrace is for how long a new Machine may have no condition UpToDate without being counted as unknown, so that the set's
+// condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
+const upToDateGrace = 10 * time.Second
+
+// Count counts the Machines, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of
+// another machine says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it
+// says of itself.
+func (f Summary) Count() (c Counters, again time.Duration) {
+	c = Counters{Replicas: int32(len(f.Machines))}
+	for _, m := range f.Machines {
+		if contains(m.Labels, f.TemplateLabels) {
+			c.FullyLabeled++
+		}
+		if ready, found := engine.Find(m.Conditions, contract.ConditionNodeReady); found && ready.Status == metav1.ConditionTrue {
+			c.NodeReady++
+			if left := ready.LastTransitionTime.Add(f.MinReady).Sub(f.Now); left > 0 {
+				again = engine.Soonest(again, left)
+			} else {
+				c.NodeAvailable++
+			}
+		}
+		if m.UpdatingInPlace() {
+			continue
+		}
+		for kind, n := range map[string]*int32{
+			contract.ConditionReady: &c.Ready, contract.ConditionAvailable: &c.Available, contract.ConditionUpToDate: &c.UpToDate,
+		} {
+			if engine.HasStatus(m.Conditions, kind, metav1.ConditionTrue) {
+				*n++
+			}
+		}
+	}
+	return c, again
+}
+
+func contains(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Conditions returns the conditions that sets and deployments have in common, Paused aside, and when time alone changes them, zero when it
+// does not. Types, reasons and messages are Cluster API's.
+func (f Summary) Conditions() ([]metav1.Condition, time.Duration) {
+	if f.Unobserved {
+		all := make([]metav1.Condition, 0, 6)
+		for _, kind := range []string{
+			contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady,
+			contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
+		} {
+			all = append(all, engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
+		}
+		return all, 0
+	}
+	upToDate, again := f.upToDate()
+	stale, staleAgain := f.stale()
+	all := []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}
+	return all, engine.Soonest(again, staleAgain)
+}
+
+// desired returns the desired number of Machines: zero for a set in deletion.
+func (f Summary) desired() (int32, bool) {
+	desired, known := f.Desired.Get()
+	if f.Deleting {
+		desired = 0
+	}
+	return desired, known
+}
+
+func waitingForReplicas(kind string) metav1.Condition {
+	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+}
+
+func (f Summary) scalingUp() metav1.Condition {
+	desired, known := f.desired()
+	if !known {
+		return waitingForReplicas(contract.ConditionScalingUp)
+	}
+	missing := ""
+	switch len(f.Missing) {
+	case 0:
+	case 1:
+		missing = f.Missing[0] + " does not exist"
+	default:
+		missing = strings.Join(f.Missing, " and ") + " do not exist"
+	}
+	current := int32(len(f.Machines))
+	if current >= desired {
+		message := ""
+		if !f.Deleting && missing != "" {
+			message = "Scaling up would be blocked because " + missing
+		} else if !f.Deleting && len(f.Unclaimed) > 0 {
+			message = "Scaling up would be blocked because:" + Bullets(f.Unclaimed)
+		}
+		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, message)
+	}
+	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
+	blocked := slices.Clone(f.Blocked)
+	if missing != "" {
+		blocked = append(blocked, missing)
+	}
+	if len(blocked) > 0 {
+		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
+	}
+	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, cmp.Or(f.Cause, contract.ReasonScalingUp), message)
+}
+
+func (f Summary) scalingDown(stale string) metav1.Condition {
+	desired, known := f.desired()
+	if !known {
+		return waitingForReplicas(contract.ConditionScalingDown)
+	}
+	current := int32(len(f.Machines))
+	if current <= desired {
+		return engine.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
+	}
+	message := fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
+	if len(f.Kept) > 0 {
+		message += " is blocked because:" + Bullets(f.Kept)
+	}
+	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown), message+stale)
+}
+
+func (f Summary) ready() metav1.Condition {
+	if len(f.Machines) == 0 {
+		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
+	}
+	return Aggregation{
+		contract.ConditionReady, contract.ConditionMachinesReady,
+		contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady,
+	}.Of(f.Machines)
+}
+
+func (f Summary) upToDate() (metav1.Condition, time.Duration) {
+	var counted []*contract.MachineState
+	again := time.Duration(0)
+	for _, m := range f.Machines {
+		age := f.Now.Sub(m.Created)
+		if _, found := engine.Find(m.Conditions, contract.ConditionUpToDate); found || age > upToDateGrace {
+			counted = append(counted, m)
+			continue
+		}
+		again = engine.Soonest(again, upToDateGrace-age+time.Second)
+	}
+	if len(counted) == 0 {
+		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, ""), again
+	}
+	return Aggregation{
+		contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
+		contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate,
+	}.Of(counted), again
+}
+
+// remediating reports the Machines that failed a health check. Only health checks request a remediation.
+func (f Summary) remediating() metav1.Condition {
+	var remediated []*contract.MachineState
+	var unhealthy []string
+	for _, m := range f.Machines {
+		if !engine.HasStatus(m.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) {
+			continue
+		}
+		unhealthy = append(unhealthy, m.Key.Name)
+		if engine.HasStatus(m.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
+			remediated = append(remediated, m)
+		}
+	}
+	if len(remediated) == 0 {
+		message := ""
+		if len(unhealthy) > 0 {
+			message = machinesAre(unhealthy) + "not healthy (not to be remediated by " + f.Remediator + ")"
+		}
+		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, message)
+	}
+	c := Aggregation{Source: contract.ConditionOwnerRemediated, Target: contract.ConditionRemediating}.Of(remediated)
+	return engine.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, c.Message)
+}
+
+func (f Summary) deleting(stale string) metav1.Condition {
+	if !f.Deleting {
+		return engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, "")
+	}
+	message := "Deletion completed"
+	switch n := len(f.Machines); {
+	case n == 1:
+		message = "Deleting 1 Machine" + Bullets(f.Kept) + stale
+	case n > 1:
+		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept) + stale
+	}
+	return engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
+}
+
+// Bulleted returns the lines that Bullets has listed in a message.
+func Bulleted(message string) (lines []string) {
+	for line := range strings.SplitSeq(message, "\n") {
+		if listed, found := strings.CutPrefix(line, "* "); found {
+			lines = append(lines, listed)
+		}
+	}
+	return lines
+}
+
+// Digest returns a short text for values, equal for equal ones, and none for what JSON has no text for.
+func Digest(values ...any) string {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:5])
+}
+
+// Bullets lists lines below a head: the first three, and how many more there are.
+func Bullets(lines []string) string {
+	var text strings.Builder
+	for _, line := range lines[:min(len(lines), maxGroups)] {
+		text.WriteString("\n* " + line)
+	}
+	if more := len(lines) - maxGroups; more > 0 {
+		fmt.Fprintf(&text, "\n* And %d more", more)
+	}
+	return text.String()
+}

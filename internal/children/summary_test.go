@@ -1,0 +1,208 @@
+package children
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+func stateOf(name string, conditions ...metav1.Condition) *contract.MachineState {
+	m := &contract.MachineState{Conditions: conditions}
+	m.Key.Name, m.Created = name, noon().Add(-time.Hour)
+	return m
+}
+
+func saying(kind string, status metav1.ConditionStatus, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: "R", Message: message}
+}
+
+func factsOf(replicas int32, machines ...*contract.MachineState) Summary {
+	return Summary{Remediator: "MachineSet", Desired: contract.Some(replicas), Machines: machines, Now: noon()}
+}
+
+// goingFor is a Machine that has been in deletion for so long, and whose drain says something.
+func goingFor(name string, since time.Duration, drain string) *contract.MachineState {
+	m := stateOf(name)
+	m.Deleting, m.DrainStarted = noon().Add(-since), noon().Add(-since)
+	if drain != "" {
+		m.Conditions = append(m.Conditions,
+			metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: "DrainingNode", Message: drain})
+	}
+	return m
+}
+
+// The words are those of Cluster API's machineset_controller_status_test.go.
+func TestConditionsHaveClusterAPIsWords(t *testing.T) {
+	deleting := func(f Summary) Summary {
+		f.Deleting = true
+		return f
+	}
+	unsaid := factsOf(0)
+	unsaid.Desired = contract.Opt[int32]{}
+	missing := factsOf(2, stateOf("m1"))
+	missing.Missing = []string{"KubeadmConfigTemplate", "DockerMachineTemplate"}
+	missing.Blocked = []string{"MachineDeployment spec.version is newer"}
+	would := factsOf(1, stateOf("m1"))
+	would.Missing = []string{"KubeadmConfigTemplate"}
+	unseen := factsOf(1)
+	unseen.Unobserved = true
+	slow := "Drain not completed yet:\n* Pods pod-3-trigger-retry-because-of-pdb: cannot evict pod as it would violate the pod's disruption " +
+		"budget. " +
+		"The disruption budget test-namespace/test-pdb needs 3 healthy pods and has 3 currently"
+	stale := []*contract.MachineState{goingFor("m3", time.Hour, ""), goingFor("m2", 16*time.Minute, slow), stateOf("m4")}
+	drained := goingFor("m1", time.Hour, slow)
+	drained.Conditions[0].Reason = "WaitingForVolumeDetach"
+	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
+	tests := map[string]struct {
+		facts Summary
+		kind  string
+		want  string
+	}{
+		"replicas not set":       {unsaid, "ScalingUp", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
+		"replicas not set, down": {unsaid, "ScalingDown", "Unknown WaitingForReplicasSet: Waiting for spec.replicas set"},
+		"not scaling up":         {factsOf(1, stateOf("m1")), "ScalingUp", "False NotScalingUp: "},
+		"scaling up":             {factsOf(3, stateOf("m1")), "ScalingUp", "True ScalingUp: Scaling up from 1 to 3 replicas"},
+		"scaling up would be blocked": {would, "ScalingUp",
+			"False NotScalingUp: Scaling up would be blocked because KubeadmConfigTemplate does not exist"},
+		"not blocked while it goes": {deleting(would), "ScalingUp", "False NotScalingUp: "},
+		"scaling up is blocked": {missing, "ScalingUp", "True ScalingUp: Scaling up from 1 to 2 replicas is blocked because:\n" +
+			"* MachineDeployment spec.version is newer\n* KubeadmConfigTemplate and DockerMachineTemplate do not exist"},
+		"unread":           {unseen, "MachinesReady", "Unknown InternalError: Please check controller logs for errors"},
+		"not scaling down": {factsOf(1, stateOf("m1")), "ScalingDown", "False NotScalingDown: "},
+		"scaling down":     {factsOf(0, stateOf("m1")), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas"},
+		"scaling down with stale Machines": {factsOf(1, stale...), "ScalingDown", "True ScalingDown: Scaling down from 3 to 1 replicas\n" +
+			"* Machines m2, m3 are in deletion since more than 15m, delay likely due to PodDisruptionBudgets"},
+		"scaling down with a stale Machine that is drained no more": {factsOf(0, drained), "ScalingDown",
+			"True ScalingDown: Scaling down from 1 to 0 replicas\n" +
+				"* Machine m1 is in deletion since more than 15m"},
+		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
+		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour, ""), stateOf("m2"))), "Deleting",
+			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
+		"deleted":      {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
+		"not deleting": {factsOf(3), "Deleting", "False NotDeleting: "},
+		"no Machines":  {factsOf(0), "MachinesReady", "True NoReplicas: "},
+		"all are ready": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b", saying("Ready", "True", ""))), "MachinesReady",
+			"True Ready: "},
+		"one says nothing": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b")), "MachinesReady",
+			"Unknown ReadyUnknown: * Machine b: Condition Ready not yet reported"},
+		"one is not ready": {factsOf(2, stateOf("a", saying("Ready", "False", "* NodeHealthy: no")), stateOf("b")), "MachinesReady",
+			"False NotReady: * Machine a:\n  * NodeHealthy: no\n* Machine b: Condition Ready not yet reported"},
+		"new Machines have time to say whether they are up to date": {factsOf(1, func() *contract.MachineState {
+			m := stateOf("young")
+			m.Created = noon().Add(-time.Second)
+			return m
+		}()), "MachinesUpToDate", "True NoReplicas: "},
+		"old ones have not": {factsOf(1, stateOf("old")), "MachinesUpToDate",
+			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
+		"no Machine is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
+		"unhealthy": {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating",
+			"False NotRemediating: Machines a, b are not healthy (not to be remediated by MachineSet)"},
+		"remediating": {factsOf(1, stateOf("a", unhealthy, saying("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
+			"True Remediating: * Machine a: Machine is deleting"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			all, _ := tc.facts.Conditions()
+			c, found := engine.Find(all, tc.kind)
+			require.True(t, found)
+			if diff := cmp.Diff(tc.want, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheMostFrequentMessagesOfManyMachinesAreReported(t *testing.T) {
+	var machines []*contract.MachineState
+	add := func(n int, status metav1.ConditionStatus, message string) {
+		for range n {
+			machines = append(machines, stateOf(fmt.Sprintf("m%02d", len(machines)), saying("Ready", status, message)))
+		}
+	}
+	add(1, metav1.ConditionFalse, "one")
+	add(4, metav1.ConditionFalse, "four")
+	add(2, metav1.ConditionFalse, "two\nlines")
+	add(3, metav1.ConditionFalse, "three")
+	add(1, metav1.ConditionUnknown, "who knows")
+	add(5, metav1.ConditionTrue, "fine")
+	machines[15].Labels = map[string]string{contract.ControlPlaneLabel: ""}
+	machines = append(machines, stateOf("plane", saying("Ready", metav1.ConditionUnknown, "plane")))
+	machines[len(machines)-1].Labels = map[string]string{contract.ControlPlaneLabel: ""}
+	c := factsOf(1, machines...).ready()
+	want := strings.Join([]string{
+		"* Machine plane: plane",
+		"* Machines m01, m02, m03, ... (1 more): four",
+		"* Machines m07, m08, m09: three",
+		"And 3 Machines with other issues",
+		"And 1 Machine with status unknown",
+	}, "\n")
+	if diff := cmp.Diff(want, c.Message); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTimeAloneChangesTheReport(t *testing.T) {
+	young := stateOf("young")
+	young.Created = noon().Add(-4 * time.Second)
+	_, again := factsOf(1, young, goingFor("g", 14*time.Minute, "")).Conditions()
+	require.Equal(t, 7*time.Second, again)
+	_, again = factsOf(1, goingFor("g", 14*time.Minute, "")).Conditions()
+	require.Equal(t, time.Minute+time.Second, again)
+	draining := goingFor("g", time.Hour, "waiting for completion")
+	draining.DrainStarted = noon().Add(-4 * time.Minute)
+	_, again = factsOf(1, draining).Conditions()
+	require.Equal(t, time.Minute+time.Second, again, "then the drain counts as the cause")
+	_, again = factsOf(1, stateOf("a")).Conditions()
+	require.Zero(t, again)
+}
+
+func TestMachinesAreCounted(t *testing.T) {
+	ready := saying("NodeReady", "True", "")
+	ready.LastTransitionTime = metav1.NewTime(noon().Add(-20 * time.Second))
+	updating := stateOf("u", saying("Ready", "True", ""), saying("Available", "True", ""), saying("UpToDate", "True", ""))
+	updating.Annotations = map[string]string{contract.InPlaceUpdateAnnotation: ""}
+	full := stateOf("f", saying("Ready", "True", ""), saying("Available", "True", ""), saying("UpToDate", "False", ""), ready)
+	full.Labels = map[string]string{"a": "b", "c": "d"}
+	f := factsOf(3, updating, full, stateOf("n"))
+	f.TemplateLabels = map[string]string{"a": "b"}
+	f.MinReady = 30 * time.Second
+	want := Counters{Replicas: 3, Ready: 1, Available: 1, FullyLabeled: 1, NodeReady: 1}
+	got, again := f.Count()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	require.Equal(t, 10*time.Second, again, "then the Node has been ready for long enough, and no event tells")
+}
+
+func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
+	ready := saying("NodeReady", "True", "")
+	ready.LastTransitionTime = metav1.NewTime(noon().Add(3 * time.Second))
+	got, again := factsOf(1, stateOf("a", ready)).Count()
+	require.EqualValues(t, 1, got.NodeReady)
+	require.Zero(t, got.NodeAvailable)
+	require.Equal(t, 3*time.Second, again)
+}
+
+func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
+	long := strings.Repeat("ä", 20_000)
+	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
+	f.Blocked = []string{long}
+	all, _ := f.Conditions()
+	var s engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	s.Assert(all...)
+	for _, c := range s.Asserted {
+		require.Less(t, len(c.Message), 32768, c.Type)
+		require.True(t, utf8.ValidString(c.Message), c.Type)
+	}
+}

@@ -1,0 +1,209 @@
+package children_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+type (
+	scope  = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	memory = children.Memory[contract.MachineSetState]
+)
+
+// owner is a deployment as the owner of its sets.
+type owner struct {
+	*engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+}
+
+func (o owner) Common() contract.Common { return o.State.Common() }
+
+const given = "example.com/given"
+
+func capi(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
+}
+
+// world is a store with one deployment, whose sets a test keeps pass by pass.
+type world struct {
+	t          *testing.T
+	store      *fake.Store
+	client     client.WithWatch
+	deployment *unstructured.Unstructured
+	frame      *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	sets       *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	memory     *memory
+}
+
+func newMemory() *memory { return children.NewMemory[contract.MachineSetState]() }
+
+// eventually polls until a condition is met.
+func (w *world) eventually(met func() bool) {
+	w.t.Helper()
+	check := func(context.Context) (bool, error) { return met(), nil }
+	require.NoError(w.t, wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, check))
+}
+
+// newWorld returns a world; ports changes what the passes use.
+func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
+	t.Helper()
+	deployment := contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+	set := contract.Unstructured(capi("MachineSet"), contract.MachineSetV1Beta2())
+	w := &world{t: t, memory: newMemory()}
+	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}})
+	w.client = w.store.Client()
+	mgr, err := w.store.NewManager(ctrl.Options{Logger: logr.Discard()})
+	require.NoError(t, err)
+	use := engine.PortsFromManager(mgr)
+	if ports != nil {
+		ports(w, &use)
+	}
+	w.frame, err = engine.NewFrame(deployment, use, engine.Options{}.WithDefaults("MachineDeployment", "example.com/deployment"), nil)
+	require.NoError(t, err)
+	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{
+		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},
+	})
+	require.NoError(t, w.sets.Index(t.Context()))
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
+	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
+	w.deployment = object("MachineDeployment", "workers")
+	w.deployment.Object["spec"] = map[string]any{
+		"clusterName": "demo", "selector": map[string]any{"matchLabels": map[string]any{"pool": "workers"}},
+	}
+	require.NoError(t, w.client.Create(t.Context(), w.deployment))
+	return w
+}
+
+func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
+	return children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
+}
+
+func object(kind, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(capi(kind))
+	u.SetNamespace("default")
+	u.SetName(name)
+	return u
+}
+
+// set returns a set that the deployment selects, with a controller of this UID, if any.
+func (w *world) set(name, controller string) *unstructured.Unstructured {
+	u := object("MachineSet", name)
+	u.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
+	u.Object["spec"] = map[string]any{"clusterName": "demo"}
+	if controller != "" {
+		u.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // made above
+			"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "workers", "uid": controller, "controller": true,
+		}}
+	}
+	return u
+}
+
+func (w *world) create(objects ...*unstructured.Unstructured) {
+	w.t.Helper()
+	for _, u := range objects {
+		require.NoError(w.t, w.client.Create(w.t.Context(), u))
+	}
+}
+
+// stored returns the sets of the API server, by name.
+func (w *world) stored() map[string]*unstructured.Unstructured {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(capi("MachineSetList"))
+	require.NoError(w.t, w.client.List(w.t.Context(), list))
+	all := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		all[list.Items[i].GetName()] = &list.Items[i]
+	}
+	return all
+}
+
+// begin observes the sets in a pass over the deployment as the API server has it.
+func (w *world) begin() (*scope, owner, error) {
+	w.t.Helper()
+	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
+	o, s := owner{&engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{}}, &scope{}
+	require.NoError(w.t, engine.Begin(o.Scope, w.frame, w.deployment.DeepCopy()))
+	w.sets.Begin(s, o, w.memory)
+	selector, err := selectorOf(&o.State)
+	require.NoError(w.t, err)
+	return s, o, s.Observe(w.t.Context(), selector, o.State.ObservedReplicas.Or(0) > 0)
+}
+
+// pass repeats passes until one has observed as many sets as the API server has that the deployment controls.
+func (w *world) pass() (*scope, owner) {
+	w.t.Helper()
+	var s *scope
+	var o owner
+	w.eventually(func() bool {
+		var err error
+		if s, o, err = w.begin(); err != nil || s.Waiting {
+			return false
+		}
+		own := 0
+		for _, u := range w.stored() {
+			if metav1.IsControlledBy(u, w.deployment) {
+				own++
+			}
+		}
+		return len(s.Own) == own
+	})
+	return s, o
+}
+
+// grow reserves n slots, or resumes those that are reserved, and creates their sets.
+func (w *world) grow(s *scope, n int) error {
+	w.t.Helper()
+	may, err := s.MayCreate(w.t.Context(), n > 0)
+	if err != nil {
+		return err
+	}
+	require.True(w.t, may, "%v", s.Holds)
+	next := s.Settle().Resume()
+	if n > 0 {
+		naming, err := scale.NewNaming(w.deployment.GetUID(), "workers", "demo", "")
+		require.NoError(w.t, err)
+		next, _ = s.Reserve(w.t.Context(), s.Settle(), n, naming)
+	}
+	if err := s.WriteLedger(w.t.Context(), next); err != nil {
+		return err
+	}
+	_, err = s.Create(w.t.Context(), w.make)
+	return err
+}
+
+// asks returns how often the API server is asked for all sets in a pass.
+func (w *world) asks(does func(*scope) error) int {
+	w.t.Helper()
+	asked := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "MachineSet" }
+	s, _ := w.pass()
+	before := w.store.CountRequests(asked)
+	require.NoError(w.t, does(s))
+	return w.store.CountRequests(asked) - before
+}
+
+func (w *world) make(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	u := w.set(e.Name, string(w.deployment.GetUID()))
+	u.SetAnnotations(scale.Stamp(w.deployment.GetUID(), e.Slot))
+	return u, true, nil
+}

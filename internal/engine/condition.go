@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// SeeLogs is the message of a condition about an error that a person cannot fix by changing an object. The text of such an error may
+// differ in every attempt, which would cause a write each time; it is in the log. The words are Cluster API's.
+const SeeLogs = "Please check controller logs for errors"
+
+const (
+	// MaxMessageLength limits messages of conditions, in bytes. The schema allows 32768; a lower limit keeps objects small.
+	MaxMessageLength = 8192
+	// MaxNoteLength limits notes of events, in bytes. events.k8s.io/v1 allows 1,024.
+	MaxNoteLength = 1000
+	// maxNames is how many names Named has.
+	maxNames = 5
+)
+
+// Condition returns a condition without times.
+func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// Find returns the condition of a type.
+func Find(in []metav1.Condition, kind string) (metav1.Condition, bool) {
+	at := slices.IndexFunc(in, func(c metav1.Condition) bool { return c.Type == kind })
+	if at < 0 {
+		return metav1.Condition{}, false
+	}
+	return in[at], true
+}
+
+// HasStatus reports whether the condition of a type is there with a status.
+func HasStatus(in []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
+	c, found := Find(in, kind)
+	return found && c.Status == status
+}
+
+// Mirror copies the condition Ready of a referenced object to a condition of the object. fallback is used when the referenced object has
+// no such condition. A reason that metav1.Condition does not allow goes to the message: the API server rejects a whole status because of
+// one invalid reason.
+func Mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.Condition) metav1.Condition {
+	said, found := ready.Get()
+	if !found {
+		return fallback
+	}
+	mirrored := Condition(kind, said.Status, said.Reason, said.Message)
+	mirrored.LastTransitionTime = said.LastTransitionTime
+	if mirrored.Status == metav1.ConditionTrue && mirrored.Reason == contract.ReasonNotReported {
+		mirrored.Reason = contract.ReasonReady
+	}
+	if !isReason(mirrored.Reason) {
+		mirrored.Message = fmt.Sprintf("reason %q: %s", mirrored.Reason, mirrored.Message)
+		mirrored.Reason = contract.ReasonInvalidCondition
+	}
+	return mirrored
+}
+
+func isReason(reason string) bool {
+	return len(validation.ValidateCondition(metav1.Condition{
+		Type: contract.ConditionReady, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Unix(1, 0),
+	}, field.NewPath("condition"))) == 0
+}
+
+// Initialized is the condition of a referenced object that has no condition Ready of its own.
+func Initialized(kind string, ready bool, message string) metav1.Condition {
+	if ready {
+		return Condition(kind, metav1.ConditionTrue, contract.ReasonReady, "")
+	}
+	return Condition(kind, metav1.ConditionFalse, contract.ReasonNotReady, message)
+}
+
+// Unavailable is the condition for a referenced object that could not be used. owner is the kind that refers to it, and reachedBefore says
+// that its stage was completed before.
+func Unavailable(kind, owner string, e external.Object, reachedBefore, deleting bool) metav1.Condition {
+	switch {
+	case e.Problem != (external.Problem{}):
+		status := metav1.ConditionFalse
+		if e.Presence == external.Unread {
+			status = metav1.ConditionUnknown
+		}
+		return Condition(kind, status, e.Problem.Reason, e.Problem.Message)
+	case e.Presence == external.Unread:
+		return Condition(kind, metav1.ConditionUnknown, contract.ReasonInspectionFailed, e.Ref.Kind+" could not be read yet")
+	case deleting && reachedBefore:
+		return Condition(kind, metav1.ConditionFalse, contract.ReasonDeleted, e.Ref.Kind+" has been deleted")
+	case reachedBefore && kind == contract.ConditionInfrastructureReady:
+		return Condition(kind, metav1.ConditionFalse, contract.ReasonDeleted,
+			e.Ref.Kind+" has been deleted while the "+owner+" still exists")
+	default:
+		return Condition(kind, metav1.ConditionFalse, contract.ReasonDoesNotExist, e.Ref.Kind+" does not exist")
+	}
+}
+
+// Bounded cuts a text from another component to a length in bytes that the API server accepts.
+func Bounded(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + " ..."
+}
+
+// Named joins names for a message: the first five, and how many more there are.
+func Named(names []string) string { return FirstNamed(names, maxNames) }
+
+// FirstNamed joins names for a message: the first few, and how many more there are.
+func FirstNamed(names []string, few int) string {
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// Indented returns a message as it follows a bullet that ends with a colon: in the same line, or below it when it has several lines or is a
+// list. Where only some of its lines are bullets, the others become bullets of their own. Rule: Cluster API's default merge strategy.
+func Indented(message string) string {
+	lines := strings.Split(message, "\n")
+	if len(lines) == 1 && !isBullet(message) {
+		return " " + message
+	}
+	mixed := slices.ContainsFunc(lines, func(line string) bool { return !isBullet(line) })
+	for i, line := range lines {
+		switch {
+		case mixed && !isBullet(line):
+			lines[i] = "  * " + line
+		case mixed:
+			lines[i] = "    " + line
+		default:
+			lines[i] = "  " + line
+		}
+	}
+	return "\n" + strings.Join(lines, "\n")
+}
+
+// isBullet reports whether a text has an asterisk followed by white space: Cluster API treats that as a bullet.
+func isBullet(line string) bool {
+	for at, c := range line {
+		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
+			return true
+		}
+	}
+	return false
+}
+
+// SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says
+// something else, for a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every
+// object twice. isUnread selects the conditions. since is kept between passes; left is the rest of the grace, zero when none is spared.
+func SpareUnread(
+	stored, asserted []metav1.Condition, isUnread func(metav1.Condition) bool, since *time.Time, now time.Time, grace time.Duration,
+) (kept []metav1.Condition, left time.Duration) {
+	spared := func(c metav1.Condition) bool {
+		said, found := Find(stored, c.Type)
+		return found && said.Status != metav1.ConditionUnknown && isUnread(c)
+	}
+	if !slices.ContainsFunc(asserted, spared) {
+		*since = time.Time{}
+		return asserted, 0
+	}
+	if since.IsZero() {
+		*since = now
+	}
+	if left = since.Add(grace).Sub(now); left <= 0 {
+		return asserted, 0
+	}
+	return slices.DeleteFunc(asserted, spared), left
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// SetFinalizers replaces the finalizers.
+func (s *Scope[S, U]) SetFinalizers(names []string) {
+	have := s.Common()
+	if slices.Equal(have.Finalizers, names) {
+		return
+	}
+	have.Finalizers = names
+	s.changes().Finalizers = contract.SetTo(names)
+}
+
+// AddFinalizer adds Options.Finalizer, and reports whether it was missing. A pass changes no other object before it is stored: an object
+// without a finalizer could vanish and leave behind what was made for it.
+func (s *Scope[S, U]) AddFinalizer() bool {
+	have := s.Common().Finalizers
+	if slices.Contains(have, s.frame.Options.Finalizer) {
+		return false
+	}
+	s.SetFinalizers(append(slices.Clone(have), s.frame.Options.Finalizer))
+	return true
+}
+
+// RemoveFinalizer removes Options.Finalizer.
+func (s *Scope[S, U]) RemoveFinalizer() {
+	s.SetFinalizers(slices.DeleteFunc(slices.Clone(s.Common().Finalizers), func(name string) bool {
+		return name == s.frame.Options.Finalizer
+	}))
+}
+
+// Keep adds Options.Finalizer, joins the Cluster, see JoinCluster, and writes both before anything else is changed. It stops a pass in
+// which that fails.
+func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, error) {
+	s.AddFinalizer()
+	if err := s.JoinCluster(ctx, adoptedBy...); err != nil {
+		return Result{Stop: true}, err
+	}
+	return s.StoreFinalizer(ctx)
+}
+
+// StoreFinalizer adds Options.Finalizer, and writes it before anything else is changed. It stops a pass in which that fails, also when the
+// API server accepts the write and does not store the finalizer.
+func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {
+	s.AddFinalizer()
+	err := s.Commit(ctx)
+	if name := s.frame.Options.Finalizer; err == nil && !slices.Contains(s.Common().Finalizers, name) {
+		err = fmt.Errorf("the API server accepted the finalizer %s of %s and did not store it: change the webhook that removes it",
+			name, s.frame.name(s.Common().Key))
+	}
+	return Result{Stop: err != nil}, err
+}
+
+// Release removes Options.Finalizer now. The status stays as it is, and the object is forgotten at the end of the pass. An object that is
+// gone is no error.
+func (s *Scope[S, U]) Release(ctx context.Context) error {
+	s.RemoveFinalizer()
+	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
+		return err
+	}
+	s.released = true
+	return nil
+}
+
+// IsOrphaning reports whether the object is being deleted without what it owns: the garbage collector removes the owner references.
+func (s *Scope[S, U]) IsOrphaning() bool {
+	return s.Deleting() && slices.Contains(s.Common().Finalizers, metav1.FinalizerOrphanDependents)
+}

@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+// Ports are the interfaces that the reconcilers of all kinds use. Client, Cache and APIReader are required.
+type Ports struct {
+	// Client writes.
+	Client client.Client
+	// Cache reads objects of the kind and what they refer to, and is asked for informers.
+	Cache cache.Cache
+	// APIReader reads from the API server, to confirm that an object which the cache does not have is gone, and wherever a stale cache
+	// would cause a loss.
+	APIReader client.Reader
+
+	// ClusterOf returns what is known about an object's Cluster, by the object's namespace and its state's ClusterName; nil means that
+	// there are no Clusters: none pauses an object, and all count as initialized. It is called in every pass of an object that names a
+	// cluster, from several goroutines, and must not block. For a Cluster that could not be read it returns a view whose Presence is
+	// Unread and no error; an error is retried with back-off. pass.Clusters reads those of Cluster API:
+	//
+	//	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
+	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	//
+	// A manager that watches Clusters of a Go type shares that informer when pass.ClusterOptions.Object names the type.
+	//
+	// An object of a paused Cluster is not reconciled, also while it is being deleted. A Cluster that was not read may be paused: until it
+	// is read, a pass acts on nothing and changes no condition. An object in deletion does not wait for a Cluster that does not exist.
+	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
+	// ClusterEvents returns a source that enqueues what the mapper returns for a Cluster whenever the result of ClusterOf for it changes.
+	// AddToManager requires it with ClusterOf; a loop of your own wakes objects itself.
+	ClusterEvents func(external.ClusterMapper) source.Source
+}
+
+// PortsFromManager returns the ports of a manager, without Clusters.
+func PortsFromManager(mgr ctrl.Manager) Ports {
+	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
+}
+
+// Check reports which ports are missing.
+func (p Ports) Check() error {
+	return errors.Join(required("Client", p.Client == nil), required("Cache", p.Cache == nil), required("APIReader", p.APIReader == nil))
+}
+
+func required(port string, missing bool) error {
+	if missing {
+		return fmt.Errorf("Ports.%s is not set", port) //nolint:staticcheck // it begins with the name of a Go type
+	}
+	return nil
+}
+
+// CheckEvents reports what AddToManager needs in addition: without events no object would be reconciled again.
+func (p Ports) CheckEvents(kind string) error {
+	return EventsMissing("ClusterEvents", p.ClusterOf != nil && p.ClusterEvents == nil, kind, "Cluster is paused or initialised")
+}
+
+// EventsMissing returns an error that names a source of events which is missing.
+func EventsMissing(port string, missing bool, kind, when string) error {
+	if missing {
+		return fmt.Errorf("Ports.%s is not set: nothing would wake %ss when their %s", port, kind, when) //nolint:staticcheck // as above
+	}
+	return nil
+}
+
+// DefaultStatusDelay is the default of Options.StatusDelay.
+const DefaultStatusDelay = time.Second
+
+// DefaultConnectionGrace is how long conditions stay unchanged while what they are about cannot be read; the value is Cluster API's.
+const DefaultConnectionGrace = 5 * time.Minute
+
+// Options are those that reconcilers of all kinds have.
+type Options struct {
+	// Name is the name of the controller and part of the names of its indexes. Default: the kind in lower case.
+	Name string
+	// Recorder records events; nil records none.
+	Recorder events.EventRecorder
+	// Clock is compared with the times of objects. Default the real one.
+	Clock clock.PassiveClock
+	// StatusDelay delays writes of the status, see Settle. Default DefaultStatusDelay; negative: no delay.
+	StatusDelay time.Duration
+	// Finalizer keeps an object until everything that belongs to it is gone.
+	Finalizer string
+	// WatchFilter, when it is not empty, limits the reconciler to objects whose label contract.WatchFilterLabel has this value.
+	WatchFilter string
+	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs. Default contract.Versions().
+	ContractVersions []contract.Version
+	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a MachineClass.
+	// ReadTemplate takes such a reference for none. It is called in every pass, from several goroutines, and must not block. Nil: every
+	// reference is one to a template.
+	Shared func(contract.Ref) bool
+	// Metrics count the passes; nil counts nothing.
+	Metrics *Metrics
+	// Controller is passed to controller-runtime.
+	Controller controller.Options
+}
+
+// WithDefaults returns the options with the defaults of a kind.
+func (o Options) WithDefaults(kind, finalizer string) Options {
+	o.Name = cmp.Or(o.Name, strings.ToLower(kind))
+	o.Finalizer = cmp.Or(o.Finalizer, finalizer)
+	o.StatusDelay = cmp.Or(o.StatusDelay, DefaultStatusDelay)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+// Frame is a kind with its ports and options: what the passes over all its objects share. Safe for concurrent use.
+type Frame[S, U any] struct {
+	Kind    contract.KindOf[S, U]
+	Ports   Ports
+	Options Options
+	Tracker *external.Tracker
+	Writer  *patch.Writer
+	Members Members[U]
+
+	// normalize completes a state that was read; nil changes nothing.
+	normalize func(*S)
+	settlings settlings
+}
+
+// State and Update are the pointer types of a kind's state and update.
+type State[S any] interface {
+	*S
+	Common() contract.Common
+}
+
+// Update is the pointer type of a kind's update.
+type Update[U any] interface {
+	*U
+	Common() contract.CommonUpdate
+}
+
+// CommonOf returns the members that all states have. Its S is one that NewFrame accepts.
+func CommonOf[S any](s *S) contract.Common {
+	state, _ := any(s).(interface{ Common() contract.Common })
+	return state.Common()
+}
+
+// ChangesOf returns the members that all updates have. Its U is one that NewFrame accepts.
+func ChangesOf[U any](u *U) contract.CommonUpdate {
+	update, _ := any(u).(interface{ Common() contract.CommonUpdate })
+	return update.Common()
+}
+
+// NewFrame returns the Frame of a kind. refer describes the objects that the tracker reads, for logs, and wake maps their events to objects
+// of the kind. The error names what is missing in the kind, the ports and the options; NewFrame makes no request.
+func NewFrame[S, U any, PS State[S], PU Update[U]](
+	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
+) (*Frame[S, U], error) {
+	members, err := NewMembers[U]()
+	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...),
+		CheckKind("the contract.Kind", kind)); err != nil {
+		return nil, err
+	}
+	return &Frame[S, U]{
+		Kind: kind, Ports: ports, Options: options, Members: members, Writer: patch.NewWriter(ports.Client, options.Clock),
+		normalize: normalize,
+	}, nil
+}
+
+// Track creates the Tracker of the referenced objects. refer describes them in logs, and wake maps an event about one of them, or about the
+// CRD of its kind, to objects of the Frame's kind.
+func (f *Frame[S, U]) Track(refer string, wake external.Mapper) {
+	f.Tracker = external.NewTracker(f.Ports.Cache, wake, refer, f.Options.ContractVersions...)
+}
+
+// CheckKind reports what is missing in a kind, which name describes.
+func CheckKind[S, U any](name string, kind contract.KindOf[S, U]) error {
+	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
+		return fmt.Errorf("%s needs a GVK, New, NewList and an Adapter", name)
+	}
+	if _, ok := kind.New().(client.Object); !ok {
+		return fmt.Errorf("%s: %s is no client.Object", name, kind.GVK)
+	}
+	if _, ok := kind.NewList().(client.ObjectList); !ok {
+		return fmt.Errorf("%s: %s has no list of client.Objects", name, kind.GVK)
+	}
+	return nil
+}
+
+// NewObject returns an empty object of a kind that passes CheckKind.
+func NewObject[S, U any](kind contract.KindOf[S, U]) client.Object {
+	obj, _ := kind.New().(client.Object)
+	return obj
+}
+
+// NewList returns an empty list of a kind that passes CheckKind.
+func NewList[S, U any](kind contract.KindOf[S, U]) client.ObjectList {
+	list, _ := kind.NewList().(client.ObjectList)
+	return list
+}
+
+// Read reads the state of an object.
+func (f *Frame[S, U]) Read(obj contract.Object, into *S) error {
+	if err := f.Kind.Adapter.Read(obj, into); err != nil {
+		return err
+	}
+	if f.normalize != nil {
+		f.normalize(into)
+	}
+	return nil
+}
+
+// Name returns how errors name an object.
+func (f *Frame[S, U]) name(key types.NamespacedName) string {
+	return f.Kind.GVK.Kind + " " + key.String()
+}
+
+// MatchesWatchFilter reports whether the reconciler reconciles an object.
+func (f *Frame[S, U]) MatchesWatchFilter(obj metav1.Object) bool {
+	return f.Options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == f.Options.WatchFilter
+}
+
+// Generation returns the generation that a status records as observed. Where status is not a subresource, a status write increments the
+// generation, and a status with its generation would have to be written again after each write: such a status records none.
+func (f *Frame[S, U]) Generation(obj metav1.Object) int64 {
+	if !f.Kind.StatusSubresource {
+		return 0
+	}
+	return obj.GetGeneration()
+}
+
+// OwnerReference is the reference to an object of the kind from what it owns; controls makes it a controller reference that blocks the
+// deletion of the owner. The GVK is the Kind's, because typed objects from a cache have none.
+func (f *Frame[S, U]) OwnerReference(m *contract.Metadata, controls bool) metav1.OwnerReference {
+	version, kind := f.Kind.GVK.ToAPIVersionAndKind()
+	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: m.Key.Name, UID: m.UID}
+	if controls {
+		ref.Controller, ref.BlockOwnerDeletion = new(true), new(true)
+	}
+	return ref
+}
+
+// ControllerOf returns the request for the object of the kind that controls another object.
+func (f *Frame[S, U]) ControllerOf(obj metav1.Object) []reconcile.Request {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	if owner == nil || owner.Kind != f.Kind.GVK.Kind || Group(owner.APIVersion) != f.Kind.GVK.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+}
+
+// Group returns the API group of an apiVersion.
+func Group(apiVersion string) string {
+	group, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}

@@ -1,0 +1,40 @@
+package engine_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+func TestAMessageBelowABulletIsAListOfItsOwn(t *testing.T) {
+	for message, want := range map[string]string{
+		"":                      " ",
+		"one line":              " one line",
+		"a * b":                 "\n  a * b",
+		"* a bullet":            "\n  * a bullet",
+		"* one\n* two":          "\n  * one\n  * two",
+		"* one\n  * below":      "\n  * one\n    * below",
+		"a head:\n* one\n* two": "\n  * a head:\n    * one\n    * two",
+	} {
+		if got := engine.Indented(message); got != want {
+			t.Errorf("%q: want %q, got %q", message, want, got)
+		}
+	}
+}
+
+func TestWhatIsKnownOfAnObjectIsThatOfItsName(t *testing.T) {
+	key := types.NamespacedName{Namespace: "ns", Name: "m"}
+	memory := engine.NewMemory(func() *int { return new(int) }, nil)
+	if memory.Known(key) != nil {
+		t.Error("nothing is known yet")
+	}
+	if of := memory.Of(key, "uid"); memory.Known(key) != of {
+		t.Error("another value is known")
+	}
+	memory.Forget(key)
+	if memory.Known(key) != nil {
+		t.Error("it was forgotten")
+	}
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// Keys of the index under which events of other objects find an object.
+
+// CRDKey is the key of the objects that refer to an object of a CRD's kind.
+func CRDKey(crd string) string { return "crd:" + crd }
+
+// RefKey is the key of the objects that refer to an object by kind and name. It has no namespace: references stay in theirs.
+func RefKey(crd, name string) string { return "ref:" + crd + "/" + name }
+
+// ClusterKey is the key of the objects of a Cluster.
+func ClusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
+
+// ReferenceKeys returns the keys of an object's Cluster and references.
+func ReferenceKeys(cluster types.NamespacedName, refs ...contract.Ref) []string {
+	var keys []string
+	if cluster.Name != "" {
+		keys = append(keys, ClusterKey(cluster))
+	}
+	for _, ref := range refs {
+		if ref.Group != "" && ref.Kind != "" {
+			crd := contract.CRDName(ref.GroupKind())
+			keys = append(keys, CRDKey(crd), RefKey(crd, ref.Name))
+		}
+	}
+	return keys
+}
+
+// IndexName is the name of the index in the cache.
+func (f *Frame[S, U]) IndexName() string { return "machinist." + f.Options.Name }
+
+// Index registers the index of objects of the kind with the cache. An object that cannot be read has no keys; its own pass reports that.
+func (f *Frame[S, U]) Index(ctx context.Context, keys func(*S) []string) error {
+	return f.IndexOther(ctx, NewObject(f.Kind), f.Kind.GVK.Kind, func(obj client.Object) []string {
+		var state S
+		if f.Read(obj, &state) != nil {
+			return nil
+		}
+		return keys(&state)
+	})
+}
+
+// IndexOther registers the index of objects of another kind under the same name.
+func (f *Frame[S, U]) IndexOther(ctx context.Context, obj client.Object, kind string, keys client.IndexerFunc) error {
+	if err := f.Ports.Cache.IndexField(ctx, obj, f.IndexName(), keys); err != nil {
+		return fmt.Errorf("index %s objects (their CRD or Go type must be known, and Options.Name %q unique): %w", kind, f.Options.Name, err)
+	}
+	return nil
+}
+
+// Each passes each object under a key to a function, as a view. The empty namespace means all namespaces, and the empty key all objects.
+func (f *Frame[S, U]) Each(ctx context.Context, namespace, key string, do func(client.Object)) error {
+	list := NewList(f.Kind)
+	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
+	if key != "" {
+		options = append(options, client.MatchingFields{f.IndexName(): key})
+	}
+	if err := f.Ports.Cache.List(ctx, list, options...); err != nil {
+		return fmt.Errorf("list %s objects by %s: %w", f.Kind.GVK.Kind, key, err)
+	}
+	return EachObject(list, do)
+}
+
+// ByKey lists the objects under a key, without those that the watch filter excludes.
+func (f *Frame[S, U]) ByKey(ctx context.Context, namespace, key string) []reconcile.Request {
+	var requests []reconcile.Request
+	_ = f.Each(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
+		if f.MatchesWatchFilter(obj) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	})
+	return requests
+}
+
+// Referring maps an event about a referenced object, or about the CRD of its kind, to the objects that refer to it.
+func (f *Frame[S, U]) Referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
+	gvk := kind.GetObjectKind().GroupVersionKind()
+	if gvk == external.CRDGVK() {
+		return f.ByKey(ctx, "", CRDKey(obj.GetName()))
+	}
+	return f.ByKey(ctx, obj.GetNamespace(), RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
+}
+
+// EachObject passes each object of a list to a function.
+func EachObject(list client.ObjectList, do func(client.Object)) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(client.Object); ok {
+			do(obj)
+		}
+		return nil
+	})
+}
+
+// ByKeys lists the objects under any of several keys, each once, without those that the watch filter excludes.
+func (f *Frame[S, U]) ByKeys(ctx context.Context, namespace string, keys ...string) []reconcile.Request {
+	var requests []reconcile.Request
+	seen := map[reconcile.Request]bool{}
+	for _, key := range keys {
+		for _, request := range f.ByKey(ctx, namespace, key) {
+			if !seen[request] {
+				seen[request] = true
+				requests = append(requests, request)
+			}
+		}
+	}
+	return requests
+}

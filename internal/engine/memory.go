@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Memory is what a process remembers about each object between passes, as a value of the kind's own type. Losing it costs time and
+// requests, never correctness. Safe for concurrent use; the value of one object belongs to the worker that reconciles that object.
+type Memory[T any] struct {
+	create  func() *T
+	release func(*T)
+
+	mu  sync.Mutex
+	all map[types.NamespacedName]remembered[T]
+}
+
+type remembered[T any] struct {
+	uid   types.UID
+	value *T
+}
+
+// NewMemory returns an empty Memory. create returns the value for an object that nothing is remembered about, and release, when it is not
+// nil, is called with a value that is forgotten.
+func NewMemory[T any](create func() *T, release func(*T)) *Memory[T] {
+	return &Memory[T]{create: create, release: release, all: map[types.NamespacedName]remembered[T]{}}
+}
+
+// Of returns what is remembered about an object. An object with the same name and another UID is another object.
+func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
+	m.mu.Lock()
+	found, known := m.all[key]
+	if known && found.uid == uid {
+		m.mu.Unlock()
+		return found.value
+	}
+	fresh := m.create()
+	m.all[key] = remembered[T]{uid, fresh}
+	m.mu.Unlock()
+	if known && m.release != nil {
+		m.release(found.value)
+	}
+	return fresh
+}
+
+// Known returns what is remembered about the object with a name, of whatever UID; nil when nothing is.
+func (m *Memory[T]) Known(key types.NamespacedName) *T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[key].value
+}
+
+// Forget removes what is remembered about an object that is gone, or that is no longer reconciled.
+func (m *Memory[T]) Forget(key types.NamespacedName) {
+	m.mu.Lock()
+	found, known := m.all[key]
+	delete(m.all, key)
+	m.mu.Unlock()
+	if known && m.release != nil {
+		m.release(found.value)
+	}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// ClusterOwner returns the owner references of an object without a controller with its Cluster among them, and whether that is a change. An
+// object with one of the labels waits for its adoption. A Cluster that does not exist or is being deleted owns nothing more. Rule: Cluster
+// API's shouldAdopt.
+func ClusterOwner(m *contract.Metadata, cluster external.ClusterView, adoptedBy ...string) ([]metav1.OwnerReference, bool) {
+	owner, found := ClusterReference(cluster).Get()
+	if !found || slices.ContainsFunc(adoptedBy, func(label string) bool { _, found := m.Labels[label]; return found }) {
+		return m.OwnerReferences, false
+	}
+	for _, ref := range m.OwnerReferences {
+		isCluster := ref.Kind == owner.Kind && Group(ref.APIVersion) == cluster.GVK.Group
+		if IsController(ref) || (isCluster && (ref.Name != owner.Name || ref.UID == owner.UID)) {
+			return m.OwnerReferences, false
+		}
+	}
+	// It replaces a reference to a deleted Cluster of that name, which would cause the garbage collector to delete the object.
+	return contract.WithOwner(m.OwnerReferences, owner), true
+}
+
+// ClusterReference returns the reference to a Cluster as an owner. A Cluster that does not exist, was not read or is being deleted owns
+// nothing more.
+func ClusterReference(cluster external.ClusterView) contract.Opt[metav1.OwnerReference] {
+	if cluster.Presence != external.Present || cluster.GVK.Empty() || cluster.State.UID == "" || !cluster.State.Deleting.IsZero() {
+		return contract.Opt[metav1.OwnerReference]{}
+	}
+	version, kind := cluster.GVK.ToAPIVersionAndKind()
+	return contract.Some(metav1.OwnerReference{APIVersion: version, Kind: kind, Name: cluster.State.Key.Name, UID: cluster.State.UID})
+}
+
+// IsController reports whether an owner reference is that of a controller.
+func IsController(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
+
+// Own returns the owner references of a referenced object that me controls from now on. An owner for which gives returns true created the
+// object for me, and gives it up; nil means none. Any other controller is a conflict, named by foreign, and nothing changes. References of
+// owners that are not controllers stay, and one with the UID that me had before a restore from a backup is replaced. Rule: InfraMachine
+// contract, "OwnerReferences".
+func Own(
+	have []metav1.OwnerReference, me metav1.OwnerReference, gives func(metav1.OwnerReference) bool,
+) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
+	for i := range have {
+		ref := have[i]
+		switch {
+		case contract.IsOwner(ref, me):
+		case gives != nil && gives(ref):
+			continue
+		case IsController(ref):
+			return nil, false, &ref
+		}
+		want = append(want, ref)
+	}
+	want = contract.WithOwner(want, me)
+	return want, !contract.SameOwners(have, want), nil
+}
+
+// sameness is whether the object is still the one that was read, as the API server said when it was asked. Safe for concurrent use.
+type sameness struct {
+	mu   sync.Mutex
+	said contract.Opt[bool]
+}
+
+// IsSame asks the API server, once in a pass, whether there is no other object of the name: the cache may be behind. Safe for concurrent
+// use.
+func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
+	s.same.mu.Lock()
+	defer s.same.mu.Unlock()
+	if same, known := s.same.said.Get(); known {
+		return same, nil
+	}
+	m := s.Common()
+	same, err := external.ConfirmUID(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+	if err == nil {
+		s.same.said = contract.Some(same)
+	}
+	return same, err
+}
+
+// IsKept asks the API server whether the object is the one that was read and is not being deleted: what a pass over a cache that is behind
+// makes for it would be left. Call it before something is made outside of the API server. It asks in each call.
+func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
+	m := s.Common()
+	return external.ConfirmKept(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+}
+
+// OwnerReference is the reference by which this object controls others.
+func (s *Scope[S, U]) OwnerReference() metav1.OwnerReference {
+	return s.frame.OwnerReference(s.Common().Metadata, true)
+}
+
+// TakeOwnership makes the object the controller of an object that it refers to, and labels that with the Cluster, in one patch, when
+// necessary. It does the same in a deletion when the referenced object has an owner reference with the UID that the object had before a
+// restore: the garbage collector would delete it first. An object of another controller becomes Foreign with a Problem, so that no value is
+// copied from it. gives is that of Own.
+func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object, gives func(metav1.OwnerReference) bool) error {
+	obj, me := found.Object, s.OwnerReference()
+	owners, changed, foreign := Own(obj.GetOwnerReferences(), me, gives)
+	restored := contract.RestoredOwner(obj.GetOwnerReferences(), me)
+	untouched := found.Deleting() || s.frame.Writer.Behind(obj)
+	if foreign == nil && restored && !untouched {
+		same, err := s.IsSame(ctx)
+		if err != nil {
+			return err
+		}
+		if !same { // the cache is stale: the referenced object belongs to the next object of this name
+			foreign = &me
+		}
+	}
+	if foreign != nil {
+		found.Foreign = true
+		found.Problem = external.Problem{Reason: contract.ReasonOwnedByAnother, Message: fmt.Sprintf(
+			"%s %s is controlled by %s %s: let each %s have an object of its own", found.Ref.Kind, found.Ref.Name,
+			foreign.Kind, foreign.Name, s.frame.Kind.GVK.Kind)}
+		return nil
+	}
+	if untouched || (s.Deleting() && !restored) {
+		return nil
+	}
+	metadata := ownershipPatch(obj, owners, changed, s.Common().ClusterName)
+	if metadata == nil {
+		return nil
+	}
+	written := named(&metav1.PartialObjectMetadata{}, *found) // the rest of the answer is not used
+	if err := s.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil {
+		return fmt.Errorf("take ownership of %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
+	}
+	return nil
+}
+
+// named gives an empty object the kind, the namespace and the name of an object that was found.
+func named(empty client.Object, found external.Object) client.Object {
+	empty.GetObjectKind().SetGroupVersionKind(found.GVK)
+	empty.SetNamespace(found.Object.GetNamespace())
+	empty.SetName(found.Object.GetName())
+	return empty
+}
+
+// ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, nil when it already
+// does. Owners replace a list, so the patch only applies to the version that was read.
+func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed bool, cluster string) map[string]any {
+	metadata := map[string]any{"uid": string(obj.GetUID())}
+	if changed {
+		metadata["ownerReferences"] = owners
+		metadata["resourceVersion"] = obj.GetResourceVersion()
+	}
+	if cluster != "" && obj.GetLabels()[contract.ClusterNameLabel] != cluster {
+		metadata["labels"] = map[string]any{contract.ClusterNameLabel: cluster}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return metadata
+}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/trace"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+const (
+	// BehindRetry is a safety net: usually the event of this process's own write wakes the object first.
+	BehindRetry = 5 * time.Second
+	// ConflictRetry is a safety net too: usually the event of the conflicting write wakes the object first.
+	ConflictRetry = time.Second
+)
+
+// ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
+var ErrStale = errors.New("the caches are behind")
+
+// IsStale reports whether all that went wrong is that something read was old. Of errors that were joined, also inside another error such as
+// that of a step, all must be stale.
+func IsStale(err error) bool {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if joined, ok := e.(interface{ Unwrap() []error }); ok {
+			return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !IsStale(one) })
+		}
+	}
+	return errors.Is(err, ErrStale) || patch.Retryable(err)
+}
+
+// Kind is what a kind adds to the frame. S and U are its state and update, and P is the pointer to its Scope.
+type Kind[S, U, P any] struct {
+	Frame *Frame[S, U]
+	// Steps are those of a pass, in order.
+	Steps []Step[P]
+	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
+	NewScope func() (P, *Scope[S, U])
+	// Enter is called at the start of each pass; nil does nothing.
+	Enter func(context.Context)
+	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
+	Begin func(ctx context.Context, p P) (wait time.Duration)
+	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
+	RunStep RunFunc[P]
+	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
+	Flush func(ctx context.Context, p P, err error) error
+	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
+	End func(p P, err error)
+	// Excluded is called with an object that the watch filter excludes, before Forget; nil does nothing.
+	Excluded func(types.NamespacedName)
+	// Forget removes what the kind remembers about an object.
+	Forget func(types.NamespacedName)
+}
+
+// Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
+type Reconciler[S, U, P any] struct {
+	kind     Kind[S, U, P]
+	observer *observer // nil without Options.Metrics
+}
+
+// NewReconciler returns a Reconciler of a kind.
+func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
+	if kind.Enter == nil {
+		kind.Enter = func(context.Context) {}
+	}
+	if kind.Begin == nil {
+		kind.Begin = func(context.Context, P) time.Duration { return 0 }
+	}
+	if kind.End == nil {
+		kind.End = func(P, error) {}
+	}
+	if kind.Excluded == nil {
+		kind.Excluded = func(types.NamespacedName) {}
+	}
+	return &Reconciler[S, U, P]{kind, newObserver(kind.Frame.Options.Metrics, kind.Frame.Options.Clock, kind.Steps)}
+}
+
+// Reconcile implements controller-runtime's Reconciler.
+func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	f := r.kind.Frame
+	obj := NewObject(f.Kind)
+	err := f.Ports.Cache.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy) // a Scope does not change it
+	if apierrors.IsNotFound(err) {
+		r.Forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		r.observer.unread()
+		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
+	}
+	return r.ReconcileObject(ctx, obj)
+}
+
+// ReconcileObject makes one pass over an object that the caller has read, and does not change that object. To use it in your own loop
+// instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
+// object from two goroutines at a time.
+func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
+	r.kind.Enter(ctx)
+	r.observer.works(1)
+	defer r.observer.works(-1)
+	p, s := r.kind.NewScope()
+	s.observer = r.observer
+	f := r.kind.Frame
+	if err := Begin(s, f, obj); err != nil {
+		r.observer.unread()
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	key := s.Common().Key
+	switch {
+	case !f.MatchesWatchFilter(obj):
+		r.kind.Excluded(key)
+		r.Forget(key)
+		return reconcile.Result{}, nil
+	case s.Deleting() && !slices.Contains(s.Common().Finalizers, f.Options.Finalizer):
+		r.Forget(key) // our finalizer is gone or was never set; others may remain
+		return reconcile.Result{}, nil
+	case f.Writer.Behind(obj):
+		return reconcile.Result{RequeueAfter: BehindRetry}, nil
+	}
+	if wait := r.kind.Begin(ctx, p); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	err := r.pass(ctx, p, s)
+	if s.EndsWith(err) {
+		s.requeue, err = 0, nil
+	}
+	r.kind.End(p, err)
+	if s.released {
+		r.Forget(key)
+	}
+	r.observer.passed(s.Now, s.requeue, err)
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: s.requeue}, nil
+	case IsStale(err):
+		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// pass runs the steps over an object and writes it. The errors of both are joined.
+func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) error {
+	ctx, end := beginTask(ctx, r.kind.Frame.Kind.GVK.Kind, s.Common().Key)
+	defer end()
+	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
+		return RunStep(ctx, step, p, s, r.kind.RunStep)
+	})
+	s.Requeue(result.RequeueAfter)
+	err = join(err, s.deferred)
+	writing := trace.StartRegion(ctx, regionWrite)
+	unwritten := r.kind.Flush(ctx, p, err)
+	writing.End()
+	if !s.EndsWith(unwritten) {
+		r.observer.unwritten(unwritten)
+	}
+	return join(err, unwritten)
+}
+
+// regionWrite is the region in which a pass writes its object. The regions of steps have the names of the steps.
+const regionWrite = "write"
+
+// beginTask begins a task in the execution trace of this process, if one is being recorded: a pass over one object. The caller calls end.
+// It costs nothing otherwise.
+func beginTask(ctx context.Context, kind string, key types.NamespacedName) (task context.Context, end func()) {
+	if !trace.IsEnabled() {
+		return ctx, func() {}
+	}
+	ctx, pass := trace.NewTask(ctx, "reconcile "+kind)
+	trace.Log(ctx, "object", key.String())
+	return ctx, pass.End
+}
+
+// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
+// not standard has everything written in this pass, see Scope.Demanded.
+func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
+	if run == nil {
+		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
+	}
+	began := s.observer.now()
+	region := trace.StartRegion(ctx, step.Name)
+	result, err := run(ctx, step, p)
+	region.End()
+	result.Checkpoint = result.Checkpoint && s.HasDecided()
+	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
+	s.observer.ran(step.Name, began, result, err)
+	return result, err
+}
+
+// EndsWith reports whether an error only says that an object in deletion, whose last finalizer was removed, no longer exists.
+func (s *Scope[S, U]) EndsWith(err error) bool {
+	return s.Deleting() && len(s.Common().Finalizers) == 0 && external.SaysGone(err)
+}
+
+// join joins two errors, and keeps the tree as it is when there is only one.
+func join(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return errors.Join(a, b)
+}
+
+// Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
+// your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
+func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
+	r.kind.Frame.settlings.set(key, Settling{})
+	r.kind.Forget(key)
+}

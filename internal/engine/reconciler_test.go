@@ -1,0 +1,345 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/trace"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+const testFinalizer = "example.com/deployment"
+
+// scope is the Scope of a kind that has nothing of its own.
+type scope struct {
+	engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+}
+
+type step = engine.Step[*scope]
+
+// bench is a Reconciler of MachineDeployments on a store.
+type bench struct {
+	t         *testing.T
+	store     *fake.Store
+	client    client.Client
+	frame     *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	steps     []step
+	forgotten []types.NamespacedName
+	view      external.ClusterView
+}
+
+func deploymentGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"}
+}
+
+func newBench(t *testing.T, subresource bool, steps ...step) *bench {
+	t.Helper()
+	b := &bench{t: t, steps: steps}
+	b.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deploymentGVK(), Status: subresource}}})
+	b.client = b.store.Client()
+	kind := contract.Unstructured(deploymentGVK(), contract.MachineDeploymentV1Beta2())
+	kind.StatusSubresource = subresource
+	ports := engine.Ports{
+		Client: b.client, Cache: struct{ cache.Cache }{}, APIReader: b.client,
+		ClusterOf: func(context.Context, types.NamespacedName) (external.ClusterView, error) { return b.view, nil },
+	}
+	var err error
+	b.frame, err = engine.NewFrame(kind, ports, engine.Options{WatchFilter: "ours"}.WithDefaults("MachineDeployment", testFinalizer), nil)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bench) create() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c1", "replicas": int64(1)}}}
+	u.SetGroupVersionKind(deploymentGVK())
+	u.SetNamespace("default")
+	u.SetName("d1")
+	u.SetLabels(map[string]string{contract.WatchFilterLabel: "ours"})
+	require.NoError(b.t, b.client.Create(b.t.Context(), u))
+	return u
+}
+
+func (b *bench) pass(u *unstructured.Unstructured) (reconcile.Result, error) {
+	b.t.Helper()
+	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKeyFromObject(u), u))
+	r := engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
+		Frame: b.frame, Steps: b.steps,
+		NewScope: func() (*scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
+			s := &scope{}
+			return s, &s.Scope
+		},
+		Begin: func(ctx context.Context, s *scope) time.Duration { s.ReadCluster(ctx); return 0 },
+		Flush: func(ctx context.Context, s *scope, err error) error {
+			return s.Flush(ctx, engine.Writing[contract.MachineDeploymentUpdate]{Observes: err == nil && !s.Paused()})
+		},
+		Forget: func(key types.NamespacedName) { b.forgotten = append(b.forgotten, key) },
+	})
+	before := u.DeepCopy()
+	result, err := r.ReconcileObject(b.t.Context(), u)
+	require.Equal(b.t, before.Object, u.Object, "a pass does not change the object that it is given")
+	return result, err
+}
+
+func (b *bench) writes() (n int) {
+	for _, r := range b.store.Requests() {
+		if r.Verb == "patch" {
+			n++
+		}
+	}
+	return n
+}
+
+// standard are the steps that each kind has in some form.
+func standard() []step {
+	return engine.Standard([]step{
+		{Name: "paused", On: engine.InBoth, ObjectOnly: true, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+			if said, ends := s.DecidePause(); ends {
+				return s.Pause(said.Status, said.Reason, said.Message), s.ClusterErr
+			}
+			return engine.Result{}, s.ClusterErr
+		}},
+		{Name: "finalizer", On: engine.InRunning, Run: func(ctx context.Context, s *scope) (engine.Result, error) {
+			s.AddFinalizer()
+			if err := s.JoinCluster(ctx); err != nil {
+				return engine.Result{}, err
+			}
+			return engine.Result{}, s.Commit(ctx)
+		}},
+		{Name: "remove-finalizer", On: engine.InDeletion, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+			s.RemoveFinalizer()
+			return engine.Result{}, nil
+		}},
+	})
+}
+
+func TestAPassWritesMetadataFirstAndStatusOnTop(t *testing.T) {
+	for name, subresource := range map[string]bool{"with a status subresource": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, subresource, standard()...)
+			b.view = cluster()
+			u := b.create()
+			_, err := b.pass(u)
+			require.NoError(t, err)
+			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+			require.Equal(t, []string{testFinalizer}, u.GetFinalizers())
+			require.Equal(t, "c1", u.GetLabels()[contract.ClusterNameLabel])
+			require.Equal(t, types.UID("cluster-uid"), u.GetOwnerReferences()[0].UID)
+			conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+			require.Len(t, conditions, 1)
+			require.Equal(t, 2, b.writes())
+
+			_, err = b.pass(u)
+			require.NoError(t, err)
+			require.Equal(t, 2, b.writes(), "values that are stored are not written again")
+		})
+	}
+}
+
+func cluster() external.ClusterView {
+	view := external.ClusterView{GVK: fake.ClusterGVK(), Presence: external.Present}
+	view.State.Key, view.State.UID = types.NamespacedName{Namespace: "default", Name: "c1"}, "cluster-uid"
+	return view
+}
+
+func TestAPausedObjectIsOnlyReportedAsPaused(t *testing.T) {
+	b := newBench(t, true, standard()...)
+	b.view = cluster()
+	b.view.State.SpecPaused = true
+	u := b.create()
+	_, err := b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Empty(t, u.GetFinalizers())
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	require.Len(t, conditions, 1)
+	generation, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	require.Zero(t, generation, "a paused object was not evaluated")
+}
+
+func TestAnObjectIsForgottenWhenItIsNoLongerReconciled(t *testing.T) {
+	b := newBench(t, true, standard()...)
+	u := b.create()
+	_, err := b.pass(u)
+	require.NoError(t, err)
+	require.Empty(t, b.forgotten)
+
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	u.SetFinalizers(append(u.GetFinalizers(), "example.com/other"))
+	require.NoError(t, b.client.Update(t.Context(), u))
+	require.NoError(t, b.client.Delete(t.Context(), u))
+	for range 2 {
+		_, err = b.pass(u)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Equal(t, []string{"example.com/other"}, u.GetFinalizers())
+	require.Len(t, b.forgotten, 1, "without our finalizer an object in deletion is left alone")
+
+	u.SetLabels(nil)
+	require.NoError(t, b.client.Update(t.Context(), u))
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.Len(t, b.forgotten, 2, "the watch filter excludes it")
+}
+
+func TestAStepIsPutBetweenOthersByName(t *testing.T) {
+	mark := func(name string) step {
+		return step{Name: name, On: engine.InRunning, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+			s.ChangeAnnotation("example.com/"+name, contract.SetTo("done"))
+			return engine.Result{}, nil
+		}}
+	}
+	steps, err := engine.InsertBefore(standard(), "finalizer", mark("first"))
+	require.NoError(t, err)
+	steps, err = engine.InsertAfter(steps, "finalizer", mark("second"))
+	require.NoError(t, err)
+	steps, err = engine.Replace(steps, "first", mark("instead"))
+	require.NoError(t, err)
+	require.NoError(t, engine.CheckSteps(steps, standard()))
+	_, err = engine.Remove(steps, "first")
+	require.ErrorIs(t, err, engine.ErrNoStep)
+
+	b := newBench(t, true, steps...)
+	u := b.create()
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Equal(t, map[string]string{"example.com/instead": "done", "example.com/second": "done"}, u.GetAnnotations())
+}
+
+func TestACommitThatFailsIsNotWrittenLaterAndOneThatSucceedsKeepsTheStatus(t *testing.T) {
+	b := newBench(t, true, step{Name: "labels", On: engine.InRunning, Run: func(ctx context.Context, s *scope) (engine.Result, error) {
+		s.Update.Phase = contract.SetTo("Running")
+		s.SetLabel("example.com/label", "value")
+		return engine.Result{}, s.Commit(ctx)
+	}})
+	u := b.create()
+	b.store.FailNext(func(r fake.Request) bool { return r.Verb == "patch" }, apierrors.NewConflict(schema.GroupResource{}, u.GetName(), nil))
+	_, err := b.pass(u)
+	require.NoError(t, err, "a conflict is no error")
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.NotContains(t, u.GetLabels(), "example.com/label")
+
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	require.Contains(t, u.GetLabels(), "example.com/label")
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	require.Equal(t, "Running", phase, "what was decided about the status before the commit is written after it")
+}
+
+func TestACheckpointEndsThePassOnlyWhenItHasSomethingToWrite(t *testing.T) {
+	acted := 0
+	own := step{Name: "own", On: engine.InRunning, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+		s.Assert(engine.Condition("Checked", "True", "Checked", ""))
+		return engine.Result{Checkpoint: true}, nil
+	}}
+	b := newBench(t, true, own, step{Name: "acts", On: engine.InRunning, Run: func(context.Context, *scope) (engine.Result, error) {
+		acted++
+		return engine.Result{}, nil
+	}})
+	u := b.create()
+	for pass := range 2 {
+		_, err := b.pass(u)
+		require.NoError(t, err)
+		require.Equal(t, pass, acted, "what the checkpoint requires is stored first")
+	}
+}
+
+func TestStepsThatCannotRunAreRefused(t *testing.T) {
+	run := func(context.Context, *scope) (engine.Result, error) { return engine.Result{}, nil }
+	wrong := []step{{}, {Name: "a"}, {Name: "b", Run: run}, {Name: "c", On: engine.InBoth, Run: run}, {Name: "c", On: engine.InBoth, Run: run}}
+	err := engine.CheckSteps(wrong, standard())
+	for _, text := range []string{"step 0: a step needs a name", "step a: a step needs", "step b never runs", `duplicate step "c"`} {
+		require.ErrorContains(t, err, text)
+	}
+	steps := standard()
+	steps[0], steps[1] = steps[1], steps[0]
+	require.ErrorContains(t, engine.CheckSteps(steps, standard()), "step paused stands behind finalizer")
+}
+
+func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {
+	var ran []string
+	named := func(name string, result engine.Result, err error) step {
+		return step{Name: name, On: engine.InBoth, Run: func(context.Context, *scope) (engine.Result, error) {
+			ran = append(ran, name)
+			return result, err
+		}}
+	}
+	only := named("only", engine.Result{}, nil)
+	only.ObjectOnly = true
+	closing := named("closing", engine.Result{RequeueAfter: time.Minute}, nil)
+	closing.Closing = true
+	run := func(ctx context.Context, s *step, p *scope) (engine.Result, error) { return s.Run(ctx, p) }
+
+	failing := []step{named("fails", engine.Result{RequeueAfter: time.Hour}, errors.New("boom")), named("next", engine.Result{}, nil), closing}
+	result, err := engine.RunSteps(t.Context(), failing, nil, false, run)
+	require.EqualError(t, err, "step fails: boom")
+	require.Equal(t, []string{"fails", "next", "closing"}, ran)
+	require.Equal(t, time.Minute, result.RequeueAfter)
+
+	ran = nil
+	_, err = engine.RunSteps(t.Context(), failing, nil, true, run)
+	require.Error(t, err)
+	require.Equal(t, []string{"fails", "closing"}, ran)
+
+	ran = nil
+	stored := []step{named("stores", engine.Result{Checkpoint: true}, nil), named("acts", engine.Result{}, nil), only, closing}
+	_, err = engine.RunSteps(t.Context(), stored, nil, false, run)
+	require.NoError(t, err)
+	require.Equal(t, []string{"stores", "only", "closing"}, ran)
+}
+
+func TestAFrameNamesEverythingThatIsMissing(t *testing.T) {
+	_, err := engine.NewFrame(contract.MachineSetKind{}, engine.Ports{}, engine.Options{ContractVersions: []contract.Version{"v7"}}, nil)
+	for _, text := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "GVK", "v7"} {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestAnErrorIsStaleOnlyWhenAllOfItIs(t *testing.T) {
+	require.True(t, engine.IsStale(errors.Join(engine.ErrStale, engine.ErrStale)))
+	require.False(t, engine.IsStale(errors.Join(engine.ErrStale, errors.New("boom"))))
+	require.False(t, engine.IsStale(nil))
+	step := func(err error) error { return fmt.Errorf("step a: %w", err) }
+	require.True(t, engine.IsStale(errors.Join(step(engine.ErrStale), step(errors.Join(engine.ErrStale, engine.ErrStale)))))
+	require.False(t, engine.IsStale(step(errors.Join(engine.ErrStale, errors.New("boom")))), "a step may have had several errors")
+}
+
+// It does not run beside other tests: a process records one trace at a time.
+func TestAnExecutionTraceNamesThePassesTheirObjectsAndTheirSteps(t *testing.T) {
+	failed := errors.New("failed")
+	b := newBench(t, true, step{Name: "looks", On: engine.InRunning, Run: func(context.Context, *scope) (engine.Result, error) {
+		return engine.Result{}, failed
+	}})
+	obj := b.create()
+	var recorded bytes.Buffer
+	require.NoError(t, trace.Start(&recorded))
+	_, err := b.pass(obj)
+	trace.Stop()
+	require.ErrorIs(t, err, failed, "a pass that fails is recorded too")
+	for _, text := range []string{"reconcile MachineDeployment", obj.GetName(), "looks", "write"} {
+		require.Contains(t, recorded.String(), text)
+	}
+
+	recorded.Reset()
+	_, err = b.pass(obj)
+	require.ErrorIs(t, err, failed)
+	require.Empty(t, recorded.String())
+}

@@ -1,0 +1,302 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// Scope is one pass over one object of any kind: what was read and decided so far, and the functions to write it. The Scope of each kind
+// embeds it. Only the worker that runs the pass uses it.
+type Scope[S, U any] struct {
+	// Object is the object as it was read, or as the API server returned it after Commit. It may be shared with a cache and must not be
+	// changed.
+	Object contract.Object
+	// State is the state of the object, updated with the decisions of this pass.
+	State S
+	// Update is what this pass changes in the object. The Set functions change State and Update together.
+	Update U
+	// Cluster is the result of Ports.ClusterOf for the object's Cluster, and ClusterErr its error. Both are zero where objects have no
+	// Clusters; then no Cluster delays or pauses an object.
+	Cluster    external.ClusterView
+	ClusterErr error
+	// Now is the time of the pass.
+	Now time.Time
+	// Stored are the conditions as they were read, and Asserted those that this pass has set, in the order of their first assertion: use
+	// Assert. Neither slice may be changed in place.
+	Stored, Asserted []metav1.Condition
+
+	frame      *Frame[S, U]
+	observer   *observer
+	requeue    time.Duration
+	generation int64 // the observed generation of the status, zero when it has none
+	paused     bool  // the object is paused, or that is unknown
+	written    bool  // this pass wrote the object
+	demanded   bool  // a step that is not standard requires that all of it is written in this pass
+	delayed    bool  // see Delayed
+	released   bool  // see Release
+	// statusWritten: this pass wrote the status.
+	statusWritten bool
+	deferred      error // see DeferError
+	answer        contract.Object
+	same          sameness
+}
+
+// Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.
+func (s *Scope[S, U]) Attach(f *Frame[S, U]) {
+	s.frame = f
+	if s.Object != nil {
+		s.generation = f.Generation(s.Object)
+	}
+}
+
+// Begin fills an empty Scope for one object that was read. A Reconciler calls it; a test of a single step calls it itself.
+func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error {
+	s.Object, s.Now = obj, f.Options.Clock.Now()
+	s.Attach(f)
+	if err := f.Read(obj, &s.State); err != nil {
+		return err
+	}
+	s.Stored = s.Common().Conditions
+	return nil
+}
+
+// Common returns the members that all states have, of the object as it is after the last Commit.
+func (s *Scope[S, U]) Common() contract.Common { return CommonOf(&s.State) }
+
+func (s *Scope[S, U]) changes() contract.CommonUpdate { return ChangesOf(&s.Update) }
+
+// Deleting reports whether the object is being deleted.
+func (s *Scope[S, U]) Deleting() bool { return !s.Common().Deleting.IsZero() }
+
+// DeferError returns an error, except in a deletion: then it returns nil, the later steps run, and the pass fails with the error at its
+// end. Use it for what not every stage of a deletion needs.
+func (s *Scope[S, U]) DeferError(err error) error {
+	if err == nil || !s.Deleting() {
+		return err
+	}
+	s.deferred = join(s.deferred, err)
+	return nil
+}
+
+// Deferred returns the errors that DeferError has kept, nil without any.
+func (s *Scope[S, U]) Deferred() error { return s.deferred }
+
+// Requeue requests another pass after a duration at the latest; zero requests none.
+func (s *Scope[S, U]) Requeue(after time.Duration) { s.requeue = Soonest(s.requeue, after) }
+
+// RequeueAfter returns when the next pass is requested, zero when none is.
+func (s *Scope[S, U]) RequeueAfter() time.Duration { return s.requeue }
+
+// Assert sets a condition of the object, with its message cut to 8 KiB. Its observed generation is set when it is written, and its
+// transition time too unless it has one; that one counts only when the status differs from the stored one. An unchanged condition is not
+// written.
+func (s *Scope[S, U]) Assert(conditions ...metav1.Condition) {
+	if s.Asserted == nil { // most passes set the conditions that are stored
+		s.Asserted = make([]metav1.Condition, 0, max(len(s.Stored), len(conditions)))
+	}
+	for _, c := range conditions {
+		c.Message = Bounded(c.Message, MaxMessageLength)
+		at := slices.IndexFunc(s.Asserted, func(have metav1.Condition) bool { return have.Type == c.Type })
+		if at < 0 {
+			s.Asserted = append(s.Asserted, c)
+			continue
+		}
+		s.Asserted[at] = c
+	}
+}
+
+// Condition returns a condition as this pass asserted it, or else as it was read.
+func (s *Scope[S, U]) Condition(kind string) (metav1.Condition, bool) {
+	if c, found := Find(s.Asserted, kind); found {
+		return c, true
+	}
+	return Find(s.Stored, kind)
+}
+
+// IsTrue reports whether a condition is True, as this pass asserted it or else as it was read.
+func (s *Scope[S, U]) IsTrue(kind string) bool {
+	c, _ := s.Condition(kind)
+	return c.Status == metav1.ConditionTrue
+}
+
+// Wait sets the stage of a deletion, as the reason and message of Deleting, and returns a Result that stops the pass. It requests no other
+// pass: set RequeueAfter where no event will follow.
+func (s *Scope[S, U]) Wait(reason, message string) Result {
+	s.Assert(Condition(contract.ConditionDeleting, metav1.ConditionTrue, reason, message))
+	return Result{Stop: true}
+}
+
+// Paused reports whether the object is paused, or whether that cannot be known. Closing steps run nevertheless.
+func (s *Scope[S, U]) Paused() bool { return s.paused }
+
+// Pause makes the rest of the pass treat the object as paused, and returns a Result that stops it. It sets the condition Paused: with
+// status True when a person or the Cluster requests the pause, or Unknown when that cannot be known. With an empty status it does not set
+// the condition. Call it from a step that replaces the standard one, which asserts Paused as False otherwise.
+func (s *Scope[S, U]) Pause(status metav1.ConditionStatus, reason, message string) Result {
+	s.paused = true
+	if status != "" {
+		s.Assert(Condition(contract.ConditionPaused, status, reason, message))
+	}
+	return Result{Stop: true}
+}
+
+// ClusterKey is the name of the object's Cluster; its Name is empty without one.
+func (s *Scope[S, U]) ClusterKey() types.NamespacedName {
+	common := s.Common()
+	if common.ClusterName == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName}
+}
+
+// ReadCluster sets Cluster and ClusterErr from Ports.ClusterOf, and requests another pass where no event of the Cluster follows.
+func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
+	if key := s.ClusterKey(); s.frame.Ports.ClusterOf != nil && key.Name != "" {
+		s.Cluster, s.ClusterErr = s.frame.Ports.ClusterOf(ctx, key)
+		s.Requeue(s.Cluster.RetryAfter)
+	}
+}
+
+// DecidePause applies DecidePause, and returns the condition to pass to Pause: ends says whether the pass ends. When it does not, Paused is
+// asserted as False.
+func (s *Scope[S, U]) DecidePause() (said metav1.Condition, ends bool) {
+	common := s.Common()
+	decided, ends := DecidePause(PauseFacts{
+		Cluster: s.Cluster, ClusterKey: types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName},
+		Failed: s.ClusterErr != nil, Kind: s.frame.Kind.GVK.Kind, Annotated: common.Paused(), Deleting: s.Deleting(),
+	})
+	said, found := decided.Get()
+	if found && !ends {
+		s.Assert(said)
+	}
+	return said, ends
+}
+
+// StopIfPaused applies DecidePause, and returns a Result that stops the pass of an object that is paused, or may be. The error is that of
+// the lookup of the Cluster.
+func (s *Scope[S, U]) StopIfPaused() (Result, error) {
+	said, ends := s.DecidePause()
+	if !ends {
+		return Result{}, nil
+	}
+	result := s.Pause(said.Status, said.Reason, said.Message)
+	if s.ClusterErr != nil {
+		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
+	}
+	return result, nil
+}
+
+// SetOwnerReferences replaces the owner references, which the Scope keeps. The write only applies to the version that was read, so that an
+// owner which was added meanwhile is not lost.
+func (s *Scope[S, U]) SetOwnerReferences(owners []metav1.OwnerReference) {
+	have := s.Common()
+	if contract.SameOwners(have.OwnerReferences, owners) {
+		return
+	}
+	have.OwnerReferences = owners
+	s.changes().OwnerReferences = contract.SetTo(owners)
+}
+
+// SetLabel sets a label of the object.
+func (s *Scope[S, U]) SetLabel(key, value string) {
+	have := s.Common()
+	if now, found := have.Labels[key]; !found || now != value {
+		have.Labels = changed(have.Labels, &s.changes().Labels, key, contract.SetTo(value))
+	}
+}
+
+// ChangeAnnotation sets or removes an annotation of the object.
+func (s *Scope[S, U]) ChangeAnnotation(key string, to contract.Change[string]) {
+	have := s.Common()
+	have.Annotations = changed(have.Annotations, &s.changes().Annotations, key, to)
+}
+
+// changed returns a copy of a map with one change, which is recorded. The map may be shared with a cache.
+func changed(have map[string]string, into *map[string]contract.Change[string], key string, to contract.Change[string]) map[string]string {
+	texts := maps.Clone(have)
+	if texts == nil {
+		texts = map[string]string{}
+	}
+	if value, set := to.Value(); set {
+		texts[key] = value
+	} else {
+		delete(texts, key)
+	}
+	if *into == nil {
+		*into = map[string]contract.Change[string]{}
+	}
+	(*into)[key] = to
+	return texts
+}
+
+// JoinCluster labels the object with its Cluster, and makes the Cluster an owner of an object without a controller. An object with one of
+// the labels waits for its adoption by the set, pool or control plane that the label names: after a restore from a backup the owner
+// references come later (kubernetes-sigs/cluster-api#7529). A Cluster that is being deleted may have removed itself from an object that was
+// reconciled before: then the API server is asked whether the Cluster stays.
+func (s *Scope[S, U]) JoinCluster(ctx context.Context, adoptedBy ...string) error {
+	common := s.Common()
+	if common.ClusterName != "" {
+		s.SetLabel(contract.ClusterNameLabel, common.ClusterName)
+	}
+	owners, changed := ClusterOwner(common.Metadata, s.Cluster, adoptedBy...)
+	if !changed {
+		return nil
+	}
+	if s.changes().Finalizers.Keeps() {
+		if stays, err := s.Cluster.Stays(ctx, s.frame.Ports.APIReader); err != nil || !stays {
+			return err
+		}
+	}
+	s.SetOwnerReferences(owners)
+	return nil
+}
+
+// PauseFacts are the inputs of DecidePause.
+type PauseFacts struct {
+	Cluster    external.ClusterView
+	ClusterKey types.NamespacedName
+	// Failed: the Cluster could not be looked up, and the error is retried.
+	Failed bool
+	// Kind is that of the object, and Annotated is true when it has contract.PausedAnnotation.
+	Kind                string
+	Annotated, Deleting bool
+}
+
+// DecidePause returns the condition Paused, absent while it is unknown only for a short time, and whether the pass ends. An object is
+// paused while it or its Cluster asks for that, also while it is being deleted. A Cluster that was not read may be paused. An object whose
+// Cluster does not exist is not reconciled, but can be deleted: no Cluster is left that could pause it. Rule: contract page "Paused".
+func DecidePause(f PauseFacts) (said contract.Opt[metav1.Condition], ends bool) {
+	say := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
+		return contract.Some(Condition(contract.ConditionPaused, status, reason, message))
+	}
+	var causes []string
+	if f.Cluster.State.SpecPaused {
+		causes = append(causes, "Cluster spec.paused is set to true")
+	}
+	if f.Annotated {
+		causes = append(causes, f.Kind+" has the "+contract.PausedAnnotation+" annotation")
+	}
+	unread := f.Failed || f.Cluster.Presence == external.Unread || f.Cluster.Presence == external.KindMissing
+	switch {
+	case len(causes) > 0:
+		return say(metav1.ConditionTrue, contract.ReasonPaused, strings.Join(causes, ", ")), true
+	case unread && !f.Failed && f.Cluster.Problem != (external.Problem{}):
+		return say(metav1.ConditionUnknown, f.Cluster.Problem.Reason, f.Cluster.Problem.Message), true
+	case unread:
+		return contract.Opt[metav1.Condition]{}, true
+	case f.Cluster.Presence == external.Absent && !f.Deleting:
+		return say(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist, fmt.Sprintf(
+			"Cluster %s does not exist: create it, or delete the %s", f.ClusterKey, f.Kind)), true
+	}
+	return say(metav1.ConditionFalse, contract.ReasonNotPaused, ""), false
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+// Controller returns the builder of a controller with the watches that all kinds have: the objects that match the watch filter, what they
+// refer to, and their Clusters.
+func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbuilder.Builder {
+	builder := ctrl.NewControllerManagedBy(mgr).Named(f.Options.Name).WithOptions(f.Options.Controller).
+		For(NewObject(f.Kind), ctrlbuilder.WithPredicates(f.WatchFilterPredicate())).
+		WatchesRawSource(f.Tracker)
+	if f.Ports.ClusterOf != nil {
+		builder = builder.WatchesRawSource(f.Ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
+			return f.ByKey(ctx, key.Namespace, ClusterKey(key))
+		}))
+	}
+	return builder
+}
+
+// Setup is what SetupWithManager of each kind does: it creates a reconciler and adds it to a manager. Without a recorder it sets the
+// manager's, for the controller's name, before create is called.
+func Setup[R interface {
+	AddToManager(ctx context.Context, mgr ctrl.Manager) error
+}](ctx context.Context, mgr ctrl.Manager, recorder *events.EventRecorder, name string, create func() (R, error)) (R, error) {
+	if *recorder == nil {
+		*recorder = mgr.GetEventRecorder(name)
+	}
+	r, err := create()
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return r, r.AddToManager(ctx, mgr)
+}
+
+// WatchFilterPredicate passes events of objects that match the watch filter, or that have just stopped to match it.
+func (f *Frame[S, U]) WatchFilterPredicate() predicate.Predicate {
+	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return f.MatchesWatchFilter(obj) })
+	p.UpdateFunc = func(e event.UpdateEvent) bool {
+		return f.MatchesWatchFilter(e.ObjectOld) || f.MatchesWatchFilter(e.ObjectNew)
+	}
+	return p
+}
+
+// Wiring describes which rights the reconciler of a kind needs. A part that it does not name is not used.
+type Wiring struct {
+	// Own is the resource of the kind, and StatusSubresource says that its status is written through its own endpoint.
+	Own               schema.GroupResource
+	StatusSubresource bool
+	// References are the kinds of infrastructure and bootstrap objects that objects of the kind may refer to and own, as resources; "*"
+	// means all of their group. Without any no CustomResourceDefinitions are read for them. Cluster API's providers bring ClusterRoles
+	// with the label cluster.x-k8s.io/aggregate-to-manager for theirs, which hold more than is needed here.
+	References []schema.GroupResource
+	// Children are the kinds of objects that the reconciler creates, controls and deletes, such as the Machines of a set.
+	Children []schema.GroupResource
+	// Templates are the kinds of objects that it clones, and makes their Cluster an owner of.
+	Templates []schema.GroupResource
+	// Read are other kinds that are read only, such as control planes.
+	Read []schema.GroupResource
+	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	Clusters bool
+	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	Events bool
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has. It lets
+	// only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete it.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that all kinds need where their objects are:
+//
+//   - own objects: list, watch and patch, and patch on the status if that is a subresource;
+//   - References: list and watch; patch, to own them; delete by UID; get, to confirm that one is gone; and get of
+//     CustomResourceDefinitions, to confirm that a kind is gone;
+//   - Children: list, watch, create, patch, delete by UID, and get, to see who controls an object with a name;
+//   - Templates: list and watch; patch with Clusters, which become owners;
+//   - Clusters: list, watch and get; Read: list and watch; CustomResourceDefinitions: list and watch their metadata;
+//   - Events: create, and patch when one is repeated.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	lists := [][]rbacv1.PolicyRule{
+		{Rule(w.Own, "list", "watch")}, patch.PolicyRules(w.Own, w.StatusSubresource),
+		external.PolicyRules(slices.Concat(w.References, w.Templates, w.Read)...), w.ownerRules(),
+	}
+	for _, ref := range w.References {
+		crds := schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
+		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete"), Rule(crds, "get")}, patch.PolicyRules(ref, false))
+	}
+	for _, child := range w.Children {
+		lists = append(lists, []rbacv1.PolicyRule{Rule(child, "get", "list", "watch", "create", "patch", "delete")})
+	}
+	if w.Clusters {
+		lists = append(lists, external.ClusterPolicyRules())
+		for _, template := range w.Templates {
+			lists = append(lists, patch.PolicyRules(template, false))
+		}
+	}
+	if w.Events {
+		lists = append(lists, []rbacv1.PolicyRule{Rule(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "create", "patch")})
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+// ownerRules are the rules that the admission plugin requires: owners of References and Children block deletion, and an object without a
+// controller, and a template, get their Cluster as an owner.
+func (w Wiring) ownerRules() []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	if w.OwnerReferencesEnforced && len(w.References)+len(w.Children) > 0 {
+		rules = append(rules, Rule(schema.GroupResource{Group: w.Own.Group, Resource: w.Own.Resource + "/finalizers"}, "update"))
+	}
+	if w.OwnerReferencesEnforced && w.Clusters {
+		for _, owned := range slices.Concat([]schema.GroupResource{w.Own}, w.Templates) {
+			rules = append(rules, Rule(owned, "delete"))
+		}
+	}
+	return rules
+}
+
+// Rule returns the rule for some verbs on a resource.
+func Rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: verbs}
+}
+
+// Resource returns the resource of a kind, with another name when one is given.
+func Resource[S, U any](kind contract.KindOf[S, U], name string) schema.GroupResource {
+	resource := kind.GroupResource()
+	resource.Resource = cmp.Or(name, resource.Resource)
+	return resource
+}

@@ -1,0 +1,160 @@
+package instance_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/instance"
+	"github.com/machinist-dev/machinist/machine/provider"
+)
+
+// The Machine is deleted after its instance was made and before that was recorded. Meanwhile the Node may have joined.
+func TestADeletionFindsTheInstanceThatNoProviderIDNames(t *testing.T) {
+	t.Parallel()
+	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")
+	_, err := c.keeper.Ensure(t.Context(), in) // and the process dies
+	require.NoError(t, err)
+	in.Deleting = true
+	found := c.ensure(&in)
+	require.True(t, found.Adopt && found.Keep, "%+v", found)
+	require.Equal(t, "fake://1", in.Request.ProviderID)
+	require.True(t, c.keeper.Remove(t.Context(), in).Gone)
+	require.Equal(t, 1, c.Made("1"))
+}
+
+// A provider that does not answer, and then misses an instance once, has not missed it three times.
+func TestAnErrorThatSaysNothingIsNoMissedInstance(t *testing.T) {
+	t.Parallel()
+	var failure error
+	c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if failure != nil {
+				return provider.Instance{}, failure
+			}
+			return get(ctx, r)
+		}
+		return c
+	}), small("1", "one")
+	require.False(t, c.ensure(&in).Gone)
+	require.True(t, c.ensure(&in).Provisioned)
+	failure = provider.Errorf(provider.Unavailable, "timeout")
+	for range 5 {
+		require.False(t, c.ensure(&in).Gone)
+		c.passes(10 * time.Minute)
+	}
+	failure = provider.Errorf(provider.NotFound, "stale")
+	for range 2 {
+		require.False(t, c.ensure(&in).Gone)
+		c.passes(10 * time.Minute)
+	}
+	require.True(t, c.ensure(&in).Gone)
+}
+
+// A leader whose creation was refused until the specification changes comes back after another one, whose attempt was accepted.
+func TestARefusalToCreateHoldsNoLookAtTheInstanceThatAnotherProcessMade(t *testing.T) {
+	t.Parallel()
+	refuses := true
+	c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+		create := c.Create
+		c.Create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if refuses {
+				return provider.Instance{}, provider.Errorf(provider.Terminal, "no")
+			}
+			return create(ctx, r)
+		}
+		return c
+	}), small("1", "one")
+	require.Equal(t, string(provider.Terminal), c.ensure(&in).Reason)
+	refuses = false
+	require.False(t, c.ensure(&in).Adopt, "the refusal holds")
+	made, err := c.Create(t.Context(), in.Request)
+	require.NoError(t, err)
+	in.Request.ProviderID, in.Provisioned = made.ProviderID, true
+	found := c.ensure(&in)
+	require.True(t, found.Provisioned, "%+v", found)
+	require.Equal(t, instance.DefaultRefresh, found.RequeueAfter)
+}
+
+// What a look could not see may run, and have a Node with pods.
+func TestADeletionWaitsUntilItIsKnownWhetherThereIsAnInstance(t *testing.T) {
+	t.Parallel()
+	var failure error
+	half, said := false, provider.Running
+	looks := func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if failure != nil {
+				return provider.Instance{}, failure
+			}
+			i, err := get(ctx, r)
+			if half {
+				i.ProviderID, i.State = "", said
+			}
+			return i, err
+		}
+		return c
+	}
+	c, in := newCloud(t, fake.DriverOptions{}, looks), small("1", "one")
+	_, err := c.keeper.Ensure(t.Context(), in) // and the process dies
+	require.NoError(t, err)
+	in.Deleting = true
+	failure = provider.Errorf(provider.RateLimited, "429")
+	found := c.ensure(&in)
+	require.Contains(t, found.Unread, "429")
+	require.Positive(t, found.RequeueAfter)
+	calls := c.calls()
+	require.Contains(t, c.ensure(&in).Unread, "429", "it is not due yet")
+	require.Equal(t, calls, c.calls())
+	failure, half = nil, true
+	c.passes(time.Minute)
+	for _, said = range []provider.State{provider.Running, provider.Stopped, ""} {
+		require.Contains(t, c.ensure(&in).Unread, "has no provider ID", "state %q", said)
+		c.passes(time.Minute)
+	}
+	for _, said = range []provider.State{provider.Creating, provider.Deleting, provider.Failed} {
+		require.Empty(t, c.ensure(&in).Unread, "state %q: it has no Node that has to be drained", said)
+		c.passes(time.Minute)
+	}
+	half = false
+	c.passes(time.Minute)
+	found = c.ensure(&in)
+	require.True(t, found.Adopt)
+	require.Empty(t, found.Unread)
+
+	in.Request.ProviderID, failure = "", errors.New("no connection")
+	looksUntilGivenUp := 0
+	for c.ensure(&in).Unread != "" {
+		c.passes(10 * time.Minute)
+		looksUntilGivenUp++
+		require.Less(t, looksUntilGivenUp, 20, "a deletion does not wait for ever")
+	}
+	require.Positive(t, looksUntilGivenUp)
+}
+
+// Credentials are mended while the Machine is being deleted, and nothing that a look depends on changes with them.
+func TestALookThatParksIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	d := fake.NewDriver(fake.DriverOptions{Token: "right"})
+	keeper, err := instance.NewKeeper(instance.Options{
+		Calls: provider.Of(d), Backoff: provider.Backoff{provider.Unauthenticated: {Parks: true}},
+	})
+	require.NoError(t, err)
+	in := small("1", "one")
+	in.Now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	in.Deleting = true
+	found, err := keeper.Ensure(t.Context(), in)
+	require.NoError(t, err)
+	require.NotEmpty(t, found.Unread)
+	require.Equal(t, 10*time.Minute, found.RequeueAfter)
+	in.Request.Credentials = func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("right")}, nil }
+	in.Now = in.Now.Add(found.RequeueAfter)
+	found, err = keeper.Ensure(t.Context(), in)
+	require.NoError(t, err)
+	require.Empty(t, found.Unread)
+}

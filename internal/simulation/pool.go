@@ -1,0 +1,250 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machinepool"
+)
+
+// Faults of pools, in histories whose root is a MachinePool.
+const (
+	// PoolLags: the provider reports nothing for a while. PoolRepeats: its list names an instance twice, in another order. PoolForgets: the
+	// list lacks an instance that status.replicas counts. PoolRespells: it has another form of all IDs than the Nodes have.
+	PoolLags     Fault = "pool lags"
+	PoolRepeats  Fault = "pool repeats"
+	PoolForgets  Fault = "pool forgets"
+	PoolRespells Fault = "pool respells"
+	// PoolReplaces: an instance ends by itself, and the provider starts another one, which may have the same name.
+	PoolReplaces Fault = "pool replaces"
+	// UserDeletesPool: a person deletes the pool, with one of the propagation policies. UserMarksNode: a person marks a Node as one that
+	// leaves, or takes the mark away.
+	UserDeletesPool Fault = "user deletes the pool"
+	UserMarksNode   Fault = "user marks a node"
+)
+
+func poolFaults() []Fault {
+	return []Fault{PoolLags, PoolRepeats, PoolForgets, PoolRespells, PoolReplaces, UserDeletesPool, UserMarksNode}
+}
+
+func poolDisturbances() []disturbance {
+	return []disturbance{
+		{PoolLags, (*World).poolLags}, {PoolRepeats, (*World).poolRepeats}, {PoolForgets, (*World).poolForgets},
+		{PoolRespells, (*World).poolRespells}, {PoolReplaces, (*World).poolReplaces}, {UserDeletesPool, (*World).deletesPool},
+		{UserMarksNode, (*World).marksNode},
+	}
+}
+
+const (
+	poolKind      = "MachinePool"
+	poolInfraKind = "FakeMachinePool"
+	// otherNode is a Node that is not the pool's.
+	otherNode = "other"
+)
+
+// poolKinds are the kinds of pools, owners last.
+func poolKinds() []fake.ServedKind {
+	return []fake.ServedKind{{GVK: fake.InfraMachinePoolGVK(contract.V1Beta2), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true}}
+}
+
+// drawPool decides whether the root of a history is a MachinePool: one of two without a health check and with a cloud without bad habits.
+func (w *World) drawPool() *pool {
+	if w.options.Operator.Missing != nil || w.health != nil || w.habits != nil || w.provided != nil || w.choices.pick(2) == 0 {
+		for _, f := range poolFaults() {
+			w.drawnTo[f] = false
+		}
+		return nil
+	}
+	return &pool{
+		asks: w.choices.pick(2) == 1, elsewhere: w.choices.pick(4) == 3, emptyList: w.choices.pick(2) == 1, ids: map[string]*poolInstance{},
+	}
+}
+
+// createPool creates the root of a history with a pool, its infrastructure, and a Node of another owner.
+func (w *World) createPool(ctx context.Context) error {
+	w.scene = scene{kind: poolKind, least: 3}
+	template := map[string]any{
+		"clusterName": "c1", "bootstrap": map[string]any{"dataSecretName": "data"},
+		"infrastructureRef": map[string]any{
+			"apiGroup": fake.InfraMachinePoolGVK(contract.V1Beta2).Group, "kind": poolInfraKind, "name": RootName,
+		},
+	}
+	if a := w.apps; a != nil && a.limit > 0 {
+		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
+	}
+	obj := named(poolKind)
+	obj.Object["spec"] = map[string]any{"clusterName": "c1", "replicas": int64(3), "template": map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"node.cluster.x-k8s.io/pool": RootName}}, "spec": template,
+	}}
+	if w.pool.elsewhere {
+		obj.SetAnnotations(map[string]string{"cluster.x-k8s.io/replicas-managed-by": "external-autoscaler"})
+		w.pool.wanted = 3
+	}
+	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
+		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")), w.deploy(ctx))
+}
+
+func (w *World) createPoolInfra(ctx context.Context) error {
+	infra := fake.InfraMachinePool(contract.V1Beta2, RootName)
+	infra.SetNamespace(namespace)
+	return w.store.Client().Create(ctx, infra)
+}
+
+func readyNode(name, id string) *corev1.Node {
+	node := fake.Node(name, id)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+// addCRDs puts CustomResourceDefinitions, which never change, into the cache of a process.
+func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
+	of := map[types.NamespacedName]*unstructured.Unstructured{}
+	for _, gvk := range kinds {
+		crd := &unstructured.Unstructured{Object: map[string]any{}}
+		crd.SetGroupVersionKind(external.CRDGVK())
+		crd.SetName(contract.CRDName(gvk.GroupKind()))
+		crd.SetLabels(map[string]string{contract.V1Beta2.Label(): gvk.Version})
+		crd.SetResourceVersion("1")
+		of[client.ObjectKeyFromObject(crd)] = crd
+	}
+	p.view.kinds[external.CRDGVK().GroupKind()] = &viewed{objects: of}
+}
+
+// setUpPools makes the reconciler of pools.
+func setUpPools(m Manager) (Reconciler, error) {
+	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
+	if err != nil {
+		return Reconciler{}, err
+	}
+	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload},
+		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1})
+	if err != nil {
+		return Reconciler{}, err
+	}
+	return Reconciler{poolKind, pools.Reconcile, pools.AddToManager}, nil
+}
+
+// missingOfPool says what is not as desired of the pool.
+func (w *World) missingOfPool() string {
+	root, infra := w.root(), w.poolInfra()
+	for _, node := range w.Objects("Node") {
+		if i := w.pool.instanceOf(node); i != nil && i.ended {
+			return "Node " + node.GetName() + " of an instance that has ended: " + w.saidOfPool()
+		}
+	}
+	if root == nil {
+		if infra != nil && metav1.GetControllerOf(infra) != nil || len(w.pool.live()) > 0 && infra == nil {
+			return "the pool is gone, and its infrastructure is not"
+		}
+		return ""
+	}
+	return cmp.Or(w.missingNodeOfPool(), w.miscountOfPool(root))
+}
+
+// missingNodeOfPool says which instance of the pool has no Node as the pool should have made it.
+func (w *World) missingNodeOfPool() string {
+	for _, i := range w.pool.live() {
+		node := w.object("Node", "", i.name)
+		switch {
+		case node == nil:
+			return "a Node of the instance " + i.name
+		case poolMarked(node):
+			return "Node " + i.name + " is marked as one that leaves: " + w.saidOfPool()
+		case node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName:
+			return "Node " + i.name + " has no label of the pool"
+		}
+	}
+	return ""
+}
+
+// miscountOfPool says what the status of the pool counts wrongly.
+func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
+	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
+	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
+	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
+	live, n := len(w.pool.live()), w.desired()
+	if live != n || int(ready) != n || len(refs) != n || phase != "Running" {
+		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
+	}
+	return ""
+}
+
+func (w *World) saidOfPool() string {
+	if root := w.root(); root != nil {
+		return messages(root)
+	}
+	return ""
+}
+
+// poolMarked reports whether a pool or a person has cordoned or marked a Node.
+func poolMarked(node *unstructured.Unstructured) bool {
+	keys := []string{
+		machinepool.CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation, machinepool.DeleteMachineAnnotation,
+	}
+	return slices.ContainsFunc(keys, func(key string) bool { _, found := node.GetAnnotations()[key]; return found })
+}
+
+// deletesPool is the user who deletes the pool.
+func (w *World) deletesPool(ctx context.Context) {
+	if root := w.root(); w.pool != nil && root != nil && w.choices.pick(3) == 2 {
+		policy := []metav1.DeletionPropagation{
+			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+		}[w.choices.pick(3)]
+		w.note("user", "delete MachinePool --cascade="+strings.ToLower(string(policy)),
+			said(w.store.Client().Delete(ctx, root.DeepCopy(), client.PropagationPolicy(policy))))
+	}
+}
+
+// marksNode is the user who wants one instance to be drained, or does not any more.
+func (w *World) marksNode(ctx context.Context) {
+	if w.pool == nil {
+		return
+	}
+	if all := w.Objects("Node"); len(all) > 0 {
+		w.markNode(ctx, all[w.choices.pick(len(all))])
+	}
+}
+
+func (w *World) markNode(ctx context.Context, node *unstructured.Unstructured) {
+	value := `""`
+	if _, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]; found {
+		value = "null"
+	}
+	w.patch(ctx, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, machinepool.DeleteMachineAnnotation, value))
+}
+
+// calmPool ends what the provider and the users do to a pool.
+func (w *World) calmPool(ctx context.Context) {
+	if w.pool == nil {
+		return
+	}
+	w.pool.mute, w.pool.respelled = time.Time{}, false
+	for _, i := range w.pool.instances {
+		i.forgotten = false
+	}
+	for _, node := range w.Objects("Node") {
+		if _, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]; found {
+			w.markNode(ctx, node)
+		}
+	}
+}
+
+// isOrphan reports whether a person has to delete the infrastructure of a pool: the pool was deleted, and left it behind.
+func (w *World) isOrphan(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() != poolInfraKind || w.root() == nil
+}

@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// NodeIndexOptions configures an [NodeIndex]. The zero NodeIndexOptions are the defaults.
+type NodeIndexOptions struct {
+	// Rules are the rules that match Machines to Nodes. They determine the keys of the index: canonical provider IDs,
+	// and internal addresses only for noderef.Rules.ByAddress. Default: provider IDs as they are.
+	Rules noderef.Rules
+	// Significant selects the Node updates that subscribers receive. The index itself takes every update. Default:
+	// noderef.Significant. A subscriber that needs fewer events filters them again, for example with
+	// noderef.SignificantTo.
+	Significant func(old, updated *corev1.Node) bool
+}
+
+// NodeIndex is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe
+// for concurrent use. Create one with [New].
+type NodeIndex struct {
+	significant func(old, updated *corev1.Node) bool
+	informer    cache.Informer
+	// informed reports whether the handler has received the whole first list.
+	informed toolscache.ResourceEventHandlerRegistration
+
+	// nodesMu guards nodes. It is held only for single operations, never while a subscriber runs.
+	nodesMu sync.RWMutex
+	nodes   *noderef.Index
+
+	// eventsMu makes two sequences atomic: update the index, then tell the subscribers; and tell a new subscriber the
+	// existing Nodes, then add it to the list. It is locked before nodesMu.
+	eventsMu    sync.Mutex
+	subscribers []*subscriber
+}
+
+var (
+	_ noderef.Lookup        = (*NodeIndex)(nil)
+	_ noderef.AddressLookup = (*NodeIndex)(nil)
+)
+
+// New returns the index of the Nodes in a cache, usually manager.GetCache(). It requests the cache's typed Node
+// informer, which starts with the cache, and does not wait for it. Call it once per cache, before the cache starts if
+// possible; a second index works but uses its own memory. The index follows the cache until [NodeIndex.Stop]; ctx is only for
+// getting the informer.
+//
+// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
+// permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
+func NewNodeIndex(ctx context.Context, informers cache.Informers, o NodeIndexOptions) (*NodeIndex, error) {
+	if informers == nil {
+		return nil, errors.New("node index: informers is nil; pass the manager's cache")
+	}
+	x := &NodeIndex{significant: o.Significant, nodes: noderef.NewIndex(o.Rules)}
+	if x.significant == nil {
+		x.significant = noderef.Significant
+	}
+	var err error
+	if x.informer, err = informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
+		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
+	}
+	x.informed, err = x.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    x.onAdd,
+		UpdateFunc: x.onUpdate,
+		DeleteFunc: x.onDelete,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("node index: adding a handler to the Node informer: %w", err)
+	}
+	return x, nil
+}
+
+// Stop removes the index from the cache: it no longer changes, and subscribers receive no more events. Call it when the
+// cache is still used after the index is not; an index ends with its cache otherwise. It may be called more than once.
+func (x *NodeIndex) Stop() {
+	_ = x.informer.RemoveEventHandler(x.informed) // fails only for the handler of another informer
+}
+
+// HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may
+// exist.
+func (x *NodeIndex) HasSynced() bool { return x.informed.HasSynced() }
+
+// ByProviderID returns the Nodes with this provider ID, sorted by name. Nodes and slice are views and must not be
+// changed; later events do not change the slice.
+func (x *NodeIndex) ByProviderID(id string) []*corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByProviderID(id)
+}
+
+// ByAddress returns the Nodes with this InternalIP, sorted by name, as views that must not be changed. It returns none
+// unless NodeIndexOptions.Rules enable ByAddress.
+func (x *NodeIndex) ByAddress(address string) []*corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByAddress(address)
+}
+
+// ByName returns the Node of that name as a view that must not be changed, or nil.
+func (x *NodeIndex) ByName(name string) *corev1.Node {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.ByName(name)
+}
+
+// Len returns the number of Nodes.
+func (x *NodeIndex) Len() int {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.Len()
+}
+
+func (x *NodeIndex) onAdd(obj any) {
+	if node, ok := obj.(*corev1.Node); ok {
+		x.put(nil, node)
+	}
+}
+
+func (x *NodeIndex) onUpdate(oldObj, newObj any) {
+	old, _ := oldObj.(*corev1.Node)
+	if node, ok := newObj.(*corev1.Node); ok {
+		x.put(old, node)
+	}
+}
+
+// onDelete uses only the name: after a missed watch event the informer reports a tombstone, whose object may be old or
+// missing.
+func (x *NodeIndex) onDelete(obj any) {
+	name := ""
+	switch o := obj.(type) {
+	case *corev1.Node:
+		name = o.Name
+	case toolscache.DeletedFinalStateUnknown:
+		name = o.Key // Nodes have no namespace, so the key is the name
+	}
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.Lock()
+	removed := x.nodes.Remove(name)
+	x.nodesMu.Unlock()
+	if removed != nil {
+		x.tell(NodeEvent{Old: removed})
+	}
+}
+
+func (x *NodeIndex) put(old, node *corev1.Node) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.Lock()
+	x.nodes.Add(node)
+	x.nodesMu.Unlock()
+	if x.significant(old, node) {
+		x.tell(NodeEvent{Old: old, New: node})
+	}
+}
+
+// tell requires eventsMu. The caller must not hold nodesMu, because a mapper looks up Nodes.
+func (x *NodeIndex) tell(e NodeEvent) {
+	for _, s := range x.subscribers {
+		s.tell(e)
+	}
+}

@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+func TestTheIndexFollowsTheCluster(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"), newNode("late", "u2", ""))
+	x := newIndex(t, c)
+	require.False(t, x.HasSynced(), "nothing was listed yet, and New did not wait for it")
+	c.start(t)
+	eventually(t, "synced", x.HasSynced)
+
+	require.Equal(t, 2, x.Len(), "synced means that every listed Node is in the index")
+	require.Len(t, x.ByProviderID("test://1"), 1)
+	require.Empty(t, x.ByProviderID(""))
+	require.Nil(t, x.ByName("none"))
+
+	t.Log("a provider ID appears late")
+	c.Modify(newNode("late", "u2", "test://2"))
+	eventually(t, "late is found", func() bool { return len(x.ByProviderID("test://2")) == 1 })
+
+	t.Log("a second Node claims the same provider ID")
+	c.Add(newNode("b", "u3", "test://1"))
+	eventually(t, "both are found", func() bool { return len(x.ByProviderID("test://1")) == 2 })
+	m := noderef.Resolve(noderef.Identity{ProviderID: "test://1"}, x)
+	require.Equal(t, noderef.Ambiguous, m.Outcome)
+	names, _ := m.CandidateNames(10)
+	require.Equal(t, []string{"a", "b"}, names)
+
+	t.Log("one of them goes")
+	c.Delete(newNode("b", "u3", "test://1"))
+	eventually(t, "one is left", func() bool { return len(x.ByProviderID("test://1")) == 1 })
+	require.Nil(t, x.ByName("b"))
+}
+
+func TestTheIndexHoldsTheInformersOwnObjects(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"))
+	x := newIndex(t, c)
+	c.start(t)
+	eventually(t, "synced", x.HasSynced)
+
+	informer, err := c.cache.GetInformer(t.Context(), &corev1.Node{})
+	require.NoError(t, err)
+	obj, exists, err := informer.(toolscache.SharedIndexInformer).GetStore().GetByKey("a")
+	require.NoError(t, err)
+	require.True(t, exists)
+	require.Same(t, obj, x.ByName("a"))
+	require.Same(t, obj, x.ByProviderID("test://1")[0])
+}
+
+func TestANodeThatRegistersAgainUnderItsNameReplacesTheOldOne(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"))
+	x := newIndex(t, c)
+	var r recorder
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
+	c.start(t)
+	eventually(t, "a is told", func() bool { return r.count() == 1 })
+	c.Add(newNode("b", "u0", "test://0"))
+	eventually(t, "the watch has begun", func() bool { return r.count() == 2 }) // one that begins later tells of what was dropped
+
+	t.Log("the watch breaks, and the deletion and the new Node are only seen in the next list")
+	c.DeleteDropWatch(newNode("a", "u1", "test://1"))
+	c.AddDropWatch(newNode("a", "u2", "test://1"))
+	c.ResetWatch()
+	eventually(t, "the new Node is indexed", func() bool { n := x.ByName("a"); return n != nil && n.UID == "u2" })
+	eventually(t, "the new Node is told", func() bool { return r.count() == 3 })
+	require.Equal(t, []string{">u1", ">u0", "u1>u2"}, r.seen())
+	require.Len(t, x.ByProviderID("test://1"), 1)
+}
+
+func TestANodeWhoseDeletionWasMissedGoes(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"), newNode("b", "u2", "test://2"))
+	x := newIndex(t, c)
+	var r recorder
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
+	c.start(t)
+	eventually(t, "both are told", func() bool { return r.count() == 2 })
+
+	c.DeleteDropWatch(newNode("b", "u2", "test://2"))
+	c.ResetWatch()
+	eventually(t, "b is gone", func() bool { return x.ByName("b") == nil })
+	eventually(t, "the deletion is told", func() bool { return r.count() == 3 })
+	require.Equal(t, "u2>", r.seen()[2])
+	require.Empty(t, x.ByProviderID("test://2"))
+}
+
+func TestTombstonesOfEveryKindAreUnderstood(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	for name, obj := range map[string]any{
+		"the last known Node":      toolscache.DeletedFinalStateUnknown{Key: "a", Obj: newNode("a", "u0", "test://0")},
+		"a key without a Node":     toolscache.DeletedFinalStateUnknown{Key: "a"},
+		"a Node of an old version": newNode("a", "u1", "test://other"),
+	} {
+		x.onAdd(newNode("a", "u1", "test://1"))
+		x.onDelete(obj)
+		require.Zero(t, x.Len(), name)
+		require.Empty(t, x.ByProviderID("test://1"), name)
+	}
+	x.onDelete("not a Node")
+	x.onAdd("not a Node")
+	x.onUpdate("not", "a Node")
+	x.onDelete(newNode("never-seen", "u9", ""))
+	require.Zero(t, x.Len())
+}
+
+func TestAStoppedIndexNoLongerFollowsTheCluster(t *testing.T) {
+	for name, before := range map[string]bool{"before the cache starts": true, "after its first list": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, newNode("a", "u1", ""))
+			stopped, running := newIndex(t, c), newIndex(t, c)
+			if before {
+				stopped.Stop()
+			}
+			c.start(t)
+			eventually(t, "synced", running.HasSynced)
+			if !before {
+				eventually(t, "both are synced", stopped.HasSynced)
+				stopped.Stop()
+			}
+			stopped.Stop() // a second time does nothing
+			had := stopped.Len()
+			c.Add(newNode("b", "u2", ""))
+			eventually(t, "the other one goes on", func() bool { return running.Len() == 2 })
+			c.Add(newNode("c", "u3", ""))
+			eventually(t, "and on", func() bool { return running.Len() == 3 })
+			require.Equal(t, had, stopped.Len())
+			require.Equal(t, before, had == 0)
+		})
+	}
+}
+
+func TestNewReportsWhatIsMissing(t *testing.T) {
+	_, err := NewNodeIndex(t.Context(), nil, NodeIndexOptions{})
+	require.ErrorContains(t, err, "pass the manager's cache")
+
+	failed := errors.New("no kind Node")
+	_, err = NewNodeIndex(t.Context(), failingInformers{err: failed}, NodeIndexOptions{})
+	require.ErrorIs(t, err, failed)
+}
+
+type failingInformers struct {
+	cache.Informers
+	err error
+}
+
+func (f failingInformers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, f.err
+}
+
+func TestLookupsAllocateNothing(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	x.onAdd(newNode("a", "u1", "test://1"))
+	for name, id := range map[string]string{"hit": "test://1", "miss": "test://2"} {
+		n := testing.AllocsPerRun(100, func() { noderef.Resolve(noderef.Identity{ProviderID: id}, x) })
+		require.Zero(t, n, name)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { x.ByName("a") }))
+}
+
+func TestTheIndexUsesTheRulesThatMachinesAreMatchedBy(t *testing.T) {
+	node := newNode("a", "u1", "openstack:///4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab")
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	for _, rules := range []noderef.Rules{{}, {Canonical: noderef.OpenStack, ByAddress: true}} {
+		x, err := NewNodeIndex(t.Context(), newCluster(t).cache, NodeIndexOptions{Rules: rules})
+		require.NoError(t, err)
+		x.onAdd(node)
+		wanted := 0
+		if rules.ByAddress {
+			wanted = 1
+		}
+		require.Len(t, x.ByProviderID("openstack://region/4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"), wanted)
+		require.Len(t, x.ByAddress("10.0.0.1"), wanted)
+	}
+}
+
+func TestLookupsMayRunWhileTheIndexChanges(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				for _, n := range x.ByProviderID("test://1") {
+					if n == nil || n.Spec.ProviderID != "test://1" {
+						t.Error("a view changed under its reader")
+					}
+				}
+				x.ByName("n1")
+				x.Len()
+			}
+		})
+	}
+	for i := range 2000 {
+		name := fmt.Sprintf("n%d", i%3)
+		x.onAdd(newNode(name, fmt.Sprint(i), "test://1"))
+		x.onDelete(newNode(fmt.Sprintf("n%d", (i+1)%3), "", ""))
+	}
+	wg.Wait()
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// NodeEvent is a change of one Node. Both Nodes are views that must not be changed.
+type NodeEvent struct {
+	// Old is the Node before the change; nil for a new Node, and for an existing Node that a late subscriber receives.
+	Old *corev1.Node
+	// New is the Node after the change; nil for a deletion. If it has the name of Old but another UID, it is another
+	// Node: a mapper must handle both.
+	New *corev1.Node
+}
+
+// NodeMapper returns the requests to enqueue for an event. It is called by one goroutine at a time per index, after the
+// index has taken the event. The package's limits tell what it may do.
+type NodeMapper func(NodeEvent) []reconcile.Request
+
+// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start adds a
+// subscriber: it receives the Nodes that are in the index and then every event, until the context of the start ends.
+// The controller starts its workers when the index has synced.
+func (x *NodeIndex) Source(mapper NodeMapper) source.SyncingSource {
+	return &nodeSource{index: x, mapper: mapper}
+}
+
+type nodeSource struct {
+	index  *NodeIndex
+	mapper NodeMapper
+}
+
+// subscriber is a started source.
+type subscriber struct {
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mapper NodeMapper
+}
+
+func (s *subscriber) tell(e NodeEvent) {
+	for _, r := range s.mapper(e) {
+		s.queue.Add(r)
+	}
+}
+
+// Start implements source.Source.
+func (s *nodeSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if s.mapper == nil {
+		return errors.New("node index: the source has no mapper")
+	}
+	sub := &subscriber{queue: queue, mapper: s.mapper}
+	s.index.subscribe(sub)
+	context.AfterFunc(ctx, func() { s.index.unsubscribe(sub) })
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (s *nodeSource) WaitForSync(ctx context.Context) error {
+	select {
+	case <-s.index.informed.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("node index: Nodes are not listed yet; check that they may be listed and watched: %w", context.Cause(ctx))
+	}
+}
+
+// String implements fmt.Stringer, which controller-runtime logs.
+func (s *nodeSource) String() string { return "node index" }
+
+func (x *NodeIndex) subscribe(sub *subscriber) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.RLock()
+	nodes := make([]*corev1.Node, 0, x.nodes.Len())
+	for _, name := range x.nodes.Names() {
+		nodes = append(nodes, x.nodes.ByName(name))
+	}
+	x.nodesMu.RUnlock()
+
+	for _, node := range nodes {
+		sub.tell(NodeEvent{New: node})
+	}
+	x.subscribers = append(x.subscribers, sub)
+}
+
+func (x *NodeIndex) unsubscribe(sub *subscriber) {
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+	x.subscribers = slices.DeleteFunc(x.subscribers, func(s *subscriber) bool { return s == sub })
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A subscriber that is woken by a Node finds it in the index, however slow other handlers are. This test blocks another handler of
+// the same informer and the first of two subscribers.
+func TestASubscriberFindsTheNodeItIsWokenBy(t *testing.T) {
+	c := newCluster(t)
+	x := newIndex(t, c)
+	informer, err := c.cache.GetInformer(t.Context(), &corev1.Node{}, cache.BlockUntilSynced(false))
+	require.NoError(t, err)
+	release := make(chan struct{})
+	open := sync.OnceFunc(func() { close(release) })
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
+	require.NoError(t, err)
+
+	var lost atomic.Int32
+	mustFind := func(e NodeEvent) {
+		if x.ByName(e.New.Name) == nil || len(x.ByProviderID(e.New.Spec.ProviderID)) == 0 {
+			lost.Add(1)
+		}
+	}
+	slow := recorder{before: func(e NodeEvent) { <-release; mustFind(e) }}
+	fast := recorder{before: mustFind}
+	require.NoError(t, x.Source(slow.mapper).Start(t.Context(), newQueue(t)))
+	require.NoError(t, x.Source(fast.mapper).Start(t.Context(), newQueue(t)))
+	c.start(t)
+	t.Cleanup(open) // a failed test must not leave blocked handlers, because the cache waits for them
+
+	for i := range 20 {
+		c.Add(newNode(fmt.Sprintf("n%d", i), fmt.Sprint(i), fmt.Sprintf("test://%d", i)))
+	}
+	eventually(t, "the first Node is in the index while its subscriber is held back", func() bool { return x.Len() > 0 })
+	require.Zero(t, slow.count())
+	open()
+	eventually(t, "all are told", func() bool { return slow.count() == 20 && fast.count() == 20 })
+	require.Zero(t, lost.Load())
+}
+
+func TestInsignificantUpdatesAreIndexedButCauseNoEvent(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"))
+	x := newIndex(t, c)
+	var r recorder
+	queue := newQueue(t)
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), queue))
+	c.start(t)
+	eventually(t, "a is told", func() bool { return r.count() == 1 })
+	eventually(t, "what a maps to is in the queue", func() bool { return queue.Len() == 1 }) // a moment later
+
+	beat := newNode("a", "u1", "test://1")
+	beat.Status.Conditions = []corev1.NodeCondition{}
+	beat.Status.Images = []corev1.ContainerImage{{Names: []string{"new"}}}
+	c.Modify(beat)
+	eventually(t, "the update is indexed", func() bool { return len(x.ByName("a").Status.Images) == 1 })
+	cordoned := beat.DeepCopy()
+	cordoned.Spec.Unschedulable = true
+	c.Modify(cordoned)
+	eventually(t, "the cordon is told", func() bool { return r.count() > 1 })
+	require.Equal(t, []string{">u1", "u1>u1"}, r.seen(), "one event for the cordon, none for the heartbeat")
+}
+
+// Machines that wait for a Node are not read when other Nodes change: a mapper receives only the changed Node, and no heartbeat.
+func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	machines := map[string]string{} // provider ID to Machine
+	for i := range 5000 {
+		machines[fmt.Sprintf("test://waiting-%d", i)] = fmt.Sprintf("waiting-%d", i)
+	}
+	machines["test://1"] = "its-machine"
+	queue := newQueue(t)
+	told := 0
+	require.NoError(t, x.Source(func(e NodeEvent) []reconcile.Request {
+		told++
+		if name, found := machines[e.New.Spec.ProviderID]; found {
+			return []reconcile.Request{request(name)}
+		}
+		return nil
+	}).Start(t.Context(), queue))
+
+	x.onAdd(newNode("foreign", "u0", "test://no-machine"))
+	require.Zero(t, queue.Len())
+	x.onAdd(newNode("a", "u1", "test://1"))
+	require.Equal(t, 1, queue.Len())
+	require.Equal(t, 2, told)
+	for range 100 {
+		beat := newNode("a", "u1", "test://1")
+		beat.Status.VolumesInUse = []corev1.UniqueVolumeName{"v"}
+		x.onUpdate(x.ByName("a"), beat)
+	}
+	require.Equal(t, 2, told, "heartbeats are not even mapped")
+	require.Equal(t, 1, queue.Len())
+	x.onUpdate(newNode("late", "u2", ""), newNode("late", "u2", "test://waiting-7"))
+	require.Equal(t, 2, queue.Len(), "a provider ID that appears late wakes the one that waits for it")
+}
+
+func TestTheCallerMayDecideWhatIsSignificant(t *testing.T) {
+	c := newCluster(t)
+	x, err := NewNodeIndex(t.Context(), c.cache, NodeIndexOptions{Significant: func(_, n *corev1.Node) bool { return n.Labels["wake"] != "" }})
+	require.NoError(t, err)
+	var r recorder
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
+	x.onAdd(newNode("a", "u1", ""))
+	require.Zero(t, r.count())
+	x.onUpdate(newNode("a", "u1", ""), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "a", UID: "u1", Labels: map[string]string{"wake": "1"},
+	}})
+	require.Equal(t, 1, r.count())
+}
+
+func TestALateSubscriberGetsTheExistingNodes(t *testing.T) {
+	c := newCluster(t, newNode("b", "u2", "test://2"), newNode("a", "u1", "test://1"))
+	x := newIndex(t, c)
+	c.start(t)
+	eventually(t, "synced", x.HasSynced)
+
+	var r recorder
+	queue := newQueue(t)
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), queue))
+	require.Equal(t, []string{">u1", ">u2"}, r.seen())
+	require.Equal(t, 2, queue.Len())
+	c.Add(newNode("c", "u3", "test://3"))
+	eventually(t, "later Nodes too", func() bool { return r.count() == 3 })
+}
+
+func TestNoEventIsLostOrDoubledAroundALateStart(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 2000 {
+			x.onAdd(newNode(fmt.Sprintf("n%04d", i), fmt.Sprint(i), ""))
+		}
+	}()
+	eventually(t, "some are there", func() bool { return x.Len() > 10 })
+	var r recorder
+	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
+	<-done
+	want := make([]string, 2000)
+	for i := range want {
+		want[i] = fmt.Sprintf(">%d", i)
+	}
+	require.Equal(t, want, r.seen())
+}
+
+func TestAStoppedControllerGetsNoEvents(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	var stopped, running recorder
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, x.Source(stopped.mapper).Start(ctx, newQueue(t)))
+	require.NoError(t, x.Source(running.mapper).Start(t.Context(), newQueue(t)))
+	stop()
+	eventually(t, "it is taken off the list", func() bool {
+		x.eventsMu.Lock()
+		defer x.eventsMu.Unlock()
+		return len(x.subscribers) == 1
+	})
+	x.onAdd(newNode("a", "u1", ""))
+	require.Zero(t, stopped.count())
+	require.Equal(t, 1, running.count())
+}
+
+func TestTheControllerWaitsForTheFirstList(t *testing.T) {
+	c := newCluster(t, newNode("a", "u1", "test://1"))
+	x := newIndex(t, c)
+	s := x.Source((&recorder{}).mapper)
+
+	impatient, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("gave up")
+	cancel(cause)
+	require.ErrorIs(t, s.WaitForSync(impatient), cause)
+
+	c.start(t)
+	require.NoError(t, s.WaitForSync(t.Context()))
+	require.NotNil(t, x.ByName("a"))
+}
+
+func TestASourceNeedsAMapper(t *testing.T) {
+	x := newIndex(t, newCluster(t))
+	require.ErrorContains(t, x.Source(nil).Start(t.Context(), newQueue(t)), "mapper")
+	require.Equal(t, "node index", fmt.Sprint(x.Source(nil)))
+}

@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// TrackerConfig configures a Tracker for the objects of one reconciler.
+type TrackerConfig struct {
+	// Kind names the objects in errors, such as Machine.
+	Kind string
+	// Own is the access to the cluster of objects that name none; without Nodes there is no such
+	Own Workload
+	// NodesOf returns the access to the cluster that an object names; nil means that all Nodes are those of Own. It must not block.
+	NodesOf func(cluster types.NamespacedName) (Workload, error)
+	// Events returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes. It is
+	// required with NodesOf by Sources.
+	Events func(Mapper) source.Source
+
+	// OfNode returns the objects of a cluster that these Nodes concern; any of them may be nil. The zero name is that of Own.
+	OfNode func(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request
+	// Concerns reports whether a change of a Node's labels, annotations or taints matters; nil means that each does. noderef.SignificantTo
+	// says what else matters.
+	Concerns func(old, updated *corev1.Node) bool
+	// InCluster returns all objects of a
+	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
+}
+
+// queue is the queue that a Source receives.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Tracker looks up the Workloads of objects, and wakes objects on events of their Nodes and drains: it starts the sources of a workload
+// cluster when its Workload is first looked up, and ends them when there is another connection, or no object of the  Safe for
+// concurrent use.
+type Tracker struct {
+	config TrackerConfig
+
+	mu       sync.Mutex
+	followed map[types.NamespacedName]followed
+	ctx      context.Context //nolint:containedctx // the life of the source: events have no context of their own
+	queue    queue
+}
+
+type followed struct {
+	nodes Nodes
+	end   context.CancelFunc
+}
+
+// NewTracker returns a Tracker. It makes no request.
+func NewTracker(config TrackerConfig) *Tracker {
+	return &Tracker{config: config, followed: map[types.NamespacedName]followed{}}
+}
+
+// ClusterOf returns the key for Of from the namespace of an object and the name of its  It is the zero name for TrackerConfig.Own.
+func (t *Tracker) ClusterOf(namespace, name string) types.NamespacedName {
+	if t.config.NodesOf == nil || name == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// Of looks up the access to a cluster as it is now, and has its Nodes wake objects. It does not block. While the Nodes cannot be read, the
+// error matches IsUnread, or there is none and Nodes.HasSynced is false.
+func (t *Tracker) Of(key types.NamespacedName) (Workload, error) {
+	switch {
+	case key != types.NamespacedName{}:
+		w, err := t.config.NodesOf(key)
+		t.follow(key, w)
+		if err == nil && (w.Nodes == nil || w.Client == nil) {
+			err = fmt.Errorf("NodesOf has no Nodes or no Client for cluster %s, and no error", key)
+		}
+		return w, err
+	case t.config.Own.Nodes == nil:
+		return Workload{}, noClusterError{t.config.Kind}
+	}
+	return t.config.Own, nil
+}
+
+// Sources returns what a controller has to watch (builder.WatchesRawSource). Mappers are called with ctx for events of TrackerConfig.Own and of
+// connections.
+func (t *Tracker) Sources(ctx context.Context) []source.Source {
+	var sources []source.Source
+	if nodes := t.nodesSource(ctx, types.NamespacedName{}, t.config.Own); nodes != nil {
+		sources = append(sources, nodes)
+	}
+	if drains := drainsSource(t.config.Own); drains != nil {
+		sources = append(sources, drains)
+	}
+	if t.config.NodesOf != nil {
+		connections := t.config.Events(func(key types.NamespacedName) []reconcile.Request { return t.inCluster(ctx, key) })
+		sources = append(sources, &followedSource{t}, connections)
+	}
+	return sources
+}
+
+// followedSource receives the queue for the clusters that are followed. It is a Source, because a Source receives the queue.
+type followedSource struct{ tracker *Tracker }
+
+// Start implements controller-runtime's Source. It does not block.
+func (s *followedSource) Start(ctx context.Context, q queue) error {
+	s.tracker.mu.Lock()
+	defer s.tracker.mu.Unlock()
+	s.tracker.ctx, s.tracker.queue = ctx, q
+	return nil
+}
+
+// String names the source in logs.
+func (s *followedSource) String() string { return "Nodes of workload clusters" }
+
+// nodesSource returns the source of events about the Nodes of a cluster; nil when they have none. An event without a relevant change wakes
+// no object.
+func (t *Tracker) nodesSource(ctx context.Context, key types.NamespacedName, w Workload) source.SyncingSource {
+	nodes, ok := w.Nodes.(interface {
+		Source(NodeMapper) source.SyncingSource
+	})
+	if !ok {
+		return nil
+	}
+	return nodes.Source(func(e NodeEvent) []reconcile.Request {
+		if !noderef.SignificantTo(e.Old, e.New, t.config.Concerns) {
+			return nil
+		}
+		return t.config.OfNode(ctx, key, e.Old, e.New)
+	})
+}
+
+// drainsSource returns the source of events about drains; nil when there is none.
+func drainsSource(w Workload) source.Source {
+	drainer, ok := w.Drainer.(interface{ Source() source.Source })
+	if !ok {
+		return nil
+	}
+	return drainer.Source()
+}
+
+// follow listens to the current connection of a  It is cheap when the connection is unchanged.
+func (t *Tracker) follow(key types.NamespacedName, w Workload) {
+	if w.Nodes != nil && !reflect.TypeOf(w.Nodes).Comparable() {
+		return // it could not be compared with the next one
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.followed[key]
+	if t.queue == nil || before.nodes == w.Nodes {
+		return
+	}
+	if before.end != nil {
+		before.end()
+		delete(t.followed, key)
+	}
+	if w.Nodes == nil {
+		return
+	}
+	ctx, end := context.WithCancel(t.ctx)
+	t.followed[key] = followed{nodes: w.Nodes, end: end}
+	go t.listen(ctx, t.queue, key, w)
+}
+
+// listen starts the sources of a connection, and wakes all objects of its cluster when its Nodes are known. A source that starts reports
+// every existing Node, which a pass must not wait for.
+func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName, w Workload) {
+	if drains := drainsSource(w); drains != nil && drains.Start(ctx, q) != nil {
+		return // its context has ended: starting only passes the queue on
+	}
+	nodes := t.nodesSource(ctx, key, w)
+	if nodes == nil || nodes.Start(ctx, q) != nil || nodes.WaitForSync(ctx) != nil {
+		return
+	}
+	for _, request := range t.inCluster(ctx, key) {
+		q.Add(request)
+	}
+}
+
+// inCluster returns the objects of a workload  When there are none, the cluster's Nodes are no longer needed, and the Tracker stops
+// listening to them. The Tracker may have begun to listen for an object that has just appeared: the next pass over it begins again.
+func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []reconcile.Request {
+	requests := t.config.InCluster(ctx, key)
+	if len(requests) > 0 {
+		return requests
+	}
+	t.follow(key, Workload{})
+	requests = t.config.InCluster(ctx, key)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, request := range requests { // the caller may only count them
+		if t.queue != nil {
+			t.queue.Add(request)
+		}
+	}
+	return requests
+}

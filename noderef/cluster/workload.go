@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/propagate"
+)
+
+// Nodes finds the Nodes of one cluster, in memory. NodeIndex implements it. Safe for concurrent use.
+type Nodes interface {
+	noderef.Lookup
+	// HasSynced is false while the Nodes are not known; then a Node that is not found is unread, not missing.
+	HasSynced() bool
+}
+
+// Drainer carries out drains. runner.Runner implements it. Safe for concurrent use.
+type Drainer interface {
+	// Step continues the drain of one Node, without blocking, and returns its progress. After an error that matches
+	// ErrNotConnected or ErrNotSynced it is called again after a second, after any other with back-off; the drain waits
+	// meanwhile.
+	Step(context.Context, runner.Request) (runner.Result, error)
+	// Release stops the drain of a Node: queued evictions are cancelled. It is also called for Nodes that Step was never called for, more
+	// than once, and for those of objects that no longer exist or are paused.
+	Release(node string)
+}
+
+// Volumes reports whether a Node's volumes are detached. runner.Runner with volumes implements it. Safe for concurrent use.
+type Volumes interface {
+	// StepVolumes returns the progress of the wait for the volumes of one Node, without blocking. Errors are those of Drainer.Step.
+	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
+	// Release stops watching the volumes of a Node.
+	Release(node string)
+}
+
+// NamespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
+// selectors. A runner.ClusterRunner implements it.
+type NamespaceReader interface {
+	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
+	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.
+	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
+}
+
+// Workload is the access to the Nodes of one  The Node of an object is found, watched, written and drained in the object's cluster
+// only: Nodes of two clusters may have the same names and provider IDs.
+type Workload struct {
+	// Nodes finds Nodes. It should be a pointer, such as a *NodeIndex, and a different one for each connection: a Tracker listens
+	// again when it changes. Its events wake objects if it has a Source as a NodeIndex does.
+	Nodes Nodes
+	// Client writes Nodes; its writes must not block on a server that does not answer.
+	Client client.Client
+	// APIReader reads from the cluster's API server, to confirm that a Node which the index does not have is gone. Nil: Client, which may
+	// read a cache that is as far behind as the index.
+	APIReader client.Reader
+	// Drainer drains Nodes; nil means that Nodes are not drained. Its events wake objects if it has a Source as a runner.Runner does.
+	Drainer Drainer
+	// Volumes reports whether volumes are still attached to a Node; nil means that they are not waited for. It is usually the Drainer.
+	Volumes Volumes
+	// LastSeen is the time of the last successful probe of the cluster; zero for none, or when it is unknown.
+	LastSeen time.Time
+	// Since is when the cluster became connected, or not connected; zero when that is unknown.
+	Since time.Time
+}
+
+// Or returns a Workload that uses c, and r to read from the API server, if it has no Client of its own.
+func (w Workload) Or(c client.Client, r client.Reader) Workload {
+	if w.Client != nil {
+		return w
+	}
+	w.Client = c
+	if w.APIReader == nil {
+		w.APIReader = r
+	}
+	return w
+}
+
+// IsGone makes one request to confirm that a recorded Node is gone: no Node has its name, or one that isStill does not recognize.
+func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.Node) bool) (bool, error) {
+	var reader client.Reader = w.Client
+	if w.APIReader != nil {
+		reader = w.APIReader
+	}
+	var live corev1.Node
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, &live)
+	if err != nil && !external.SaysGone(err) {
+		return false, fmt.Errorf("make sure that Node %s is gone: %w", name, err)
+	}
+	return err != nil || !isStill(&live), nil //nolint:nilerr // the error says that it is gone
+}
+
+// Release stops the drain of a Node, and the wait for its volumes. It does nothing without a name.
+func (w Workload) Release(node string) {
+	if node != "" && w.Drainer != nil {
+		w.Drainer.Release(node)
+	}
+	if node != "" && w.Volumes != nil {
+		w.Volumes.Release(node)
+	}
+}
+
+var errNoNamespaces = errors.New(
+	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader",
+)
+
+// NamespaceLabels asks the Drainer, which has to be a NamespaceReader. The error matches ErrNotSynced until the namespaces are
+// listed.
+func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+	reader, ok := w.Drainer.(NamespaceReader)
+	if !ok {
+		return nil, errNoNamespaces
+	}
+	labels, err := reader.NamespaceLabels(ctx)
+	if errors.Is(err, runner.ErrNotListed) {
+		err = fmt.Errorf("%w: %w", ErrNotSynced, err)
+	}
+	return labels, err
+}
+
+// ErrNoCluster matches the error of Tracker.Of for an object that names no cluster, where there is no cluster for such objects.
+var ErrNoCluster = errors.New("the object names no cluster")
+
+// noClusterError is the ErrNoCluster of one kind of objects.
+type noClusterError struct{ kind string }
+
+func (e noClusterError) Error() string {
+	return fmt.Sprintf("the %[1]s names no cluster, and this controller has none of its own for such %[1]ss: name the %[1]s's cluster", e.kind)
+}
+
+func (noClusterError) Is(target error) bool { return target == ErrNoCluster }
+
+// IsUnread reports whether an error only means that a cluster cannot be read now, which ends with an event.
+func IsUnread(err error) bool {
+	return errors.Is(err, ErrNotConnected) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrNoCluster)
+}
+
+// Unread says why the Nodes of a cluster are not known: err, or without one that their first list is not complete. The zero name is that of
+// TrackerConfig.Own.
+func Unread(key types.NamespacedName, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case key != types.NamespacedName{}:
+		return "Waiting for the first list of Nodes of cluster " + key.String()
+	default:
+		return "Waiting for the first list of Nodes"
+	}
+}
+
+// ErrNodeChanged matches the error of PatchNode when the Node is not as it was read, or the cluster cannot be reached now: read the Node
+// again, and decide again.
+var ErrNodeChanged = errors.New("the Node is not as it was read")
+
+// PatchNode sends a patch of the Node that target names, and fills target with the answer. The patch must contain the UID of the Node that
+// was read. The error of a Node that is gone satisfies external.SaysGone: its event will follow. Any other error that does not match
+// ErrNodeChanged names the Node.
+func (w Workload) PatchNode(ctx context.Context, target *corev1.Node, kind types.PatchType, body []byte) error {
+	name := target.Name
+	err := w.Client.Patch(ctx, target, client.RawPatch(kind, body))
+	switch {
+	case err == nil, external.SaysGone(err):
+		return err
+	case propagate.Rejected(err), apierrors.IsConflict(err), IsUnread(err):
+		return fmt.Errorf("%w: %w", ErrNodeChanged, err)
+	}
+	return fmt.Errorf("write Node %s: %w", name, err)
+}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+// answers is a client that gives the same answer to each read.
+func answers(uid string, err error) client.WithWatch {
+	return interceptor.NewClient(nil, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			obj.SetName(key.Name)
+			obj.SetUID(types.UID(uid))
+			return err
+		},
+	})
+}
+
+func TestANodeIsGoneOnlyWhenTheAPIServerSaysSo(t *testing.T) {
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")
+	isStill := func(node *corev1.Node) bool { return node.Name == "n" && node.UID == "recorded" }
+	for name, tc := range map[string]struct {
+		workload Workload
+		gone     bool
+		problem  string
+	}{
+		"it exists":                         {Workload{Client: answers("recorded", nil)}, false, ""},
+		"another one has its name":          {Workload{Client: answers("other", nil)}, true, ""},
+		"it does not exist":                 {Workload{Client: answers("", notFound)}, true, ""},
+		"the request fails":                 {Workload{Client: answers("", errors.New("no"))}, false, "make sure that Node n is gone: no"},
+		"the API server is asked, if known": {Workload{Client: answers("", notFound), APIReader: answers("recorded", nil)}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gone, err := tc.workload.IsGone(t.Context(), "n", isStill)
+			require.Equal(t, tc.gone, gone)
+			if tc.problem == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, tc.problem)
+			}
+		})
+	}
+}
+
+// stub is a client that can be compared.
+type stub struct {
+	client.Client
+
+	of string
+}
+
+func TestAWorkloadWithoutAClientUsesThatOfTheObjects(t *testing.T) {
+	own, theirs := &stub{of: "the Nodes"}, &stub{of: "the objects"}
+	require.Equal(t, Workload{Client: theirs, APIReader: theirs}, Workload{}.Or(theirs, theirs))
+	require.Equal(t, Workload{Client: theirs, APIReader: own}, Workload{APIReader: own}.Or(theirs, theirs))
+	require.Equal(t, Workload{Client: own}, Workload{Client: own}.Or(theirs, theirs), "its API server is another one")
+}
+
+// noted is a Drainer, a Volumes and a NamespaceReader that notes which Nodes are released.
+type noted struct {
+	Drainer
+	Volumes
+
+	released []string
+	labels   error
+}
+
+func (n *noted) Release(node string) { n.released = append(n.released, node) }
+
+func (n *noted) NamespaceLabels(context.Context) (drain.NamespaceLabels, error) {
+	return func(string) (map[string]string, bool) { return nil, true }, n.labels
+}
+
+func TestANodeIsReleasedByTheDrainerAndByTheVolumes(t *testing.T) {
+	one, two := &noted{}, &noted{}
+	w := Workload{Drainer: one, Volumes: two}
+	w.Release("n")
+	w.Release("")
+	require.Equal(t, []string{"n"}, one.released)
+	require.Equal(t, []string{"n"}, two.released)
+	require.NotPanics(t, func() { Workload{}.Release("n") })
+}
+
+func TestLabelsOfNamespacesThatAreNotListedAreUnread(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drainer Drainer
+		unread  bool
+		fails   bool
+	}{
+		"listed":           {drainer: &noted{}},
+		"not listed yet":   {drainer: &noted{labels: runner.ErrNotListed}, unread: true, fails: true},
+		"not known at all": {drainer: struct{ Drainer }{&noted{}}, fails: true},
+		"no drainer":       {fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Workload{Drainer: tc.drainer}.NamespaceLabels(t.Context())
+			require.Equal(t, tc.fails, err != nil)
+			require.Equal(t, tc.unread, errors.Is(err, ErrNotSynced))
+		})
+	}
+}
+
+func TestRightsAreThoseOfWhatAWorkloadIsUsedFor(t *testing.T) {
+	has := func(rules []rbacv1.PolicyRule) map[string]bool {
+		found := map[string]bool{}
+		for _, rule := range rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					found[verb+" "+resource] = true
+				}
+			}
+		}
+		return found
+	}
+	reads := map[string]bool{"get nodes": true, "list nodes": true, "watch nodes": true}
+	if diff := cmp.Diff(reads, has(WorkloadPolicyRules(WorkloadWiring{}))); diff != "" {
+		t.Errorf("without drains (-want +got):\n%s", diff)
+	}
+	drains := has(WorkloadPolicyRules(WorkloadWiring{Drains: true}))
+	for verb := range has(runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true})) {
+		require.True(t, drains[verb], verb)
+	}
+	require.True(t, drains["watch volumeattachments"])
+	require.False(t, drains["list namespaces"])
+	namespaces := WorkloadPolicyRules(WorkloadWiring{Namespaces: true})
+	require.True(t, has(namespaces)["list namespaces"])
+	require.Equal(t, contract.MergePolicyRules(namespaces), namespaces, "each rule once")
+}

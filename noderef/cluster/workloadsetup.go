@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// WorkloadOptions say how Workloads are set up. The zero value is ready for use.
+type WorkloadOptions struct {
+	// Matching is WorkloadOptions.Matching of the reconcilers: Nodes are indexed by it.
+	Matching noderef.Rules
+	// DrainMetrics counts what all drain runners do. Nil counts nothing.
+	DrainMetrics *runner.Metrics
+}
+
+// FromManager returns the Workload of the manager's own  It adds the drain runner to the manager, which also watches volumes; that
+// costs nothing before the first drain. Reconcilers in one manager should share the result.
+func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
+	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), NodeIndexOptions{Rules: o.Matching})
+	if err != nil {
+		return Workload{}, err
+	}
+	w, drainer, err := o.workloadOf(nodes, mgr)
+	if err != nil {
+		return Workload{}, err
+	}
+	if err := mgr.Add(drainer); err != nil {
+		return Workload{}, fmt.Errorf("drain runner: %w", err)
+	}
+	return w, nil
+}
+
+// Setup returns what Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
+func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, error) {
+	return func(ctx context.Context, c *Connection) (Workload, error) {
+		nodes, err := NewNodeIndex(ctx, c.GetCache(), NodeIndexOptions{Rules: o.Matching})
+		if err != nil {
+			return Workload{}, err
+		}
+		context.AfterFunc(ctx, nodes.Stop) // the cache of a Target that is Running outlives the connection, and an error here
+		w, drainer, err := o.workloadOf(nodes, c)
+		if err != nil {
+			return Workload{}, err
+		}
+		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
+		return w, nil
+	}
+}
+
+func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
+	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true, Metrics: o.DrainMetrics})
+	if err != nil {
+		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
+	}
+	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, drainer, nil
+}
+
+// NodesOf returns what Ports.NodesOf of a reconciler asks for, from the connections of cs. Ports.WorkloadEvents is its method Source:
+//
+//	ports.NodesOf, ports.WorkloadEvents = workload.NodesOf(cs), cs.Source
+//
+// The function makes no request and does not block.
+func NodesOf(cs *Clusters[Workload]) func(types.NamespacedName) (Workload, error) {
+	return func(key types.NamespacedName) (Workload, error) {
+		view, err := cs.Get(key)
+		w := view.Value
+		w.LastSeen, w.Since = view.LastSeen, view.Since
+		if err == nil && view.Behind(schema.GroupKind{Kind: "Node"}) { // a Node that joined during an outage may be missing
+			return w, fmt.Errorf("read Nodes: %w", view.Problem)
+		}
+		if err == nil && view.Problem != nil && (w.Nodes == nil || !w.Nodes.HasSynced()) {
+			return w, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
+				ErrNotSynced, key, view.Problem)
+		}
+		return w, err
+	}
+}
+
+// WorkloadWiring says what a Workload is used for, as far as that needs rights. The zero value only reads Nodes.
+type WorkloadWiring struct {
+	// Drains: Nodes are drained and volumes waited for, as WorkloadOptions.FromManager and WorkloadOptions.Setup do it.
+	Drains bool
+	// Namespaces: [Workload.NamespaceLabels] is called.
+	Namespaces bool
+	// Writes: Nodes are labelled, tainted, cordoned and deleted.
+	Writes bool
+}
+
+// WorkloadPolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is gone, to drain
+// them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
+func WorkloadPolicyRules(w WorkloadWiring) []rbacv1.PolicyRule {
+	lists := [][]rbacv1.PolicyRule{NodePolicyRules(), {rule("nodes", "get")}}
+	if w.Drains {
+		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
+	}
+	if w.Namespaces {
+		lists = append(lists, []rbacv1.PolicyRule{rule("namespaces", "list", "watch")})
+	}
+	if w.Writes {
+		lists = append(lists, []rbacv1.PolicyRule{rule("nodes", "patch", "delete")})
+	}
+	return contract.MergePolicyRules(lists...)
+}
+
+func rule(resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
+}
