@@ -6,7 +6,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 GO ?= go
-# The folder of the tools; the binaries of examples/controlplane are beside them (os.UserCacheDir).
+# The folder of the tools; the binaries of examples/lab are beside them (os.UserCacheDir).
 CACHE ?= $(or $(XDG_CACHE_HOME),$(if $(filter Darwin,$(shell uname -s)),$(HOME)/Library/Caches,$(HOME)/.cache))/machinist
 
 GOLANGCI_VERSION := v2.15.0
@@ -39,12 +39,15 @@ endef
 # Nested modules: the go command ignores them in the root.
 NESTED := $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod))
 
-# The module of examples/embed requires a version of the root module that is not published, and has no replace. A copy of its go.mod
-# adds the replace. The commands after this variable run in its folder, in the same shell.
+# The laboratory: a real control plane, what is tested and measured there, and the program for both.
+LAB := examples/lab
+
+# The module of examples/embed requires versions of the root module and of the laboratory that are not published, and has no replace. A
+# copy of its go.mod adds both. The commands after this variable run in its folder, in the same shell.
 MODULE := github.com/machinist-dev/machinist
 EMBED := examples/embed
 IN_EMBED = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; cp $(EMBED)/go.mod $(EMBED)/go.sum "$$dir"; \
-	$(GO) mod edit -replace="$(MODULE)=$(CURDIR)" "$$dir/go.mod"; \
+	$(GO) mod edit -replace="$(MODULE)=$(CURDIR)" -replace="$(MODULE)/$(LAB)=$(CURDIR)/$(LAB)" "$$dir/go.mod"; \
 	cd $(EMBED); export GOFLAGS="$$($(GO) env GOFLAGS) -modfile=$$dir/go.mod"
 
 # The module with Ignition's parser, which nobody who imports the library needs.
@@ -85,16 +88,16 @@ help: ## List the targets
 
 
 .PHONY: test
-test: control-plane ## Unit tests, fake store, one end-to-end test on a real control plane (the first run builds it: a few minutes)
+test: ## Unit tests, fake store, a short simulation
 	$(GO) test -timeout 25m ./...
 	@echo "test: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test ./...
-	@for module in $(TESTED); do echo "test: $$module"; (cd "$$module"; $(GO) test ./...); done
+	@for module in $(filter-out $(LAB),$(TESTED)); do echo "test: $$module"; (cd "$$module"; $(GO) test ./...); done
 	@echo "test: first-boot data, by Ignition's own parser"; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) run ./examples/userdata all "$$dir"; cd $(IGNITION); $(GO) run . "$$dir"/*.ign
 
 .PHONY: e2e
-e2e: control-plane ## Scale and chaos on a real control plane: the tests TestE2E... with build tag e2e
-	$(GO) test -tags e2e -run '^TestE2E' -timeout 60m -v ./examples/...
+e2e: control-plane ## All tests of examples/lab on a real control plane; scale and chaos are TestE2E...
+	cd $(LAB); $(GO) test -tags e2e -skip '^TestManifests' -timeout 60m -v ./...
 	@echo "e2e: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test -tags e2e -run '^TestE2E' -timeout 10m -v ./...
 	@echo "e2e: $(EMBED) with HEAD as go get delivers it"; cd $(EMBED)/published; $(GO) run . -- $(GO) test ./...
 
@@ -106,7 +109,9 @@ race: ## The tests of make test with the race detector, if there is a C compiler
 	else \
 		$(MAKE) control-plane; \
 		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...; \
-		for module in $(TESTED); do (cd "$$module"; CGO_ENABLED=1 $(GO) test -race ./...); done; \
+		for module in $(TESTED); do \
+			(cd "$$module"; CGO_ENABLED=1 $(GO) test -race -tags e2e -skip '^Test(E2E|Manifests)' -timeout 25m ./...); \
+		done; \
 		$(IN_EMBED); CGO_ENABLED=1 $(GO) test -race ./...; \
 	fi
 
@@ -116,33 +121,33 @@ bench: ## Benchmarks with allocations (BENCH=regexp picks some)
 
 .PHONY: bench-drain
 bench-drain: control-plane ## Drains side by side with kubectl and Cluster API on a real control plane (ROUNDS=3 prints medians; SCENARIO=1,4, ARMS=ours,kubectl)
-	$(GO) run ./examples/controlplane/drainbench --rounds $(ROUNDS) --scenario '$(SCENARIO)' --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./drainbench --rounds $(ROUNDS) --scenario '$(SCENARIO)' --arms '$(ARMS)'
 
 .PHONY: bench-machine
 bench-machine: control-plane ## Machines side by side with Cluster API on a real control plane (MACHINES=500, LIMITS=default,off, ARMS=ours,capi, ROUNDS, STEADY=5m)
-	$(GO) run ./examples/controlplane/machinebench --machines $(MACHINES) --rounds $(ROUNDS) --arms '$(ARMS)' --limits '$(LIMITS)' --steady $(STEADY)
+	$(GO) run -C $(LAB) ./machinebench --machines $(MACHINES) --rounds $(ROUNDS) --arms '$(ARMS)' --limits '$(LIMITS)' --steady $(STEADY)
 
 .PHONY: bench-set
 bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
-	$(GO) run ./examples/controlplane/setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-health
 bench-health: control-plane ## A tenth of a MachineSet replaced by a health check side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
-	$(GO) run ./examples/controlplane/setbench --health --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./setbench --health --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-rollout
 bench-rollout: control-plane ## One plan for 10,000 Machines, and one rollout side by side with Cluster API on a real control plane (ROLLOUTSIZE=200, ROUNDS, ARMS=ours,capi)
 	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout
-	$(GO) run ./examples/controlplane/setbench --rollout --machines $(ROLLOUTSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./setbench --rollout --machines $(ROLLOUTSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
 
 .PHONY: bench-fleet
 bench-fleet: control-plane ## Ten MachineDeployments, one rolled out: cost per Machine at 500 side by side with Cluster API, and of ours at FLEETSIZE=5000
-	$(GO) run ./examples/controlplane/setbench --fleet --machines 500 --arms '$(ARMS)'
-	$(GO) run ./examples/controlplane/setbench --fleet --machines $(FLEETSIZE) --arms ours
+	$(GO) run -C $(LAB) ./setbench --fleet --machines 500 --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./setbench --fleet --machines $(FLEETSIZE) --arms ours
 
 .PHONY: bench-pool
 bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)
-	$(GO) run ./examples/controlplane/poolbench --instances $(INSTANCES) --machines=$(EACH_A_MACHINE) --arms '$(ARMS)'
+	$(GO) run -C $(LAB) ./poolbench --instances $(INSTANCES) --machines=$(EACH_A_MACHINE) --arms '$(ARMS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
@@ -187,8 +192,9 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
 	$(GO) test -skip '^TestREADMEIsCurrent$$' -timeout 20m ./...; : the README names the pinned versions; \
+	(cd $(LAB); $(GO) mod tidy; $(GO) vet -tags e2e ./...; $(GO) test ./...); \
 	cd $(EMBED); \
-	$(GO) mod edit -replace="$(MODULE)=$$dir"; $(GO) mod tidy; \
+	$(GO) mod edit -replace="$(MODULE)=$$dir" -replace="$(MODULE)/$(LAB)=$$dir/$(LAB)"; $(GO) mod tidy; \
 	echo "skew: $(EMBED) against"; \
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
@@ -198,7 +204,7 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 # The table of the README. The newest release of each minor version is taken; a build of a control plane takes ten minutes, once.
 .PHONY: skew-table
 skew-table: ## Measure with which Kubernetes and controller-runtime the library works (MINORS=1.36,1.35, RUNTIMES=0.24)
-	$(GO) run ./examples/controlplane/skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write examples/controlplane/skew/measured.md
+	$(GO) run -C $(LAB) ./skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write skew/measured.md
 	@echo "skew-table: make generate puts the table into README.md"
 
 
@@ -214,7 +220,7 @@ vuln: ## Known vulnerabilities in what is linked, by govulncheck, where its data
 lint: $(GOLANGCI) ## golangci-lint with .golangci.yml (the first run builds it: a few minutes)
 	"$(GOLANGCI)" run ./...
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export GOWORK="$$dir/go.work"; cd $(EMBED); `# the linter does not know -modfile`\
-	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)"; "$(GOLANGCI)" run ./...
+	$(GO) work init .; $(GO) work edit -replace="$(MODULE)=$(CURDIR)" -replace="$(MODULE)/$(LAB)=$(CURDIR)/$(LAB)"; "$(GOLANGCI)" run ./...
 	@cd $(EMBED)/published; "$(GOLANGCI)" run ./...
 	@for module in $(TESTED); do (cd "$$module"; "$(GOLANGCI)" run ./...); done
 
@@ -241,7 +247,7 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 		echo "verify: $$module"; \
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
-	@for module in $(TESTED); do (cd "$$module"; $(GO) vet ./...); done
+	@for module in $(TESTED); do (cd "$$module"; $(GO) vet ./...; $(GO) vet -tags e2e ./...); done
 
 .PHONY: verify-userdata
 verify-userdata: ## First-boot data by the tools that read it: cloud-init, shellcheck, a scratch root (needs root; installs both tools with apt-get)
@@ -260,7 +266,10 @@ verify-manifests: $(HELM) $(KUSTOMIZE) $(PROMTOOL) control-plane ## Manifests of
 	for file in base/manager.yaml monitoring/monitoring.yaml; do \
 		diff -u "$(DEPLOY)/$$file" "$$dir/$${file##*/}" || { echo "verify-manifests: $$file is old: run make generate"; exit 1; }; \
 	done
-	HELM="$(HELM)" KUSTOMIZE="$(KUSTOMIZE)" PROMTOOL="$(PROMTOOL)" $(GO) test -count=1 -tags e2e -timeout 20m -run '^TestManifests' ./$(DEPLOY)
+	export HELM="$(HELM)" KUSTOMIZE="$(KUSTOMIZE)" PROMTOOL="$(PROMTOOL)"; \
+	for folder in ./$(DEPLOY) ./$(LAB)/manifests; do \
+		(cd "$$folder"; $(GO) test -count=1 -tags e2e -timeout 20m -run '^TestManifests' .); \
+	done
 
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(HELM) ## Write the generated parts of README.md and of package comments, new exports, and the manager's CRDs, pages and manifests
@@ -311,12 +320,12 @@ release-notes: ## Write what a release exports into CHANGELOG.md (RELEASE=v0.1.0
 
 
 .PHONY: control-plane
-control-plane: ## Build the control plane's programs for tests and examples/controlplane (a few minutes, once)
-	$(GO) run ./examples/controlplane build
+control-plane: ## Build the control plane's programs for examples/lab (a few minutes, once)
+	$(GO) run -C $(LAB) . build
 
 .PHONY: demo
 demo: control-plane ## The reference operator at work on a real control plane, and what to try next (Ctrl-C ends it)
-	$(GO) run ./examples/controlplane demo
+	$(GO) run -C $(LAB) . demo
 
 .PHONY: embed-run
 embed-run: ## Run examples/embed, an operator of another project, with the working tree (ARGS=--help)
@@ -324,7 +333,8 @@ embed-run: ## Run examples/embed, an operator of another project, with the worki
 
 .PHONY: embed-tidy
 embed-tidy: ## Write go.mod and go.sum of examples/embed
-	@$(IN_EMBED); $(GO) mod tidy; $(GO) mod edit -dropreplace="$(MODULE)" "$$dir/go.mod"; cp "$$dir/go.mod" "$$dir/go.sum" .
+	@$(IN_EMBED); $(GO) mod tidy; \
+	$(GO) mod edit -dropreplace="$(MODULE)" -dropreplace="$(MODULE)/$(LAB)" "$$dir/go.mod"; cp "$$dir/go.mod" "$$dir/go.sum" .
 
 .PHONY: clean
 clean: ## Remove the binaries in the user's cache directory

@@ -224,7 +224,7 @@ func synopsis(t *testing.T, p goPackage) string {
 // compatibilityTable is what `make skew-table` has measured, with the versions that go.mod requires.
 func compatibilityTable(t *testing.T) string {
 	t.Helper()
-	measured, err := os.ReadFile(filepath.Join(root, "examples/controlplane/skew/measured.md"))
+	measured, err := os.ReadFile(filepath.Join(root, "examples/lab/skew/measured.md"))
 	require.NoError(t, err)
 	want := fmt.Sprintf("\n| %s, required | %s |",
 		requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`))

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/describe"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -70,7 +70,7 @@ func create(t *testing.T, c client.Client, text string) []*unstructured.Unstruct
 // runForeign returns a store with the CRDs of a system, which prune what they do not know, and a manager with these flags at work.
 func runForeign(t *testing.T, group api.Group, s foreignSystem, flags ...string) *fake.Store {
 	t.Helper()
-	crds, err := cluster.ModuleCRDs(t.Context(), s.module, s.crds)
+	crds, err := published.CRDs(t.Context(), s.module, s.crds)
 	require.NoError(t, err)
 	store := fake.NewStore(fake.Options{})
 	for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment", "MachineClass"} {

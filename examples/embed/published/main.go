@@ -4,8 +4,8 @@
 //	cd examples/embed/published && go run . -- go test ./...
 //
 // The zip holds what git has of HEAD, without nested modules, under a pseudo-version; a file proxy serves it, and every other module
-// comes from where GOPROXY says. There is no replace and no workspace. When the command has ended, the copy, the proxy, and this
-// version in the module cache are deleted.
+// comes from where GOPROXY says. There is no replace and no workspace. The copy has no end-to-end tests, which need the laboratory too.
+// When the command has ended, the copy, the proxy, and this version in the module cache are deleted.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(ctx context.Context, root, user string, command []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, forget(context.WithoutCancel(ctx), version)) }()
 	for _, args := range [][]string{
-		{"go", "mod", "edit", "-droprequire=" + version.Path},
+		{"go", "mod", "edit", "-droprequire=" + version.Path, "-droprequire=" + version.Path + "/examples/lab"},
 		{"go", "get", version.String()},
 		{"go", "mod", "tidy"},
 		{"go", "list", "-m", "-f", "{{.Path}} {{.Version}} from {{.Dir}}", version.Path},
@@ -120,7 +120,7 @@ func publish(ctx context.Context, root, proxy string) (module.Version, error) {
 	return version, errors.Join(err, archive.Close())
 }
 
-// copyModule copies the files of a module.
+// copyModule copies the files of a module, without end-to-end tests.
 func copyModule(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -132,6 +132,9 @@ func copyModule(from, to string) error {
 		}
 		if entry.IsDir() {
 			return os.MkdirAll(filepath.Join(to, rel), 0o750)
+		}
+		if strings.HasSuffix(rel, "e2e_test.go") {
+			return nil
 		}
 		return copyFile(path, filepath.Join(to, rel))
 	})

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 // ownCRDs are the CustomResourceDefinitions of machinist.dev, by kind.
@@ -112,7 +112,7 @@ func TestOurCRDsDifferFromClusterAPIsInThisOnly(t *testing.T) {
 	own := ownCRDs(t)
 	delete(own, api.Machinist.MachineClass().Kind) // Cluster API has no such kind
 	kinds := slices.Sorted(maps.Keys(own))
-	theirs, err := cluster.ClusterAPICRDs(t.Context(), api.ClusterAPI.GroupVersion().Version, kinds...)
+	theirs, err := published.ClusterAPICRDs(t.Context(), api.ClusterAPI.GroupVersion().Version, kinds...)
 	require.NoError(t, err)
 	require.Len(t, theirs, len(kinds))
 	var lines []string

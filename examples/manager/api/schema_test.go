@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/machinist-dev/machinist/examples/controlplane/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 // schema is the part of an OpenAPI schema that says which Machines an API server stores.
@@ -36,7 +36,7 @@ type schema struct {
 // machineSchema is that of Machine as Cluster API's CRD serves it.
 func machineSchema(t testing.TB) *schema {
 	t.Helper()
-	crds, err := cluster.ClusterAPICRDs(t.Context(), api.ClusterAPI.GroupVersion().Version, "Machine")
+	crds, err := published.ClusterAPICRDs(t.Context(), api.ClusterAPI.GroupVersion().Version, "Machine")
 	require.NoError(t, err)
 	return schemaOf(t, crds[0].Object)
 }

@@ -1,0 +1,184 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/lab/bench"
+	"github.com/machinist-dev/machinist/examples/lab/capi"
+	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/fake"
+)
+
+// handedOver is how many Machines change hands.
+const handedOver = 10
+
+// parts are the kinds of what a fleet consists of.
+func parts() []schema.GroupVersionKind {
+	capi := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
+	}
+	return []schema.GroupVersionKind{
+		capi("MachineDeployment"), capi("MachineSet"), capi("Machine"), fake.InfraMachineGVK(contract.V1Beta2),
+		fake.BootstrapConfigGVK(contract.V1Beta2), {Version: "v1", Kind: "Node"}, {Version: "v1", Kind: "Secret"},
+	}
+}
+
+// fleetNow is what the objects of a fleet are, without their status and our annotations, as JSON by kind and name.
+func (w *world) fleetNow() map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	for _, gvk := range parts() {
+		for _, obj := range w.listed(gvk) {
+			annotations := map[string]string{}
+			maps.Copy(annotations, obj.GetAnnotations())
+			maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "machinist.dev/") })
+			metadata := map[string]any{
+				"uid": obj.GetUID(), "labels": obj.GetLabels(), "annotations": annotations, "finalizers": obj.GetFinalizers(),
+				"ownerReferences": obj.GetOwnerReferences(), "deletionTimestamp": obj.GetDeletionTimestamp(), "generation": obj.GetGeneration(),
+			}
+			content, err := json.MarshalIndent(map[string]any{"metadata": metadata, "spec": obj.Object["spec"]}, "", " ")
+			require.NoError(w.t, err)
+			all[gvk.Kind+" "+obj.GetName()] = string(content)
+		}
+	}
+	return all
+}
+
+// stillness is for how long a manager writes nothing when it is at rest.
+const stillness = 6 * time.Second
+
+// atRest waits until a client, whose name its user agents begin with, watches MachineSets and has written nothing for a while. It returns
+// what the client has written since a mark.
+func (w *world) atRest(agent string, since cluster.AuditMark) cluster.AuditEvents {
+	w.t.Helper()
+	return w.restOf(agent, since, func(e cluster.AuditEvent) bool { return strings.HasPrefix(e.UserAgent, agent) })
+}
+
+// restOf is atRest for the client of some requests.
+func (w *world) restOf(name string, since cluster.AuditMark, its func(cluster.AuditEvent) bool) cluster.AuditEvents {
+	w.t.Helper()
+	var written cluster.AuditEvents
+	count, changed := -1, time.Now()
+	w.eventually(name+" to come to rest", func() string {
+		all, err := w.plane.Audit().Since(since)
+		require.NoError(w.t, err)
+		all = all.Where(its)
+		written = all.Writes().Where(func(e cluster.AuditEvent) bool { return e.Resource != "leases" && e.Resource != "events" })
+		starts := !slices.ContainsFunc(all, func(e cluster.AuditEvent) bool {
+			return e.Verb == "watch" && e.Resource == "machinesets"
+		})
+		if n := len(written); n != count || starts {
+			count, changed = n, time.Now()
+		}
+		if time.Since(changed) < stillness {
+			return written.String()
+		}
+		return ""
+	})
+	return written
+}
+
+// scaled waits until a deployment has so many Machines, all of them available.
+func (w *world) scaled(d *unstructured.Unstructured, replicas int64) {
+	w.t.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	require.NoError(w.t, w.client.Patch(w.t.Context(), d.DeepCopy(), patch))
+	w.eventually(fmt.Sprintf("%d available Machines", replicas), func() string {
+		fresh := w.get(d)
+		available, _, _ := unstructured.NestedInt64(fresh.Object, "status", "availableReplicas")
+		all, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas")
+		if available != replicas || all != replicas {
+			return describe(fresh)
+		}
+		return ""
+	})
+	w.rollingOutIs(d, metav1.ConditionFalse)
+}
+
+// Cluster API's manager makes a fleet and ends. Ours takes it over, scales it and ends, Cluster API's has it back, and ours again. Each
+// leaves what the other has made as it is, but for our annotations. Cluster API copies those of a deployment to its set, ledger included.
+func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
+	program, err := capi.BuildManager(t.Context(), bench.NewSay(os.Stderr, "takeover"))
+	require.NoError(t, err)
+	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	w := newBareWorld(t, plane)
+	require.NoError(t, (&capi.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
+	w.startProviders(worldOptions{})
+	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
+	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
+	d, theirs, ours := w.apply(deploymentOf(infra, config))[2], w.theirs(program), w.ours()
+	for round, manager := range []struct {
+		name, agent string
+		start       func() (stop func())
+	}{
+		{"Cluster API", capi.UserAgent, theirs}, {"ours", managerAgent, ours},
+		{"Cluster API again", capi.UserAgent, theirs}, {"ours again", managerAgent, ours},
+	} {
+		before, begin := w.fleetNow(), w.marked()
+		stop := manager.start()
+		if written := w.atRest(manager.agent, begin); round > 0 {
+			t.Logf("%s takes %d Machines over and writes: %s", manager.name, handedOver, written)
+			require.Empty(t, cmp.Diff(before, w.fleetNow()), manager.name)
+			requireFewWrites(t, written)
+		}
+		w.scaled(d, handedOver+2)
+		w.scaled(d, handedOver)
+		w.atRest(manager.agent, begin)
+		stop()
+	}
+}
+
+// requireFewWrites fails if the Machines were changed more than twice each: once by the controller of Machines and once by that of their
+// set. The two work at the same time, so a write of the first may meet that of the second, is refused (409), and is made again once.
+func requireFewWrites(t *testing.T, written cluster.AuditEvents) {
+	t.Helper()
+	all := written.To("cluster.x-k8s.io", "machines")
+	refused := all.Where(func(e cluster.AuditEvent) bool { return e.Code == http.StatusConflict })
+	require.LessOrEqual(t, len(all)-len(refused), 2*handedOver, written)
+	require.LessOrEqual(t, len(refused), handedOver, written)
+}
+
+// theirs and ours return what starts a manager.
+func (w *world) theirs(program string) func() (stop func()) {
+	return func() (stop func()) {
+		w.t.Helper()
+		m, err := capi.StartManager(capi.ManagerOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
+		require.NoError(w.t, err)
+		w.t.Cleanup(m.Stop)
+		return m.Stop
+	}
+}
+
+func (w *world) ours() func() (stop func()) {
+	var m *managerProcess
+	return func() (stop func()) {
+		w.t.Helper()
+		if m == nil {
+			m = w.startManager([]string{"--machinesets", "--machinedeployments"})
+		} else {
+			m.start()
+		}
+		return m.stop
+	}
+}
