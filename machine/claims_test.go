@@ -32,6 +32,7 @@ func (w *world) provisioned(name, providerID string, options ...fake.Option) *un
 }
 
 func TestTwoMachinesWithOneProviderIDNeverShareANode(t *testing.T) {
+	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	first := w.provisioned("first", "fake://x/1")
 	w.create(fake.Node("n", "fake://x/1"))
@@ -63,6 +64,7 @@ func TestTwoMachinesWithOneProviderIDNeverShareANode(t *testing.T) {
 }
 
 func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *testing.T) {
+	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	named := fake.WithField("fake://x/1", "spec", "providerID")
 	a, b := w.provisioned("a", "fake://x/1", named), w.provisioned("b", "fake://x/1", named)
@@ -92,6 +94,7 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 }
 
 func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
+	t.Parallel()
 	policy := propagate.ClusterAPI()
 	policy.Labels.All = true
 	w := byHandWorld(t, machine.Options{

@@ -18,6 +18,7 @@ import (
 )
 
 func TestADeletionWaitsForWhatItCannotRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
@@ -41,6 +42,7 @@ func TestADeletionWaitsForWhatItCannotRead(t *testing.T) {
 }
 
 func TestANodeThatRegistersAgainIsAdoptedAndCleanedUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
@@ -64,6 +66,7 @@ func TestANodeThatRegistersAgainIsAdoptedAndCleanedUp(t *testing.T) {
 }
 
 func TestANodeWhoseNameWasTakenOverIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
@@ -78,6 +81,7 @@ func TestANodeWhoseNameWasTakenOverIsLeftAlone(t *testing.T) {
 }
 
 func TestTwoNodesOfOneMachineStopItsDrainUntilOneIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)

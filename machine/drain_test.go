@@ -85,6 +85,7 @@ func (w *world) readyPods(app string) []corev1.Pod {
 }
 
 func TestADrainWaitsForTheBudgetAndTheMachineForTheDrain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	machines := w.running([]string{"m1", "m2"}, 4, 3)
 	require.NoError(t, w.client.Delete(t.Context(), machines[0]))
@@ -116,6 +117,7 @@ func TestADrainWaitsForTheBudgetAndTheMachineForTheDrain(t *testing.T) {
 }
 
 func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	machines := w.running([]string{"m1", "m2"}, 4, 4)
 	require.NoError(t, w.client.Delete(t.Context(), machines[0]))
@@ -135,6 +137,7 @@ func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.
 }
 
 func TestADrainThatIsExcludedOrOutOfTimeIsLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, option := range map[string]fake.Option{
 		"excluded":    fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}),
 		"out of time": fake.WithField(int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"),
@@ -158,6 +161,7 @@ func TestADrainThatIsExcludedOrOutOfTimeIsLeftOut(t *testing.T) {
 }
 
 func TestHooksHoldADeletionUntilTheyAreRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	before, after := contract.PreDrainHook+"/backup", contract.PreTerminateHook+"/etcd"
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{before: "", after: ""}))

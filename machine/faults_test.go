@@ -19,6 +19,7 @@ import (
 )
 
 func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{store: fake.Options{CacheLag: 60 * time.Millisecond}})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
@@ -38,6 +39,7 @@ func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
 }
 
 func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig", "Node"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t, worldOptions{before: func(w *world) {
@@ -60,6 +62,7 @@ func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
 }
 
 func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
+	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	// How long it takes until a kind is listed for the first time, or an object of it is read, may be worth a status, too.
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
@@ -161,6 +164,7 @@ func (w *world) goesIfOwned(obj *unstructured.Unstructured) {
 }
 
 func TestAPausedMachineIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
@@ -182,6 +186,7 @@ func TestAPausedMachineIsLeftAlone(t *testing.T) {
 }
 
 func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
@@ -196,6 +201,7 @@ func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
 }
 
 func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	owner := w.machineWith("m1")
 	w.conditionIs(owner, contract.ConditionReady, contract.ReasonReady)
@@ -217,6 +223,7 @@ func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 }
 
 func TestAMachineWaitsForObjectsThatAreCreatedLater(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := fake.Machine("m1")
 	w.create(m)

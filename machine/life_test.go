@@ -15,6 +15,7 @@ import (
 )
 
 func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := w.machineWith("m1", fake.WithLabels(map[string]string{
 		"node-role.kubernetes.io/worker": "", "gpu.node.cluster.x-k8s.io/model": "a100", "team": "blue"}))

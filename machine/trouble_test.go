@@ -26,6 +26,7 @@ type trouble struct {
 }
 
 func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
+	t.Parallel()
 	byHand := worldOptions{noCRDs: true, before: func(w *world) {
 		w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 	}}
@@ -139,6 +140,7 @@ func TestBadInputIsAConditionAnEventAndNoLoopAndMendsItself(t *testing.T) {
 }
 
 func TestAMachineOfAMissingKindCanBeDeletedWhileNothingStandsBehindIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	ref := map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "NoSuchMachine", "name": "x"}
 	m := fake.Machine("m", fake.WithField(ref, "spec", "infrastructureRef"))
@@ -176,6 +178,7 @@ func (w *world) write(obj *unstructured.Unstructured, status map[string]any, pro
 }
 
 func TestAMachineOfAProviderThatSpeaksAnOldContractIsProvisioned(t *testing.T) {
+	t.Parallel()
 	infra, bootstrap := fake.InfraMachineGVK(contract.V1Alpha3), fake.BootstrapConfigGVK(contract.V1Alpha3)
 	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{ContractVersions: contract.AllVersions()}})
 	w.create(fake.CRD(infra, contract.V1Alpha3), fake.CRD(bootstrap, contract.V1Alpha3))

@@ -1,0 +1,9 @@
+package machinepool_test
+
+import (
+	"testing"
+
+	"github.com/machinist-dev/machinist/fake/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
