@@ -33,7 +33,7 @@ var clusterTables = struct{ v1beta1, v1beta2 ClusterLayout }{
 		Version:                   V1Beta1,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "infrastructureReady"),
-		ControlPlane:              ObjectRefAt("spec", "controlPlaneRef"),
+		ControlPlane:              objectRefAt("spec", "controlPlaneRef"),
 		Conditions:                ConditionsShaped(ShapeV1Beta1, "status", "conditions"),
 	},
 	v1beta2: ClusterLayout{

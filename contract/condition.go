@@ -14,12 +14,12 @@ const (
 	ReasonInvalidCondition = "InvalidConditionReported"
 )
 
-// ConditionShape says which members the entries of a list of conditions have. Every shape is read alike.
-type ConditionShape uint8
+// conditionShape says which members the entries of a list of conditions have. Every shape is read alike.
+type conditionShape uint8
 
 const (
 	// ShapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
-	ShapeMetaV1 ConditionShape = iota
+	ShapeMetaV1 conditionShape = iota
 	// ShapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
 	ShapeV1Beta1
 	// ShapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
@@ -28,7 +28,7 @@ const (
 
 type conditionPlace struct {
 	path    Path
-	shape   ConditionShape
+	shape   conditionShape
 	written bool
 }
 
@@ -43,13 +43,13 @@ func ConditionsAt(segments ...string) ConditionsField {
 }
 
 // ConditionsShaped returns the ConditionsField of a list in some shape at the given keys.
-func ConditionsShaped(shape ConditionShape, segments ...string) ConditionsField {
+func ConditionsShaped(shape conditionShape, segments ...string) ConditionsField {
 	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
 }
 
-// And returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
+// and returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
 // Neither is changed.
-func (f ConditionsField) And(other ConditionsField) ConditionsField {
+func (f ConditionsField) and(other ConditionsField) ConditionsField {
 	return ConditionsField{places: slices.Concat(f.places, other.places)}
 }
 

@@ -115,8 +115,8 @@ func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 
 func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
 	layout := *contract.MachineV1Beta2()
-	layout.PreDrainStarted, layout.DrainStarted = contract.TimeField{}, contract.TimeField{}
-	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.TimeField{}, contract.TimeField{}
+	layout.PreDrainStarted, layout.DrainStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
+	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
 	for name, kind := range map[string]contract.Kind{
 		"a Go type": kindOfServers(readServer, writeServer), "a layout": contract.Unstructured(gvk, &layout),
@@ -193,7 +193,7 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	layout := *contract.MachinePoolV1Beta2()
-	layout.Nodes, layout.Conditions = contract.NodeRefsField{}, contract.ConditionsField{}
+	layout.Nodes, layout.Conditions = contract.Field[[]contract.NodeRef]{}, contract.ConditionsField{}
 	got, err := contract.CheckMachinePoolKind(
 		contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
 	require.NoError(t, err)

@@ -1,5 +1,10 @@
 package contract
 
+import (
+	"encoding/json"
+	"time"
+)
+
 // CertificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
 const CertificatesExpireAnnotation = "machinist.dev/certificates-expire"
 
@@ -9,9 +14,9 @@ func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	return MachineSpecLayout{
 		ProviderID:   At[string](at("providerID")...),
 		Version:      At[string](at("versions", "kubelet")...),
-		ProviderSpec: ContentAt(at("providerSpec", "value")...),
-		Class:        ObjectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
-		Taints:       TaintsAt(at("taints")...),
+		ProviderSpec: At[json.RawMessage](at("providerSpec", "value")...),
+		Class:        objectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
+		Taints:       At[[]Taint](at("taints")...),
 	}
 }
 
@@ -21,12 +26,12 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 	l := MachineSpecLayout{
 		ProviderID:       At[string](at("providerID")...),
 		Class:            RefAt(at("class")...),
-		NodeDrainTimeout: DurationAt(at("drainTimeout")...),
-		Taints:           TaintsAt(at("nodeTemplate", "spec", "taints")...),
+		NodeDrainTimeout: At[time.Duration](at("drainTimeout")...),
+		Taints:           At[[]Taint](at("nodeTemplate", "spec", "taints")...),
 	}
 	for _, path := range [][]string{{"class", "apiGroup"}, {"class", "kind"}, {"creationTimeout"}, {"disableHealthTimeout"}, {"healthTimeout"},
 		{"inPlaceUpdateTimeout"}, {"maxEvictRetries"}, {"nodeConditions"}, {"nodeTemplate", "metadata"}, {"nodeTemplate", "spec"}} {
-		l.InPlace.paths = append(l.InPlace.paths, NewPath(at(path...)...))
+		l.InPlace = append(l.InPlace, NewPath(at(path...)...))
 	}
 	return l
 }
@@ -47,19 +52,19 @@ var machineKubermatic = MachineLayout{
 	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
 	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
 	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
-	Addresses:              AddressesAt("status", "addresses"),
+	Addresses:              At[[]Address]("status", "addresses"),
 	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
 	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
-	LastUpdated:            TimeAt("status", "lastUpdated"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAtAnnotation(DrainStartedAnnotation),
-	VolumeDetachStarted:    TimeAtAnnotation(VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	LastUpdated:            At[time.Time]("status", "lastUpdated"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
+	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          At[string]("status", "errorReason"),
 	FailureMessage:         At[string]("status", "errorMessage"),
-	CertificatesExpire:     TimeAtAnnotation(CertificatesExpireAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](CertificatesExpireAnnotation),
 }
 
 // KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
@@ -78,19 +83,19 @@ var machineGardener = MachineLayout{
 	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
 	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
 	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
-	Addresses:              AddressesAt("status", "addresses"),
+	Addresses:              At[[]Address]("status", "addresses"),
 	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
 	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
-	LastUpdated:            TimeAt("status", "currentStatus", "lastUpdateTime"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAtAnnotation(DrainStartedAnnotation),
-	VolumeDetachStarted:    TimeAtAnnotation(VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	LastUpdated:            At[time.Time]("status", "currentStatus", "lastUpdateTime"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
+	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          AtAnnotation[string](FailureReasonAnnotation),
 	FailureMessage:         AtAnnotation[string](FailureMessageAnnotation),
-	CertificatesExpire:     TimeAtAnnotation(CertificatesExpireAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](CertificatesExpireAnnotation),
 }
 
 // GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's

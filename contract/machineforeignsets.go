@@ -1,16 +1,23 @@
 package contract
 
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
 // replicatedForeign is what sets and deployments of the other systems have in common: fields are named as in Kubernetes, and there is
 // nothing for a Cluster, for the order of deletion, for names and for the selector as text.
 func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayout {
 	spec.MinReady = SecondsAt("spec", "minReadySeconds")
 	return ReplicatedLayout{
 		Replicas: At[int32]("spec", "replicas"),
-		Selector: SelectorAt("spec", "selector"),
+		Selector: At[*metav1.LabelSelector]("spec", "selector"),
 		Template: MachineTemplateLayout{
-			Labels:            TextMapAt("spec", "template", "metadata", "labels"),
-			Annotations:       TextMapAt("spec", "template", "metadata", "annotations"),
-			MadeOf:            ContentsAt(append(madeOf, "spec.template.metadata.labels", "spec.template.metadata.annotations")...),
+			Labels:            At[map[string]string]("spec", "template", "metadata", "labels"),
+			Annotations:       At[map[string]string]("spec", "template", "metadata", "annotations"),
+			MadeOf:            placesAt(append(madeOf, "spec.template.metadata.labels", "spec.template.metadata.annotations")...),
 			MachineSpecLayout: spec,
 		},
 		DeletionOrder:      AtAnnotation[string](DeletionOrderAnnotation),
@@ -77,9 +84,9 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 		ReplicatedLayout:     replicated,
 		RolloutPaused:        At[bool]("spec", "paused"),
 		RolloutType:          At[string]("spec", "strategy", "type"),
-		MaxSurge:             IntOrStringAt("spec", "strategy", "rollingUpdate", "maxSurge"),
-		MaxUnavailable:       IntOrStringAt("spec", "strategy", "rollingUpdate", "maxUnavailable"),
-		RolloutAfter:         TimeAtAnnotation(RolloutAfterAnnotation),
+		MaxSurge:             At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxSurge"),
+		MaxUnavailable:       At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxUnavailable"),
+		RolloutAfter:         AtAnnotation[time.Time](RolloutAfterAnnotation),
 		RevisionHistoryLimit: At[int32]("spec", "revisionHistoryLimit"),
 		ProgressDeadline:     SecondsAt("spec", "progressDeadlineSeconds"),
 		Phase:                AtAnnotation[string](PhaseAnnotation),
@@ -107,8 +114,8 @@ func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDep
 func machineDeploymentGardenerLayout() MachineDeploymentLayout {
 	l := deploymentForeign(replicatedGardener("conditions"))
 	l.InPlaceOrchestration = At[string]("spec", "strategy", "inPlaceUpdate", "orchestrationType")
-	l.InPlaceMaxSurge = IntOrStringAt("spec", "strategy", "inPlaceUpdate", "maxSurge")
-	l.InPlaceMaxUnavailable = IntOrStringAt("spec", "strategy", "inPlaceUpdate", "maxUnavailable")
+	l.InPlaceMaxSurge = At[intstr.IntOrString]("spec", "strategy", "inPlaceUpdate", "maxSurge")
+	l.InPlaceMaxUnavailable = At[intstr.IntOrString]("spec", "strategy", "inPlaceUpdate", "maxUnavailable")
 	l.RollbackTo = At[int64]("spec", "rollbackTo", "revision")
 	return l
 }
