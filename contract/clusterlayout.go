@@ -34,7 +34,7 @@ var clusterTables = struct{ v1beta1, v1beta2 ClusterLayout }{
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "infrastructureReady"),
 		ControlPlane:              objectRefAt("spec", "controlPlaneRef"),
-		Conditions:                ConditionsShaped(ShapeV1Beta1, "status", "conditions"),
+		Conditions:                conditionsShaped(shapeV1Beta1, "status", "conditions"),
 	},
 	v1beta2: ClusterLayout{
 		Version:                   V1Beta2,

@@ -18,12 +18,12 @@ const (
 type conditionShape uint8
 
 const (
-	// ShapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
-	ShapeMetaV1 conditionShape = iota
-	// ShapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
-	ShapeV1Beta1
-	// ShapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
-	ShapeNode
+	// shapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
+	shapeMetaV1 conditionShape = iota
+	// shapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
+	shapeV1Beta1
+	// shapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
+	shapeNode
 )
 
 type conditionPlace struct {
@@ -39,11 +39,16 @@ type ConditionsField struct{ places []conditionPlace }
 
 // ConditionsAt returns the ConditionsField of a list in the shape of metav1.Condition at the given keys.
 func ConditionsAt(segments ...string) ConditionsField {
-	return ConditionsShaped(ShapeMetaV1, segments...)
+	return conditionsShaped(shapeMetaV1, segments...)
 }
 
-// ConditionsShaped returns the ConditionsField of a list in some shape at the given keys.
-func ConditionsShaped(shape conditionShape, segments ...string) ConditionsField {
+// OldConditionsAt returns the ConditionsField of a list in the shape that Cluster API had until v1beta1, at the given keys.
+func OldConditionsAt(segments ...string) ConditionsField {
+	return conditionsShaped(shapeV1Beta1, segments...)
+}
+
+// conditionsShaped returns the ConditionsField of a list in some shape at the given keys.
+func conditionsShaped(shape conditionShape, segments ...string) ConditionsField {
 	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
 }
 
@@ -70,7 +75,7 @@ func providerConditions() ConditionsField {
 	return ConditionsField{}.
 		Else(ConditionsAt("status", "v1beta2", "conditions")).
 		Else(ConditionsAt("status", "conditions")).
-		Else(ConditionsShaped(ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
+		Else(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
 // path returns the place that is read first; it is the zero Path when the layout has none.

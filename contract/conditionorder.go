@@ -26,9 +26,9 @@ const otherConditions = ""
 // have no order.
 func (s conditionShape) compareConditions(a, b string) int {
 	switch s {
-	case ShapeMetaV1:
+	case shapeMetaV1:
 		return cmp.Or(cmp.Compare(conditionRank(a), conditionRank(b)), cmp.Compare(a, b))
-	case ShapeV1Beta1:
+	case shapeV1Beta1:
 		if (a == ConditionReady) != (b == ConditionReady) {
 			if a == ConditionReady {
 				return -1

@@ -17,6 +17,18 @@ type Layout[S, U any] = layout[S, U]
 // ConditionShape is how conditions are written.
 type ConditionShape = conditionShape
 
+// ConditionsShaped is the place of conditions in a shape.
+var ConditionsShaped = conditionsShaped
+
+// The shapes of conditions, and annotations that nobody else names.
+const (
+	ShapeMetaV1              = shapeMetaV1
+	ShapeNode                = shapeNode
+	ShapeV1Beta1             = shapeV1Beta1
+	FailureReasonAnnotation  = failureReasonAnnotation
+	FailureMessageAnnotation = failureMessageAnnotation
+)
+
 // Instances is the type of a list that only people read.
 type Instances = []instance
 

@@ -57,9 +57,6 @@ type HealthCheckUpdate struct {
 	RemoveConditions []string `write:"conditions"`
 }
 
-// HealthCheckAdapter translates between a MachineHealthCheck of some shape and neutral values.
-type HealthCheckAdapter = Adapter[HealthCheckState, HealthCheckUpdate]
-
 // HealthCheckKind is a kind of MachineHealthCheck and how to read it.
 type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
 

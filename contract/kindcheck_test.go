@@ -157,22 +157,22 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 	checks := map[string]func() ([]contract.Forgotten, error){}
 	for _, c := range machineSetCases() {
 		checks["sets of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineSetKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range machineDeploymentCases() {
 		checks["deployments of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineDeploymentKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range machinePoolCases() {
 		checks["pools of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range healthCheckCases() {
 		checks["health checks of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckHealthCheckKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for name, check := range checks {
@@ -183,18 +183,18 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 		}
 		require.NoError(t, contract.RefuseForgotten(got))
 	}
-	_, err := contract.CheckMachineSetKind(contract.MachineSetKind{})
+	_, err := contract.CheckKind(contract.MachineSetKind{})
 	require.Error(t, err)
-	_, err = contract.CheckMachineDeploymentKind(contract.MachineDeploymentKind{})
+	_, err = contract.CheckKind(contract.MachineDeploymentKind{})
 	require.Error(t, err)
-	_, err = contract.CheckHealthCheckKind(contract.HealthCheckKind{})
+	_, err = contract.CheckKind(contract.HealthCheckKind{})
 	require.Error(t, err)
 }
 
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	layout := *contract.MachinePoolV1Beta2()
 	layout.Nodes, layout.Conditions = contract.Field[[]contract.NodeRef]{}, contract.ConditionsField{}
-	got, err := contract.CheckMachinePoolKind(
+	got, err := contract.CheckKind(
 		contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
 	require.NoError(t, err)
 	var names []string

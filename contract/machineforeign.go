@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// CertificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
-const CertificatesExpireAnnotation = "machinist.dev/certificates-expire"
+// certificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
+const certificatesExpireAnnotation = "machinist.dev/certificates-expire"
 
 // machineSpecKubermatic is the spec of a Machine in cluster.k8s.io/v1alpha1 below a prefix, as machineSpecV1Beta2 is Cluster API's.
 func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
@@ -38,7 +38,7 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 
 // ofMachine adds where a Machine, unlike a template, names its bootstrap data.
 func ofMachine(l MachineSpecLayout) MachineSpecLayout {
-	l.DataSecretName = AtAnnotation[string](DataSecretAnnotation)
+	l.DataSecretName = AtAnnotation[string](dataSecretAnnotation)
 	return l
 }
 
@@ -49,12 +49,12 @@ var machineKubermatic = MachineLayout{
 	NodeUID:                At[string]("status", "nodeRef", "uid"),
 	NodeKind:               At[string]("status", "nodeRef", "kind"),
 	NodeAPIVersion:         At[string]("status", "nodeRef", "apiVersion"),
-	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
+	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
+	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
+	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
 	Addresses:              At[[]Address]("status", "addresses"),
-	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
+	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
+	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
 	LastUpdated:            At[time.Time]("status", "lastUpdated"),
 	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
 	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
@@ -64,7 +64,7 @@ var machineKubermatic = MachineLayout{
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          At[string]("status", "errorReason"),
 	FailureMessage:         At[string]("status", "errorMessage"),
-	CertificatesExpire:     AtAnnotation[time.Time](CertificatesExpireAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
 }
 
 // KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
@@ -80,12 +80,12 @@ var machineGardener = MachineLayout{
 	Phase:                  At[string]("status", "currentStatus", "phase"),
 	NodeName:               At[string]("metadata", "labels", "node"),
 	NodeUID:                AtAnnotation[string](NodeUIDAnnotation),
-	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
+	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
+	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
+	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
 	Addresses:              At[[]Address]("status", "addresses"),
-	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
+	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
+	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
 	LastUpdated:            At[time.Time]("status", "currentStatus", "lastUpdateTime"),
 	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
 	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
@@ -93,9 +93,9 @@ var machineGardener = MachineLayout{
 	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
-	FailureReason:          AtAnnotation[string](FailureReasonAnnotation),
-	FailureMessage:         AtAnnotation[string](FailureMessageAnnotation),
-	CertificatesExpire:     AtAnnotation[time.Time](CertificatesExpireAnnotation),
+	FailureReason:          AtAnnotation[string](failureReasonAnnotation),
+	FailureMessage:         AtAnnotation[string](failureMessageAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
 }
 
 // GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's

@@ -42,7 +42,7 @@ func replicatedGardener(conditions string) ReplicatedLayout {
 	l := replicatedForeign(machineSpecGardener("spec", "template", "spec"), "spec.template.spec.class.name")
 	l.ReadyReplicas = At[int32]("status", "readyReplicas")
 	l.AvailableReplicas = At[int32]("status", "availableReplicas")
-	l.Conditions = ConditionsShaped(ShapeNode, "status", conditions)
+	l.Conditions = conditionsShaped(shapeNode, "status", conditions)
 	return l
 }
 
@@ -68,8 +68,8 @@ func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 var machineSetGardener = MachineSetLayout{
 	ReplicatedLayout:     replicatedGardener("machineSetCondition"),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
-	FailureReason:        AtAnnotation[string](FailureReasonAnnotation),
-	FailureMessage:       AtAnnotation[string](FailureMessageAnnotation),
+	FailureReason:        AtAnnotation[string](failureReasonAnnotation),
+	FailureMessage:       AtAnnotation[string](failureMessageAnnotation),
 }
 
 // GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are

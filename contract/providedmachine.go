@@ -53,9 +53,6 @@ type ProvidedMachineUpdate struct {
 	ObservedGeneration Change[int64] `write:"status,quiet"`
 }
 
-// ProvidedMachineAdapter translates between an InfraMachine of some shape and neutral values, for its provider.
-type ProvidedMachineAdapter = Adapter[ProvidedMachineState, ProvidedMachineUpdate]
-
 // InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.
 type InfraMachineKind = KindOf[ProvidedMachineState, ProvidedMachineUpdate]
 
@@ -147,9 +144,7 @@ func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdat
 	return w.err
 }
 
-// CheckInfraMachineKind does for a kind of InfraMachine what CheckKind does for a kind of Machine. Spec and ClusterName, which a provider
-// only reads, are not checked.
-func CheckInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
+func checkInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
 	var got ProvidedMachineState
 	u := ProvidedMachineUpdate{
 		MetadataUpdate: probeMetadata(), ProviderID: SetTo("probe://probe/probe"), Resume: SetTo(json.RawMessage(`{"probe":1}`)),

@@ -106,7 +106,7 @@ func replicatedV1Beta1() ReplicatedLayout {
 // conditionsV1Beta1 are the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read
 // while there is one.
 func conditionsV1Beta1() ConditionsField {
-	return ConditionsAt("status", "v1beta2", "conditions").and(ConditionsShaped(ShapeV1Beta1, "status", "conditions"))
+	return ConditionsAt("status", "v1beta2", "conditions").and(conditionsShaped(shapeV1Beta1, "status", "conditions"))
 }
 
 func (l *ReplicatedLayout) read(r *reader, into *ReplicatedState) {
