@@ -19,13 +19,13 @@ type Forgotten struct {
 	// Need says how much depends on it: with NeedMust no machine is safe, with NeedShould work is done again or limits are not
 	// reached, and with NeedOptional something is not shown.
 	Need Need
-	// Breaks is what does not work without it.
-	Breaks string
+	// breaks is what does not work without it.
+	breaks string
 }
 
 // String returns all of it in one line.
 func (f Forgotten) String() string {
-	return fmt.Sprintf("%s is not kept, so %s: have the contract.Kind write and read it", f.Member, f.Breaks)
+	return fmt.Sprintf("%s is not kept, so %s: have the contract.Kind write and read it", f.Member, f.breaks)
 }
 
 // CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing, in the order of
