@@ -10,48 +10,26 @@ type Address struct {
 	Address string
 }
 
-// AddressesField is the place of a list of addresses, whose entries must have a type and an address. The zero
-// AddressesField is "no such place": it reads as absent.
-type AddressesField struct{ path Path }
-
-// AddressesAt returns the AddressesField at the given keys.
-func AddressesAt(segments ...string) AddressesField {
-	return AddressesField{path: NewPath(segments...)}
-}
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f AddressesField) Path() Path { return f.path }
-
-// Get appends the addresses to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept.
-// found tells an absent list from an empty one. Another type anywhere, null included, is an error that matches
-// ErrWrongType. Types of addresses are not checked: the contract leaves that to the schema of the Machine.
-func (f AddressesField) Get(obj map[string]any, into []Address) (addresses []Address, found bool, err error) {
+// addressesAt appends the addresses of a list to into[:0] and returns it; strings are shared with obj. found tells an absent list from an
+// empty one. Types of addresses are not checked: the contract leaves that to the schema of the Machine.
+func addressesAt(path Path, obj map[string]any, into []Address) (addresses []Address, found bool, err error) {
 	into = into[:0]
-	items, found, err := listAt(f.path, obj)
+	items, found, err := listAt(path, obj)
 	if err != nil || !found {
 		return into, false, err
 	}
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "object", Got: TypeName(item)}
+			return into, false, &FieldError{Path: entryPath(path, i), Want: "object", Got: TypeName(item)}
 		}
-		address, err := readAddress(entry{list: f.path, index: i, values: values})
+		address, err := readAddress(entry{list: path, index: i, values: values})
 		if err != nil {
 			return into, false, err
 		}
 		into = append(into, address)
 	}
 	return into, true, nil
-}
-
-// keep is Get for a state that may have been handed out: see entriesOf.
-func (f AddressesField) keep(obj map[string]any, before []Address) ([]Address, error) {
-	items, found, err := listAt(f.path, obj)
-	if err != nil || !found {
-		return nil, err
-	}
-	return entriesOf(f.path, items, before, readAddress)
 }
 
 func readAddress(e entry) (Address, error) {
@@ -66,21 +44,7 @@ func readAddress(e entry) (Address, error) {
 	return Address{Type: kind, Address: text}, nil
 }
 
-// write puts what a change asks for. No addresses are written as no list: readers do not tell the two apart.
-func (f AddressesField) write(obj map[string]any, change Change[[]Address]) error {
-	if f.path.IsZero() || change.Keeps() {
-		return nil
-	}
-	addresses, _ := change.Value()
-	if len(addresses) == 0 {
-		return f.path.clear(obj)
-	}
-	items := make([]any, 0, len(addresses))
-	for _, a := range addresses {
-		items = append(items, map[string]any{"type": a.Type, "address": a.Address})
-	}
-	return f.path.set(obj, items)
-}
+func addressContent(a Address) any { return map[string]any{"type": a.Type, "address": a.Address} }
 
 // entryPath returns the place of an entry of a list, or of something inside that entry.
 func entryPath(list Path, i int, more ...string) Path {

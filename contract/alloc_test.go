@@ -26,7 +26,7 @@ func allocations(t *testing.T, name string, want float64, run func()) {
 	require.Equal(t, want, testing.AllocsPerRun(100, run), "allocations of %s", name)
 }
 
-func fieldAllocatesNothing[T contract.Scalar](t *testing.T, obj map[string]any, hit contract.Field[T], misses ...contract.Field[T]) {
+func fieldAllocatesNothing[T scalarValue](t *testing.T, obj map[string]any, hit contract.Field[T], misses ...contract.Field[T]) {
 	t.Helper()
 	_, found, err := hit.Get(obj)
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ type BootstrapConfigLayout struct {
 	// DataSecretName names the Secret in the namespace of the Machine. Due once created.
 	DataSecretName Field[string] `by:"provider" need:"MUST" absent:"not known yet"`
 	// CertificatesExpire is an annotation of control plane machines.
-	CertificatesExpire TimeField `by:"provider" need:"MAY" absent:"unknown"`
+	CertificatesExpire Field[time.Time] `by:"provider" need:"MAY" absent:"unknown"`
 	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
 	// v1beta2; Cluster API still reads them.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
@@ -66,7 +66,7 @@ func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 		Version:            v,
 		DataSecretCreated:  At[bool]("status", "initialization", "dataSecretCreated"),
 		DataSecretName:     At[string]("status", "dataSecretName"),
-		CertificatesExpire: TimeAtAnnotation(CertificatesExpiryAnnotation),
+		CertificatesExpire: AtAnnotation[time.Time](CertificatesExpiryAnnotation),
 		FailureReason:      At[string]("status", "failureReason"),
 		FailureMessage:     At[string]("status", "failureMessage"),
 		Paused:             AtAnnotation[string](PausedAnnotation),

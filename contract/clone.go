@@ -11,49 +11,28 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // TemplateSuffix is what the kind of a template ends in; what stands before it is the kind of the objects made from it.
 const TemplateSuffix = "Template"
 
-// Why an object cannot be made from a template, beside values of a wrong type. A TemplateError carries one of them; match
-// with errors.Is.
 var (
-	// ErrNotATemplate matches when the object has no name, no API version, or no kind that ends in TemplateSuffix.
-	ErrNotATemplate = errors.New("not a template")
-	// ErrNoCloneName matches when the caller gave no name for the new object.
-	ErrNoCloneName = errors.New("the new object has no name")
+	errNotATemplate = errors.New("not a template")
+	errNoCloneName  = errors.New("the new object has no name")
 )
 
-// TemplateError says which template no object could be made from. It wraps ErrNotATemplate, ErrNoCloneName, or a FieldError
-// with a path that begins at the root of the template.
-type TemplateError struct {
-	// GVK and Key are what the template says of itself; parts of them may be empty.
-	GVK schema.GroupVersionKind
-	Key types.NamespacedName
-	// Err is the reason.
-	Err error
-}
-
-// Error names the template and the reason.
-func (e *TemplateError) Error() string {
-	template := "an object without a kind"
-	if e.GVK.Kind != "" {
-		template = e.GVK.Kind
+// cloneError names the template and the reason.
+func cloneError(template *unstructured.Unstructured, reason error) error {
+	what := "an object without a kind"
+	if template != nil && template.Object != nil && template.GetKind() != "" {
+		what = template.GetKind()
 	}
-	switch {
-	case e.Key.Name != "" && e.Key.Namespace != "":
-		template += " " + e.Key.String()
-	case e.Key.Name != "":
-		template += " " + e.Key.Name
+	if template != nil && template.Object != nil && template.GetName() != "" {
+		what += " " + strings.TrimPrefix(types.NamespacedName{Namespace: template.GetNamespace(), Name: template.GetName()}.String(), "/")
 	}
-	return fmt.Sprintf("make an object from %s: %v", template, e.Err)
+	return fmt.Errorf("make an object from %s: %w", what, reason)
 }
-
-// Unwrap returns the reason.
-func (e *TemplateError) Unwrap() error { return e.Err }
 
 // Clone says what an object made from a template is called, what it belongs to, and what is added to it. Nothing of it is
 // kept or changed.
@@ -81,19 +60,13 @@ type Clone struct {
 // come those of the clone, ClusterNameLabel and, always, the annotations ClonedFromNameAnnotation and
 // ClonedFromGroupKindAnnotation.
 //
-// The template is neither changed nor shared: it may come from a cache. Every error is a TemplateError. Where Cluster API
+// The template is neither changed nor shared: it may come from a cache. An error names the template; for content of another type it matches ErrWrongType. Where Cluster API
 // takes a spec or a spec.template of another type than object for an absent one, this is an error, because the object would
 // be made without what its author asked for.
 func FromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructured.Unstructured, error) {
 	made, err := fromTemplate(template, clone)
 	if err != nil {
-		failed := &TemplateError{Err: err}
-		if template != nil && template.Object != nil {
-			failed.GVK = template.GroupVersionKind()
-			failed.GVK.Kind = template.GetKind() // also beside an apiVersion that cannot be parsed
-			failed.Key = types.NamespacedName{Namespace: template.GetNamespace(), Name: template.GetName()}
-		}
-		return nil, failed
+		return nil, cloneError(template, err)
 	}
 	return made, nil
 }
@@ -104,7 +77,7 @@ func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructur
 		return nil, err
 	}
 	if clone.Name == "" {
-		return nil, fmt.Errorf("%w: give it one", ErrNoCloneName)
+		return nil, fmt.Errorf("%w: give it one", errNoCloneName)
 	}
 	body, err := templateObject(template.Object, "spec", "template")
 	if err != nil {
@@ -152,17 +125,17 @@ func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructur
 // kindOfClone returns the kind of the objects that a template stands for.
 func kindOfClone(template *unstructured.Unstructured) (string, error) {
 	if template == nil || template.Object == nil {
-		return "", fmt.Errorf("%w: there is no object", ErrNotATemplate)
+		return "", fmt.Errorf("%w: there is no object", errNotATemplate)
 	}
 	kind, found := strings.CutSuffix(template.GetKind(), TemplateSuffix)
 	switch {
 	case !found || kind == "":
 		return "", fmt.Errorf("%w: its kind must be that of the objects to make with the suffix %s: correct the reference to it",
-			ErrNotATemplate, TemplateSuffix)
+			errNotATemplate, TemplateSuffix)
 	case template.GroupVersionKind().Version == "":
-		return "", fmt.Errorf("%w: its apiVersion is %q", ErrNotATemplate, template.GetAPIVersion())
+		return "", fmt.Errorf("%w: its apiVersion is %q", errNotATemplate, template.GetAPIVersion())
 	case template.GetName() == "":
-		return "", fmt.Errorf("%w: it has no name", ErrNotATemplate)
+		return "", fmt.Errorf("%w: it has no name", errNotATemplate)
 	}
 	return kind, nil
 }

@@ -33,8 +33,8 @@ var clusterTables = struct{ v1beta1, v1beta2 ClusterLayout }{
 		Version:                   V1Beta1,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "infrastructureReady"),
-		ControlPlane:              ObjectRefAt("spec", "controlPlaneRef"),
-		Conditions:                ConditionsShaped(ShapeV1Beta1, "status", "conditions"),
+		ControlPlane:              objectRefAt("spec", "controlPlaneRef"),
+		Conditions:                conditionsShaped(shapeV1Beta1, "status", "conditions"),
 	},
 	v1beta2: ClusterLayout{
 		Version:                   V1Beta2,

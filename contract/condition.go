@@ -14,21 +14,21 @@ const (
 	ReasonInvalidCondition = "InvalidConditionReported"
 )
 
-// ConditionShape says which members the entries of a list of conditions have. Every shape is read alike.
-type ConditionShape uint8
+// conditionShape says which members the entries of a list of conditions have. Every shape is read alike.
+type conditionShape uint8
 
 const (
-	// ShapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
-	ShapeMetaV1 ConditionShape = iota
-	// ShapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
-	ShapeV1Beta1
-	// ShapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
-	ShapeNode
+	// shapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
+	shapeMetaV1 conditionShape = iota
+	// shapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
+	shapeV1Beta1
+	// shapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
+	shapeNode
 )
 
 type conditionPlace struct {
 	path    Path
-	shape   ConditionShape
+	shape   conditionShape
 	written bool
 }
 
@@ -39,17 +39,22 @@ type ConditionsField struct{ places []conditionPlace }
 
 // ConditionsAt returns the ConditionsField of a list in the shape of metav1.Condition at the given keys.
 func ConditionsAt(segments ...string) ConditionsField {
-	return ConditionsShaped(ShapeMetaV1, segments...)
+	return conditionsShaped(shapeMetaV1, segments...)
 }
 
-// ConditionsShaped returns the ConditionsField of a list in some shape at the given keys.
-func ConditionsShaped(shape ConditionShape, segments ...string) ConditionsField {
+// OldConditionsAt returns the ConditionsField of a list in the shape that Cluster API had until v1beta1, at the given keys.
+func OldConditionsAt(segments ...string) ConditionsField {
+	return conditionsShaped(shapeV1Beta1, segments...)
+}
+
+// conditionsShaped returns the ConditionsField of a list in some shape at the given keys.
+func conditionsShaped(shape conditionShape, segments ...string) ConditionsField {
 	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
 }
 
-// And returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
+// and returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
 // Neither is changed.
-func (f ConditionsField) And(other ConditionsField) ConditionsField {
+func (f ConditionsField) and(other ConditionsField) ConditionsField {
 	return ConditionsField{places: slices.Concat(f.places, other.places)}
 }
 
@@ -70,7 +75,7 @@ func providerConditions() ConditionsField {
 	return ConditionsField{}.
 		Else(ConditionsAt("status", "v1beta2", "conditions")).
 		Else(ConditionsAt("status", "conditions")).
-		Else(ConditionsShaped(ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
+		Else(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
 // path returns the place that is read first; it is the zero Path when the layout has none.

@@ -24,11 +24,11 @@ const otherConditions = ""
 
 // compareConditions orders two types as a list of this shape does. The older shape has Ready first and the rest by name; Nodes
 // have no order.
-func (s ConditionShape) compareConditions(a, b string) int {
+func (s conditionShape) compareConditions(a, b string) int {
 	switch s {
-	case ShapeMetaV1:
+	case shapeMetaV1:
 		return cmp.Or(cmp.Compare(conditionRank(a), conditionRank(b)), cmp.Compare(a, b))
-	case ShapeV1Beta1:
+	case shapeV1Beta1:
 		if (a == ConditionReady) != (b == ConditionReady) {
 			if a == ConditionReady {
 				return -1

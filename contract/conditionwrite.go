@@ -47,7 +47,7 @@ func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 			delete(values, "observedGeneration")
 			delete(values, "message")
 			maps.Copy(values, p.values(c, values["severity"]))
-			if p.shape == ShapeV1Beta1 && c.Status != metav1.ConditionFalse {
+			if p.shape == shapeV1Beta1 && c.Status != metav1.ConditionFalse {
 				delete(values, "severity") // only a condition that is False may have one
 			}
 			return nil
@@ -65,19 +65,19 @@ func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any 
 		"type": c.Type, "status": string(c.Status), "reason": c.Reason,
 		"lastTransitionTime": rfc3339(c.LastTransitionTime.Time),
 	}
-	if c.Message != "" || p.shape != ShapeV1Beta1 { // metav1 demands a message, the older schema refuses an empty one
+	if c.Message != "" || p.shape != shapeV1Beta1 { // metav1 demands a message, the older schema refuses an empty one
 		values["message"] = c.Message
 	}
 	switch p.shape {
-	case ShapeMetaV1:
+	case shapeMetaV1:
 		if c.ObservedGeneration != 0 {
 			values["observedGeneration"] = c.ObservedGeneration
 		}
-	case ShapeV1Beta1:
+	case shapeV1Beta1:
 		if c.Status == metav1.ConditionFalse && (severity == nil || isText(severity, "")) {
 			values["severity"] = severityOfFalse
 		}
-	case ShapeNode: // a heartbeat would change on every pass
+	case shapeNode: // a heartbeat would change on every pass
 	}
 	return values
 }

@@ -15,7 +15,7 @@ type ControlPlaneLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
 	// Deleting is when deletion was asked for.
-	Deleting TimeField `by:"API server" absent:"not being deleted"`
+	Deleting Field[time.Time] `by:"API server" absent:"not being deleted"`
 	// Initialized is true once the API server answers.
 	Initialized Field[bool] `by:"provider" need:"MUST" absent:"not yet"`
 	// ExternalManagedControlPlane is true when the control plane has no Nodes in the cluster, and so no Machines to count.
@@ -24,10 +24,7 @@ type ControlPlaneLayout struct {
 	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider knows no versions"`
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
 	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14, and goes before CurrentVersion.
-	CurrentVersions VersionsField `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
-	// DesiredReplicas and CurrentReplicas are numbers of machines.
-	DesiredReplicas Field[int32] `by:"user" need:"MAY" absent:"the provider knows no replicas, or a default"`
-	CurrentReplicas Field[int32] `by:"provider" need:"MAY" absent:"unknown"`
+	CurrentVersions Field[string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
 	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
 	// v1beta2.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
@@ -46,15 +43,13 @@ type ControlPlaneState struct {
 	Initialized, ExternalManagedControlPlane bool
 	// DesiredVersion and CurrentVersion are empty while the object does not say. Of several current versions it is the lowest.
 	DesiredVersion, CurrentVersion string
-	// DesiredReplicas and CurrentReplicas are absent while the object does not say, which is not 0.
-	DesiredReplicas, CurrentReplicas Opt[int32]
 	// FailureReason and FailureMessage are empty without a failure.
 	FailureReason, FailureMessage string
 	// Paused says that the object asks to be left alone.
 	Paused bool
 	// Available is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
 	Available Opt[metav1.Condition]
-	// Unreadable says what of the versions, the replicas and the failure could not be read, nil when everything could: no
+	// Unreadable says what of the versions and the failure could not be read, nil when everything could: no
 	// Machine waits for them, and a provider that has no such notion may use the names for something else. It matches
 	// ErrWrongType.
 	Unreadable error
@@ -77,9 +72,7 @@ func controlPlaneSinceV1Beta2(v Version) ControlPlaneLayout {
 		ExternalManagedControlPlane: At[bool]("status", "externalManagedControlPlane"),
 		DesiredVersion:              At[string]("spec", "version"),
 		CurrentVersion:              At[string]("status", "version"),
-		CurrentVersions:             VersionsAt("status", "versions"),
-		DesiredReplicas:             At[int32]("spec", "replicas"),
-		CurrentReplicas:             At[int32]("status", "replicas"),
+		CurrentVersions:             lowestVersionAt("status", "versions"),
 		FailureReason:               At[string]("status", "failureReason"),
 		FailureMessage:              At[string]("status", "failureMessage"),
 		Paused:                      AtAnnotation[string](PausedAnnotation),
@@ -123,13 +116,9 @@ func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) e
 		*text.into = value(r, text.field).Or("")
 		r.spare(&into.Unreadable)
 	}
-	if lowest := r.lowest(l.CurrentVersions); lowest != "" {
+	if lowest := text(r, l.CurrentVersions); lowest != "" {
 		into.CurrentVersion = lowest
 	}
-	r.spare(&into.Unreadable)
-	into.DesiredReplicas = value(r, l.DesiredReplicas)
-	r.spare(&into.Unreadable)
-	into.CurrentReplicas = value(r, l.CurrentReplicas)
 	r.spare(&into.Unreadable)
 	return nil
 }

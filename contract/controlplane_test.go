@@ -26,7 +26,7 @@ func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
 		require.NoError(t, contract.ControlPlane(v).Read(obj, &state))
 		want := contract.ControlPlaneState{
 			Deleting: noon, Initialized: v == contract.V1Beta2, ExternalManagedControlPlane: true,
-			DesiredVersion: "v1.36.3", CurrentVersion: "v1.35.0", DesiredReplicas: contract.Some[int32](3), CurrentReplicas: contract.Some[int32](0),
+			DesiredVersion: "v1.36.3", CurrentVersion: "v1.35.0",
 			FailureReason: "R", FailureMessage: "M", Paused: true,
 			Available: contract.Some(metav1.Condition{Type: "Available", Status: "True", Reason: "Up"}),
 		}
@@ -67,9 +67,7 @@ func TestControlPlane_WhatNoMachineWaitsForHoldsNothingUp(t *testing.T) {
 		"status":{"version":1.36,"replicas":{},"failureReason":[],"failureMessage":"M","initialization":{"controlPlaneInitialized":true},"conditions":"x"}}`), &state))
 	require.EqualError(t, state.Unreadable, `spec.version: want string, found object
 status.version: want string, found number
-status.failureReason: want string, found list
-spec.replicas: want 32-bit integer, found string
-status.replicas: want 32-bit integer, found object`)
+status.failureReason: want string, found list`)
 	state.Unreadable = nil
 	want := contract.ControlPlaneState{Initialized: true, FailureMessage: "M", Available: contract.Some(metav1.Condition{
 		Type: "Available", Status: "Unknown", Reason: contract.ReasonInvalidCondition, Message: "status.conditions: want list, found string"})}

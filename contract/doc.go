@@ -38,9 +38,9 @@
 //   - health checks: [HealthCheckV1Beta1], [HealthCheckV1Beta2]
 //   - the Cluster: [Cluster]
 //
-// The tables below list every field of each: who writes it, what its absence means, and where it is. For a CRD of your own,
-// copy the layout that is nearest and change its fields ([At], [TimeAt], [DurationAt], [RefAt]). State that the CRD's schema
-// has no field for goes to an annotation ([AtAnnotation]); the layouts here use annotations that begin with machinist.dev.
+// [Places] lists every field of a layout; its tags say who writes it, and what its absence means. For a CRD of your own, copy the layout
+// that is nearest and change its fields ([At], [SecondsAt], [RefAt], [ConditionsAt]), or fill in a table of your own. State that the CRD's
+// schema has no field for goes to an annotation ([AtAnnotation]); the layouts here use annotations that begin with machinist.dev.
 //
 // # Guarantees
 //

@@ -49,19 +49,3 @@ func ExampleInfraMachineState_unreadable() {
 	// <nil> / spec.providerID: want string, found null
 	// ExampleMachine worker-1 breaks contract v1beta2: spec.providerID: want string, found null
 }
-
-// What cluster-autoscaler plans with while a group has no machine.
-func ExampleInfraMachineTemplateLayout_Read() {
-	template := &unstructured.Unstructured{Object: map[string]any{
-		"kind": "ExampleMachineTemplate", "metadata": map[string]any{"name": "large"},
-		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"size": "large"}}},
-		"status": map[string]any{
-			"capacity": map[string]any{"cpu": "4", "memory": "16Gi"},
-			"nodeInfo": map[string]any{"architecture": "arm64"},
-		},
-	}}
-	var state contract.InfraMachineTemplateState
-	err := contract.InfraMachineTemplate(contract.V1Beta2).Read(template, &state)
-	fmt.Println(state.HasSpec, state.Capacity.Cpu(), state.Capacity.Memory(), state.NodeInfo.Architecture, err)
-	// Output: true 4 16Gi arm64 <nil>
-}

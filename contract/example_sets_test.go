@@ -3,6 +3,7 @@ package contract_test
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,7 +57,7 @@ func ExampleMachineLayout() {
 	layout := *contract.MachineV1Beta2()
 	layout.NodeName = contract.AtAnnotation[string](contract.NodeNameAnnotation)
 	layout.Phase = contract.AtAnnotation[string](contract.PhaseAnnotation)
-	layout.LastUpdated = contract.TimeAtAnnotation(contract.LastUpdatedAnnotation)
+	layout.LastUpdated = contract.AtAnnotation[time.Time](contract.LastUpdatedAnnotation)
 	layout.ProviderID = contract.At[string]("status", "instanceID")
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}, &layout)
 

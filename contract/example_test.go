@@ -60,7 +60,11 @@ func ExampleField() {
 // Describe a CRD of your own with a table, and any reconciler of this module can read and write it.
 func ExampleUnstructured() {
 	layout := contract.MachineLayout{
-		MachineSpecLayout: contract.MachineSpecLayout{ProviderID: contract.At[string]("spec", "instance", "id")},
+		MachineSpecLayout: contract.MachineSpecLayout{
+			ProviderID:       contract.At[string]("spec", "instance", "id"),
+			Infrastructure:   contract.RefAt("spec", "instance", "ref"),
+			NodeDrainTimeout: contract.SecondsAt("spec", "drainSeconds"),
+		},
 
 		Phase:    contract.At[string]("status", "stage"),
 		NodeName: contract.At[string]("status", "node"),
@@ -82,6 +86,30 @@ func ExampleUnstructured() {
 	// Output:
 	// <nil> {"apiVersion":"example.com/v1","kind":"Server","metadata":{"annotations":{"machinist.dev/node-uid":"8d1f"}},"spec":{"instance":{"id":"example://eu/42"}},"status":{"node":"node-7","stage":"Running"}}
 	// <nil> {node-7 8d1f}
+}
+
+// Describe a deployment of your own: where its template is, and of what it makes Machines. A change there is a rollout.
+func ExampleMachineDeploymentLayout() {
+	template := contract.MachineTemplateLayout{
+		Labels: contract.At[map[string]string]("spec", "template", "metadata", "labels"),
+		MachineSpecLayout: contract.MachineSpecLayout{
+			Infrastructure: contract.RefField{Kind: contract.At[string]("spec", "template", "spec", "class", "kind"),
+				Name: contract.At[string]("spec", "template", "spec", "class", "name")},
+		},
+		MadeOf: []contract.Path{contract.NewPath("spec", "template", "spec", "image")},
+	}
+	replicated := contract.ReplicatedLayout{Replicas: contract.At[int32]("spec", "size"), Template: template}
+	deployments := contract.MachineDeploymentLayout{ReplicatedLayout: replicated, RolloutPaused: contract.At[bool]("spec", "hold")}
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Rack"}
+	maker := contract.UnstructuredSetMaker(&deployments, gvk, &contract.MachineSetLayout{ReplicatedLayout: replicated})
+
+	image := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"image": name, "note": name}}},
+		}}
+	}
+	fmt.Println(maker.TemplateDiff(image("v2"), image("v1")))
+	// Output: [spec.template.spec.image] <nil>
 }
 
 // A patch says only what changed, and whether it may overwrite a list that another writer changed.

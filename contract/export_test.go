@@ -1,7 +1,47 @@
 package contract
 
+import (
+	"errors"
+	"time"
+)
+
 // Leaf is a field of a layout, or a reference, which consists of several fields.
 type Leaf = leaf
+
+// LeafOf returns the field in a member of a layout.
+var LeafOf = leafOf
+
+// Layout is a table of fields.
+type Layout[S, U any] = layout[S, U]
+
+// ConditionShape is how conditions are written.
+type ConditionShape = conditionShape
+
+// ConditionsShaped is the place of conditions in a shape.
+var ConditionsShaped = conditionsShaped
+
+// The shapes of conditions, and annotations that nobody else names.
+const (
+	ShapeMetaV1              = shapeMetaV1
+	ShapeNode                = shapeNode
+	ShapeV1Beta1             = shapeV1Beta1
+	FailureReasonAnnotation  = failureReasonAnnotation
+	FailureMessageAnnotation = failureMessageAnnotation
+)
+
+// Instances is the type of a list that only people read.
+type Instances = []instance
+
+// Anywhere are places of any content.
+type Anywhere = anywhere
+
+// ErrNoPlace and the others are errors that no caller tells apart.
+var (
+	ErrNoPlace          = errNoPlace
+	ErrNotATemplate     = errNotATemplate
+	ErrNoCloneName      = errNoCloneName
+	ErrVersionNotListed = errVersionNotListed
+)
 
 // PathOf returns the first place of a field, the zero Path when the layout has none.
 func PathOf(field Leaf) Path {
@@ -13,13 +53,19 @@ func PathOf(field Leaf) Path {
 }
 
 // InSeconds reports whether a duration is a number of seconds rather than text.
-func InSeconds(f DurationField) bool { return !f.text }
-
-// PathsOf returns all places of a field.
-func PathsOf(field Leaf) []Path {
-	_, paths := field.describe()
-	return paths
-}
+func InSeconds(f Field[time.Duration]) bool { return f.form == formSeconds }
 
 // RulesInSeconds reports whether the timeouts at a place are numbers of seconds.
-func RulesInSeconds(f HealthRulesField) bool { return !f.timeout.text }
+func RulesInSeconds(f Field[[]HealthRule]) bool { return f.form == formSeconds }
+
+// IsLowestVersion reports whether a field reads the lowest version of a list.
+func IsLowestVersion(f Field[string]) bool { return f.form == formVersions }
+
+// Clear removes what is at a place, and the objects around it that became empty by that.
+func Clear[T fieldValue](f Field[T], obj map[string]any) error { return f.path.clear(obj) }
+
+// Check returns what is wrong with what a field reads.
+func Check(l Leaf, obj map[string]any) error {
+	_, errs := l.check(obj)
+	return errors.Join(errs...)
+}

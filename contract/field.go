@@ -1,18 +1,24 @@
 package contract
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // ErrWrongType matches, with errors.Is, every error about a value of another type than the contract wants.
 var ErrWrongType = errors.New("wrong type")
 
-// ErrNoPlace is returned when a value is set through the zero Field, which a layout has where it has no place for a value,
+// errNoPlace is returned when a value is set through the zero Field, which a layout has where it has no place for a value,
 // or into a nil object.
-var ErrNoPlace = errors.New("the layout has no place for this value")
+var errNoPlace = errors.New("the layout has no place for this value")
 
 // FieldError says which place of an object holds a value of the wrong type. It matches ErrWrongType.
 type FieldError struct {
@@ -32,26 +38,57 @@ func (e *FieldError) Error() string {
 // Is makes errors.Is(err, ErrWrongType) true.
 func (e *FieldError) Is(target error) bool { return target == ErrWrongType }
 
-// Scalar is the set of types that a Field can hold.
-type Scalar interface {
+// scalar is a value that is a text in an annotation.
+type scalar interface {
 	string | bool | int32 | int64
 }
 
-// Field is an immutable place of one scalar in an object: a path, or an annotation for state that the served schema has
-// no field for. The zero Field is "no such place": it reads as absent. Safe for concurrent use as long as no goroutine writes
-// the object.
-type Field[T Scalar] struct {
-	path       Path
-	annotation string
+// fieldValue is the set of types that a Field can hold.
+type fieldValue interface {
+	scalar | time.Time | time.Duration | intstr.IntOrString | json.RawMessage |
+		map[string]string | corev1.ResourceList | *metav1.LabelSelector |
+		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule | []instance
 }
 
-// At returns the Field at the given keys.
-func At[T Scalar](segments ...string) Field[T] { return Field[T]{path: NewPath(segments...)} }
+// form tells apart the ways in which a value of one type is written.
+type form uint8
 
-// AtAnnotation returns the Field that lives in the annotation with this key, written as text ("true", "-7"). Text that
+const (
+	// formPlain is the only one of most types. A duration is text such as "1m30s".
+	formPlain form = iota
+	// formText is a scalar as text, in an annotation.
+	formText
+	// formSeconds is a duration, or the timeouts of rules, as whole seconds in a 32-bit integer.
+	formSeconds
+	// formVersions is a list of Kubernetes versions of which the lowest is read.
+	formVersions
+)
+
+// Field is an immutable place of one value in an object: a path, or an annotation for state that the served schema has
+// no field for. The zero Field is "no such place": it reads as absent. Safe for concurrent use as long as no goroutine writes
+// the object.
+type Field[T fieldValue] struct {
+	path Path
+	form form
+}
+
+// At returns the Field at the given keys. T is one of
+//   - string, bool, int32 and int64
+//   - time.Time, which is written as RFC 3339 text, and time.Duration, which is text such as "1m30s" (see SecondsAt)
+//   - intstr.IntOrString, a number or a text such as "25%"
+//   - []string, map[string]string, corev1.ResourceList and *metav1.LabelSelector
+//   - json.RawMessage, an object that only another component knows
+//   - the lists of this package that a layout has: []Address, []NodeRef, []Taint, []ReadinessGate and []HealthRule
+func At[T fieldValue](segments ...string) Field[T] { return Field[T]{path: NewPath(segments...)} }
+
+// AtAnnotation returns the Field that is in the annotation with this key, written as text ("true", "-7"). Text that
 // cannot be parsed as T is read as a wrong type.
-func AtAnnotation[T Scalar](key string) Field[T] {
-	return Field[T]{path: NewPath("metadata", "annotations", key), annotation: key}
+func AtAnnotation[T scalar | time.Time](key string) Field[T] {
+	f := Field[T]{path: NewPath("metadata", "annotations", key), form: formText}
+	if _, isTime := any(f).(Field[time.Time]); isTime {
+		f.form = formPlain // which is text everywhere
+	}
+	return f
 }
 
 // Path returns the place; it is the zero Path when the layout has none.
@@ -59,19 +96,26 @@ func (f Field[T]) Path() Path { return f.path }
 
 // Get reads the value. An absent field, or a null on the way to it, is found=false without an error; another type is an
 // error that matches ErrWrongType, and so is an explicit null at the place itself (Cluster API's accessors draw the same
-// line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. It allocates nothing unless
-// it fails, and neither changes nor keeps obj, which may be nil.
+// line), an integer that an int32 cannot hold and a string of more than 1 MiB. A zero value is found. A null in place of a time, a map, a
+// selector or JSON is absent, and so is the empty text in place of a time.
+//
+// A text, number, flag, time or duration is read without an allocation unless that fails; everything else is a copy that shares strings
+// with obj. Get neither changes nor keeps obj, which may be nil.
 func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	raw, found, err := lookup(f.path.segments, obj)
 	if err != nil || !found {
 		return value, false, err
 	}
-	if f.annotation != "" {
+	switch f.form {
+	case formText:
 		return f.parse(raw)
+	case formVersions:
+		return f.compound(raw, obj)
+	case formPlain, formSeconds:
 	}
 	value, ok := convert[T](raw)
 	if !ok {
-		return value, false, f.wrong(raw)
+		return f.compound(raw, obj)
 	}
 	if text, ok := raw.(string); ok && len(text) > maxText {
 		var none T
@@ -80,22 +124,92 @@ func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	return value, true, nil
 }
 
-// Set writes the value and makes the objects on the way. It fails, leaving obj as it was, with ErrNoPlace on the zero
+// compound reads a value that is no scalar.
+func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, err error) {
+	found = raw != nil
+	r := reader{obj: obj}
+	switch into := any(&value).(type) {
+	case *time.Time:
+		*into, found, err = timeOf(f.path, raw)
+	case *time.Duration:
+		*into, err = durationOf(f.path, f.form, raw)
+	case *intstr.IntOrString:
+		*into, err = intOrStringOf(f.path, raw)
+	case *json.RawMessage:
+		*into, err = jsonOf(f.path, raw)
+	case *[]string:
+		*into, _, err = textsAt(f.path, obj, nil)
+	case *map[string]string:
+		*into, err = r.textMap(f.path, nil), r.err
+	case *corev1.ResourceList:
+		*into, err = quantitiesOf(f.path, raw)
+	case **metav1.LabelSelector:
+		*into, err = r.selector(f.path, nil), r.err
+	case *string:
+		if f.form != formVersions {
+			return value, false, f.wrong(raw)
+		}
+		*into, err = lowestVersion(f.path, obj)
+	default:
+		return f.entries(&r)
+	}
+	if err != nil {
+		var none T
+		return none, false, err
+	}
+	return value, found, nil
+}
+
+// entries reads a list of objects.
+func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
+	switch into := any(&value).(type) {
+	case *[]Address:
+		*into = readEntries(r, f.path, nil, readAddress)
+	case *[]NodeRef:
+		*into = readEntries(r, f.path, nil, readNodeRef)
+	case *[]Taint:
+		*into = readEntries(r, f.path, nil, readTaint)
+	case *[]ReadinessGate:
+		*into = readEntries(r, f.path, nil, readGate)
+	case *[]HealthRule:
+		*into = readEntries(r, f.path, nil, ruleReaderOf(f.form))
+	case *[]instance:
+		*into = readEntries(r, f.path, nil, readInstance)
+	default:
+		return value, false, f.wrong(r.raw(f.path))
+	}
+	return value, r.err == nil, r.err
+}
+
+// written is what a layout writes by itself. Lists have writers of their own.
+type written interface {
+	scalar | time.Time | time.Duration
+}
+
+// Set writes a value to its place in obj and makes the objects on the way. It fails, leaving obj as it was, for the zero
 // Field or a nil obj, and with a FieldError when a value of another type stands on the way. What is at the place itself is
 // replaced, whatever its type.
-func (f Field[T]) Set(obj map[string]any, value T) error {
-	if f.annotation != "" {
+//
+// A time is written in UTC, cut to the second. Where the place holds seconds, a part of a second counts as a whole one, so that no limit
+// becomes shorter than was asked for, and a duration that 32 bits cannot hold is an error.
+func Set[T written](f Field[T], obj map[string]any, value T) error {
+	if f.form == formText {
 		return f.path.set(obj, fmt.Sprint(value))
 	}
-	if narrow, ok := any(value).(int32); ok {
-		return f.path.set(obj, int64(narrow)) // unstructured content knows one integer type
+	switch value := any(value).(type) {
+	case int32:
+		return f.path.set(obj, int64(value)) // unstructured content knows one integer type
+	case time.Time:
+		return f.path.set(obj, rfc3339(value))
+	case time.Duration:
+		content, err := durationContent(f.path, f.form, value)
+		if err != nil {
+			return err
+		}
+		return f.path.set(obj, content)
 	}
 	return f.path.set(obj, value)
 }
-
-// Clear removes the value, and the objects around it that became empty by that, up to but without the first key of the
-// path. Clearing an absent value does nothing. It fails like Set when a value of another type stands on the way.
-func (f Field[T]) Clear(obj map[string]any) error { return f.path.clear(obj) }
 
 func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 	text, ok := raw.(string)
@@ -125,11 +239,15 @@ func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 }
 
 func (f Field[T]) wrong(raw any) error {
-	got := TypeName(raw)
+	return &FieldError{Path: f.path, Want: f.want(), Got: gotNumber(raw)}
+}
+
+// gotNumber names the type of a value, and an integer that 32 bits cannot hold.
+func gotNumber(raw any) string {
 	if wide, ok := raw.(int64); ok && !fitsInt32(wide) {
-		got = "integer " + strconv.FormatInt(wide, 10)
+		return "integer " + strconv.FormatInt(wide, 10)
 	}
-	return &FieldError{Path: f.path, Want: f.want(), Got: got}
+	return TypeName(raw)
 }
 
 func (f Field[T]) want() string {
@@ -140,7 +258,7 @@ func (f Field[T]) want() string {
 	return TypeName(zero)
 }
 
-func convert[T Scalar](raw any) (value T, ok bool) {
+func convert[T fieldValue](raw any) (value T, ok bool) {
 	if value, ok = raw.(T); ok {
 		return value, true
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestIntOrString_IsReadAsItStands(t *testing.T) {
-	f := contract.IntOrStringAt("spec", "n")
+	f := contract.At[intstr.IntOrString]("spec", "n")
 	for text, want := range map[string]contract.Opt[intstr.IntOrString]{
 		`{}`:                       {},
 		`{"spec":{"n":0}}`:         contract.Some(intstr.FromInt32(0)),

@@ -6,29 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// TextsField is the place of a list of texts. The zero TextsField is "no such place": it reads as absent. Safe for
-// concurrent use as long as no goroutine writes the object.
-type TextsField struct{ path Path }
-
-// TextsAt returns the TextsField at the given keys.
-func TextsAt(segments ...string) TextsField { return TextsField{path: NewPath(segments...)} }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f TextsField) Path() Path { return f.path }
-
-// Get appends the texts to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept. found
-// tells an absent list from an empty one. Another type anywhere, null included, is an error that matches ErrWrongType. It
-// allocates nothing when into is large enough.
-func (f TextsField) Get(obj map[string]any, into []string) (texts []string, found bool, err error) {
+// textsAt appends the texts of a list to into[:0] and returns it; strings are shared with obj. found tells an absent list from an empty
+// one. It allocates nothing when into is large enough.
+func textsAt(path Path, obj map[string]any, into []string) (texts []string, found bool, err error) {
 	into = into[:0]
-	items, found, err := listAt(f.path, obj)
+	items, found, err := listAt(path, obj)
 	if err != nil || !found {
 		return into, false, err
 	}
 	for i, item := range items {
 		text, ok := item.(string)
 		if !ok {
-			return into, false, &FieldError{Path: entryPath(f.path, i), Want: "string", Got: TypeName(item)}
+			return into, false, &FieldError{Path: entryPath(path, i), Want: "string", Got: TypeName(item)}
 		}
 		into = append(into, text)
 	}
@@ -113,17 +102,16 @@ func (e entry) needed(key string) (string, error) {
 	return text, err
 }
 
-// VersionsField is the place of a list of Kubernetes versions, entries with a version and how many replicas have it. The zero VersionsField
-// is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
-type VersionsField struct{ path Path }
+// lowestVersionAt returns the Field of a list of Kubernetes versions, entries with a version and how many replicas have it. It reads as the
+// lowest of them.
+func lowestVersionAt(segments ...string) Field[string] {
+	return Field[string]{path: NewPath(segments...), form: formVersions}
+}
 
-// VersionsAt returns the VersionsField at the given keys.
-func VersionsAt(segments ...string) VersionsField { return VersionsField{path: NewPath(segments...)} }
-
-// Lowest returns the lowest version of the list, empty without one; of versions that are no semantic ones the first in the
-// alphabet, because who reads it then says so. Another type anywhere, null included, is an error that matches ErrWrongType.
-func (f VersionsField) Lowest(obj map[string]any) (string, error) {
-	items, _, err := listAt(f.path, obj)
+// lowestVersion returns the lowest version of a list, empty without one; of versions that are no semantic ones the first in the
+// alphabet, because who reads it then says so.
+func lowestVersion(path Path, obj map[string]any) (string, error) {
+	items, _, err := listAt(path, obj)
 	if err != nil {
 		return "", err
 	}
@@ -131,9 +119,9 @@ func (f VersionsField) Lowest(obj map[string]any) (string, error) {
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return "", &FieldError{Path: entryPath(f.path, i), Want: "object", Got: TypeName(item)}
+			return "", &FieldError{Path: entryPath(path, i), Want: "object", Got: TypeName(item)}
 		}
-		text, err := entry{list: f.path, index: i, values: values}.text("version")
+		text, err := entry{list: path, index: i, values: values}.text("version")
 		if err != nil {
 			return "", err
 		}

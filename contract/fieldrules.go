@@ -7,49 +7,53 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HealthRulesField is the place of a list of rules about conditions: type, status and a timeout. The zero HealthRulesField is "no such
-// place": it reads as absent. Safe for concurrent use as long as the object is not written.
-type HealthRulesField struct {
-	path    Path
-	timeout DurationField
-	member  string
+// rulesInSecondsAt returns the Field of rules whose timeouts are numbers of seconds, in timeoutSeconds. Those of At are texts, in timeout.
+func rulesInSecondsAt(segments ...string) Field[[]HealthRule] {
+	return Field[[]HealthRule]{path: NewPath(segments...), form: formSeconds}
 }
 
-// HealthRulesInSeconds returns the HealthRulesField at the given keys whose timeouts are numbers of seconds, in timeoutSeconds.
-func HealthRulesInSeconds(segments ...string) HealthRulesField {
-	return HealthRulesField{path: NewPath(segments...), timeout: SecondsAt("timeoutSeconds"), member: "timeoutSeconds"}
+// The readers of rules, which are made once because every read needs them.
+var (
+	readRule          = ruleReader(timeoutOf(formPlain))
+	readRuleInSeconds = ruleReader(timeoutOf(formSeconds))
+)
+
+// ruleReaderOf returns what reads a rule in a form.
+func ruleReaderOf(form form) func(entry) (HealthRule, error) {
+	if form == formSeconds {
+		return readRuleInSeconds
+	}
+	return readRule
 }
 
-// HealthRulesAt returns the HealthRulesField at the given keys whose timeouts are duration texts, in timeout.
-func HealthRulesAt(segments ...string) HealthRulesField {
-	return HealthRulesField{path: NewPath(segments...), timeout: DurationAt("timeout"), member: "timeout"}
+// timeoutOf returns the place of the timeout in a rule.
+func timeoutOf(form form) Field[time.Duration] {
+	if form == formSeconds {
+		return SecondsAt("timeoutSeconds")
+	}
+	return At[time.Duration]("timeout")
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
-func (f HealthRulesField) Path() Path { return f.path }
-
-func (f HealthRulesField) describe() (string, []Path) {
-	return "list of rules with " + f.member, []Path{f.path}
-}
-
-// read needs all members: a rule without a timeout would apply at once.
-func (f HealthRulesField) read(e entry) (HealthRule, error) {
-	kind, err := e.needed("type")
-	if err != nil {
-		return HealthRule{}, err
+// ruleReader returns what reads a rule. It needs all members: a rule without a timeout would apply at once.
+func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
+	return func(e entry) (HealthRule, error) {
+		kind, err := e.needed("type")
+		if err != nil {
+			return HealthRule{}, err
+		}
+		status, err := e.needed("status")
+		if err != nil {
+			return HealthRule{}, err
+		}
+		timeout, found, err := at.Get(e.values)
+		if err != nil {
+			return HealthRule{}, e.locate(err)
+		}
+		if !found || timeout < 0 {
+			return HealthRule{}, &FieldError{Path: e.path(at.path.text), Want: at.typeName(), Got: gotTimeout(timeout)}
+		}
+		return HealthRule{Type: kind, Status: metav1.ConditionStatus(status), Timeout: timeout}, nil
 	}
-	status, err := e.needed("status")
-	if err != nil {
-		return HealthRule{}, err
-	}
-	timeout, found, err := f.timeout.Get(e.values)
-	if err != nil {
-		return HealthRule{}, e.locate(err)
-	}
-	if want, _ := f.timeout.describe(); !found || timeout < 0 {
-		return HealthRule{}, &FieldError{Path: e.path(f.member), Want: want, Got: gotTimeout(timeout)}
-	}
-	return HealthRule{Type: kind, Status: metav1.ConditionStatus(status), Timeout: timeout}, nil
 }
 
 func gotTimeout(d time.Duration) string {

@@ -7,39 +7,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SelectorField is the place of a label selector: matchLabels, and matchExpressions with key, operator and values. The zero
-// SelectorField is "no such place": it reads as absent. Safe for concurrent use as long as the object is not written.
-type SelectorField struct{ path, labels, expressions Path }
-
-// SelectorAt returns the SelectorField at the given keys.
-func SelectorAt(segments ...string) SelectorField {
-	at := below(segments)
-	return SelectorField{path: NewPath(segments...), labels: NewPath(at("matchLabels")...), expressions: NewPath(at("matchExpressions")...)}
-}
-
-// Get returns a new selector that shares strings with obj, nil when it is absent or null. The empty selector is not nil: it
-// selects everything, and nil selects nothing. Operators are returned as they stand (metav1.LabelSelectorAsSelector knows
-// which there are). Another type anywhere, and an expression without a key or an operator, is an error that matches
-// ErrWrongType.
-func (f SelectorField) Get(obj map[string]any) (*metav1.LabelSelector, error) {
-	r := reader{obj: obj}
-	selector := r.selector(f, nil)
-	return selector, r.err
-}
-
-func (f SelectorField) describe() (string, []Path) { return "label selector", []Path{f.path} }
-
-// selector keeps the selector that the state held before while it says the same.
-func (r *reader) selector(f SelectorField, before *metav1.LabelSelector) *metav1.LabelSelector {
-	raw := r.raw(f.path)
+// selector reads matchLabels, and matchExpressions with key, operator and values; nil when the selector is absent or null. The empty
+// selector is not nil: it selects everything, and nil selects nothing. Operators are returned as they stand
+// (metav1.LabelSelectorAsSelector knows which there are). It keeps the selector that the state held before while it says the same.
+func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.LabelSelector {
+	raw := r.raw(path)
 	if raw == nil {
 		return nil
 	}
 	if values, ok := raw.(map[string]any); ok && before != nil && sameSelector(before, values) {
 		return before
 	}
-	selector := &metav1.LabelSelector{MatchLabels: r.textMap(f.labels, nil)}
-	if expressions := readEntries(r, f.expressions, nil, readExpression); len(expressions) > 0 {
+	selector := &metav1.LabelSelector{MatchLabels: r.textMap(path.below("matchLabels"), nil)}
+	if expressions := readEntries(r, path.below("matchExpressions"), nil, readExpression); len(expressions) > 0 {
 		selector.MatchExpressions = make([]metav1.LabelSelectorRequirement, 0, len(expressions))
 		for _, expression := range expressions {
 			selector.MatchExpressions = append(selector.MatchExpressions, *expression)
@@ -61,7 +41,7 @@ func readExpression(e entry) (*metav1.LabelSelectorRequirement, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, _, err := TextsAt("values").Get(e.values, nil)
+	values, _, err := textsAt(NewPath("values"), e.values, nil)
 	return &metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values}, e.locate(err)
 }
 

@@ -19,14 +19,14 @@ func TestSelector_NoneIsNotTheEmptyOne(t *testing.T) {
 		`{"spec":{"selector":` + selectorText + `}}`: setSelector(),
 		`{"spec":{"selector":{"matchLabels":null}}}`: {},
 	} {
-		f := contract.SelectorAt("spec", "selector")
-		got, err := f.Get(parseJSON(t, text))
+		f := contract.At[*metav1.LabelSelector]("spec", "selector")
+		got, _, err := f.Get(parseJSON(t, text))
 		require.NoError(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	got, err := contract.SelectorField{}.Get(parseJSON(t, `{"spec":{"selector":{}}}`))
+	got, _, err := contract.Field[*metav1.LabelSelector]{}.Get(parseJSON(t, `{"spec":{"selector":{}}}`))
 	require.NoError(t, err)
 	require.Nil(t, got)
 }
@@ -46,7 +46,7 @@ func TestSelector_WhatCannotBeReadIsAnErrorThatNamesThePlace(t *testing.T) {
 			"integer",
 	} {
 		obj := parseObject(t, `{"spec":{"selector":`+selector+`}}`)
-		_, err := contract.SelectorAt("spec", "selector").Get(obj.Object)
+		_, _, err := contract.At[*metav1.LabelSelector]("spec", "selector").Get(obj.Object)
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.EqualError(t, err, want)
 
@@ -70,7 +70,7 @@ func TestSelector_EveryChangeIsRead(t *testing.T) {
 		`{"matchExpressions":[{"key":"l","operator":"Exists"},{"key":"m","operator":"Exists"}]}`,
 	} {
 		obj := parseObject(t, `{"spec":{"selector":`+selector+`}}`)
-		want, err := contract.SelectorAt("spec", "selector").Get(obj.Object)
+		want, _, err := contract.At[*metav1.LabelSelector]("spec", "selector").Get(obj.Object)
 		require.NoError(t, err)
 		require.NoError(t, adapter.Read(obj, &state))
 		requireStates(t, want, state.Selector)

@@ -1,44 +1,35 @@
 package contract
 
-import "time"
+import (
+	"time"
 
-// TimeField is the place of a point in time, written as RFC 3339 text with seconds. The zero TimeField is "no such place":
-// it reads as absent. Safe for concurrent use as long as the object is not written.
-type TimeField struct{ path Path }
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
-// TimeAt returns the TimeField at the given keys.
-func TimeAt(segments ...string) TimeField { return TimeField{path: NewPath(segments...)} }
+// SecondsAt returns the Field of a duration in whole seconds, a 32-bit integer, at the given keys. Cluster API writes durations so since
+// v1beta2.
+func SecondsAt(segments ...string) Field[time.Duration] {
+	return Field[time.Duration]{path: NewPath(segments...), form: formSeconds}
+}
 
-// TimeAtAnnotation returns the TimeField that lives in the annotation with this key.
-func TimeAtAnnotation(key string) TimeField { return TimeAt("metadata", "annotations", key) }
-
-// Path returns the place; it is the zero Path when the layout has none.
-func (f TimeField) Path() Path { return f.path }
-
-// Get reads the time, in UTC. Absent, null and the empty text, as the zero time is written by some encoders, are
-// found=false. Another type, or text that is no RFC 3339 time, is an error that matches ErrWrongType. It allocates nothing
-// unless it fails.
-func (f TimeField) Get(obj map[string]any) (at time.Time, found bool, err error) {
-	raw, found, err := lookup(f.path.segments, obj)
-	if err != nil || !found || raw == nil {
-		return time.Time{}, false, err
+// timeOf reads a time, in UTC. Null and the empty text, as the zero time is written by some encoders, are none.
+func timeOf(path Path, raw any) (at time.Time, found bool, err error) {
+	if raw == nil {
+		return time.Time{}, false, nil
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return time.Time{}, false, &FieldError{Path: f.path, Want: "string", Got: TypeName(raw)}
+		return time.Time{}, false, &FieldError{Path: path, Want: "string", Got: TypeName(raw)}
 	}
 	if text == "" {
 		return time.Time{}, false, nil
 	}
 	at, err = time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, false, unreadableTime(f.path)
+		return time.Time{}, false, unreadableTime(path)
 	}
 	return at.UTC(), true, nil
 }
-
-// set writes the time in UTC, cut to the second. It fails like Field.Set.
-func (f TimeField) set(obj map[string]any, at time.Time) error { return f.path.set(obj, rfc3339(at)) }
 
 func unreadableTime(at Path) error {
 	return &FieldError{Path: at, Want: "RFC 3339 time", Got: "unreadable text"}
@@ -53,59 +44,53 @@ const ClockTolerance = 5 * time.Minute
 // was recorded, one of the two clocks is wrong, and a limit that counts from it would end as much later.
 func IsAhead(recorded, now time.Time) bool { return recorded.After(now.Add(ClockTolerance)) }
 
-// DurationField is the place of a duration: whole seconds as a 32-bit integer, as Cluster API writes it since v1beta2, or
-// text such as "1m30s" before. The zero DurationField is "no such place": it reads as absent. Safe for concurrent use as
-// long as no goroutine writes the object.
-type DurationField struct {
-	path Path
-	text bool
-}
-
-// SecondsAt returns the DurationField of a number of seconds at the given keys.
-func SecondsAt(segments ...string) DurationField { return DurationField{path: NewPath(segments...)} }
-
-// DurationAt returns the DurationField of a duration text, in the shape of metav1.Duration, at the given keys.
-func DurationAt(segments ...string) DurationField {
-	return DurationField{path: NewPath(segments...), text: true}
-}
-
-// Get reads the duration. Zero is found. Another type is an error that matches ErrWrongType, and so are text that is no
-// duration and an explicit null. It allocates nothing unless it fails.
-func (f DurationField) Get(obj map[string]any) (d time.Duration, found bool, err error) {
-	raw, found, err := lookup(f.path.segments, obj)
-	if err != nil || !found {
-		return 0, false, err
-	}
-	if !f.text {
+// durationOf reads a duration: text, or a number of seconds.
+func durationOf(path Path, form form, raw any) (time.Duration, error) {
+	if form == formSeconds {
 		seconds, ok := convert[int32](raw)
 		if !ok {
-			return 0, false, Field[int32]{path: f.path}.wrong(raw)
+			return 0, &FieldError{Path: path, Want: "32-bit integer", Got: gotNumber(raw)}
 		}
-		return time.Duration(seconds) * time.Second, true, nil
+		return time.Duration(seconds) * time.Second, nil
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return 0, false, &FieldError{Path: f.path, Want: "string", Got: TypeName(raw)}
+		return 0, &FieldError{Path: path, Want: "string", Got: TypeName(raw)}
 	}
-	d, err = time.ParseDuration(text)
+	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, false, &FieldError{Path: f.path, Want: "duration such as 1m30s", Got: "unreadable text"}
+		return 0, &FieldError{Path: path, Want: "duration such as 1m30s", Got: "unreadable text"}
 	}
-	return d, true, nil
+	return d, nil
 }
 
-// set writes the duration. Where the place holds seconds, a part of a second counts as a whole one, so that no limit
-// becomes shorter than was asked for, and a duration that 32 bits cannot hold is an error. It fails like Field.Set.
-func (f DurationField) set(obj map[string]any, d time.Duration) error {
-	if f.text {
-		return f.path.set(obj, d.String())
+// durationContent returns what is written for a duration.
+func durationContent(path Path, form form, d time.Duration) (any, error) {
+	if form != formSeconds {
+		return d.String(), nil
 	}
 	seconds := int64(d / time.Second)
 	if d%time.Second > 0 {
 		seconds++
 	}
 	if !fitsInt32(seconds) {
-		return &FieldError{Path: f.path, Want: "32-bit integer of seconds", Got: d.String()}
+		return nil, &FieldError{Path: path, Want: "32-bit integer of seconds", Got: d.String()}
 	}
-	return f.path.set(obj, seconds)
+	return seconds, nil
+}
+
+// intOrStringOf reads a number or a text, which is returned as it stands: whether it is a percentage matters to those who scale with it
+// (intstr.GetScaledValueFromIntOrPercent).
+func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
+	if text, ok := raw.(string); ok {
+		return intstr.FromString(text), boundText(path.segments, text)
+	}
+	if number, ok := convert[int32](raw); ok {
+		return intstr.FromInt32(number), nil
+	}
+	got := TypeName(raw)
+	if _, ok := raw.(int64); ok {
+		got = gotNumber(raw)
+	}
+	return intstr.IntOrString{}, &FieldError{Path: path, Want: "32-bit integer or string", Got: got}
 }

@@ -57,44 +57,41 @@ type HealthCheckUpdate struct {
 	RemoveConditions []string `write:"conditions"`
 }
 
-// HealthCheckAdapter translates between a MachineHealthCheck of some shape and neutral values.
-type HealthCheckAdapter = Adapter[HealthCheckState, HealthCheckUpdate]
-
 // HealthCheckKind is a kind of MachineHealthCheck and how to read it.
 type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
 
 // HealthCheckLayout says where a MachineHealthCheck of one shape keeps its state: the fields of HealthCheckState and HealthCheckUpdate with
 // the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
 type HealthCheckLayout struct {
-	ClusterName         Field[string]    `by:"user" absent:"no Cluster"`
-	Selector            SelectorField    `by:"user" absent:"no Machine"`
-	NodeRules           HealthRulesField `by:"user" absent:"none"`
-	MachineRules        HealthRulesField `by:"user" absent:"none"`
-	NodeStartup         DurationField    `by:"user" absent:"10 min"`
-	MaxUnhealthy        IntOrStringField `by:"user" absent:"100%"`
-	UnhealthyRange      Field[string]    `by:"user" absent:"the maximum counts"`
-	Template            RefField         `by:"user" absent:"owners remediate"`
-	ExpectedMachines    Field[int32]     `by:"controller" absent:"unknown"`
-	CurrentHealthy      Field[int32]     `by:"controller" absent:"unknown"`
-	RemediationsAllowed Field[int32]     `by:"controller" absent:"unknown"`
-	Targets             TextsField       `by:"controller" absent:"none"`
-	Conditions          ConditionsField  `by:"controller" absent:"none"`
-	ObservedGeneration  Field[int64]     `by:"controller" absent:"0: never looked at"`
+	ClusterName         Field[string]                `by:"user" absent:"no Cluster"`
+	Selector            Field[*metav1.LabelSelector] `by:"user" absent:"no Machine"`
+	NodeRules           Field[[]HealthRule]          `by:"user" absent:"none"`
+	MachineRules        Field[[]HealthRule]          `by:"user" absent:"none"`
+	NodeStartup         Field[time.Duration]         `by:"user" absent:"10 min"`
+	MaxUnhealthy        Field[intstr.IntOrString]    `by:"user" absent:"100%"`
+	UnhealthyRange      Field[string]                `by:"user" absent:"the maximum counts"`
+	Template            RefField                     `by:"user" absent:"owners remediate"`
+	ExpectedMachines    Field[int32]                 `by:"controller" absent:"unknown"`
+	CurrentHealthy      Field[int32]                 `by:"controller" absent:"unknown"`
+	RemediationsAllowed Field[int32]                 `by:"controller" absent:"unknown"`
+	Targets             Field[[]string]              `by:"controller" absent:"none"`
+	Conditions          ConditionsField              `by:"controller" absent:"none"`
+	ObservedGeneration  Field[int64]                 `by:"controller" absent:"0: never looked at"`
 }
 
 var healthCheckV1Beta2 = HealthCheckLayout{
 	ClusterName:         At[string]("spec", "clusterName"),
-	Selector:            SelectorAt("spec", "selector"),
-	NodeRules:           HealthRulesInSeconds("spec", "checks", "unhealthyNodeConditions"),
-	MachineRules:        HealthRulesInSeconds("spec", "checks", "unhealthyMachineConditions"),
+	Selector:            At[*metav1.LabelSelector]("spec", "selector"),
+	NodeRules:           rulesInSecondsAt("spec", "checks", "unhealthyNodeConditions"),
+	MachineRules:        rulesInSecondsAt("spec", "checks", "unhealthyMachineConditions"),
 	NodeStartup:         SecondsAt("spec", "checks", "nodeStartupTimeoutSeconds"),
-	MaxUnhealthy:        IntOrStringAt("spec", "remediation", "triggerIf", "unhealthyLessThanOrEqualTo"),
+	MaxUnhealthy:        At[intstr.IntOrString]("spec", "remediation", "triggerIf", "unhealthyLessThanOrEqualTo"),
 	UnhealthyRange:      At[string]("spec", "remediation", "triggerIf", "unhealthyInRange"),
 	Template:            versionedRefAt("spec", "remediation", "templateRef"),
 	ExpectedMachines:    At[int32]("status", "expectedMachines"),
 	CurrentHealthy:      At[int32]("status", "currentHealthy"),
 	RemediationsAllowed: At[int32]("status", "remediationsAllowed"),
-	Targets:             TextsAt("status", "targets"),
+	Targets:             At[[]string]("status", "targets"),
 	Conditions:          ConditionsAt("status", "conditions"),
 	ObservedGeneration:  At[int64]("status", "observedGeneration"),
 }
@@ -104,12 +101,12 @@ func HealthCheckV1Beta2() *HealthCheckLayout { return &healthCheckV1Beta2 }
 
 var healthCheckV1Beta1 = func() HealthCheckLayout {
 	l := healthCheckV1Beta2
-	l.NodeRules = HealthRulesAt("spec", "unhealthyConditions")
-	l.MachineRules = HealthRulesAt("spec", "unhealthyMachineConditions")
-	l.NodeStartup = DurationAt("spec", "nodeStartupTimeout")
-	l.MaxUnhealthy = IntOrStringAt("spec", "maxUnhealthy")
+	l.NodeRules = At[[]HealthRule]("spec", "unhealthyConditions")
+	l.MachineRules = At[[]HealthRule]("spec", "unhealthyMachineConditions")
+	l.NodeStartup = At[time.Duration]("spec", "nodeStartupTimeout")
+	l.MaxUnhealthy = At[intstr.IntOrString]("spec", "maxUnhealthy")
 	l.UnhealthyRange = At[string]("spec", "unhealthyRange")
-	l.Template = ObjectRefAt("spec", "remediationTemplate")
+	l.Template = objectRefAt("spec", "remediationTemplate")
 	l.Conditions = conditionsV1Beta1()
 	return l
 }()
@@ -124,11 +121,11 @@ func (l *HealthCheckLayout) read(obj map[string]any, into *HealthCheckState) err
 	r := &reader{obj: obj}
 	r.metadata(&into.Metadata)
 	into.ClusterName = text(r, l.ClusterName)
-	into.Selector = r.selector(l.Selector, into.Selector)
-	into.NodeRules = readEntries(r, l.NodeRules.path, into.NodeRules, l.NodeRules.read)
-	into.MachineRules = readEntries(r, l.MachineRules.path, into.MachineRules, l.MachineRules.read)
-	into.NodeStartup = r.duration(l.NodeStartup)
-	into.MaxUnhealthy = r.intOrString(l.MaxUnhealthy)
+	into.Selector = r.selector(l.Selector.path, into.Selector)
+	into.NodeRules = readEntries(r, l.NodeRules.path, into.NodeRules, ruleReaderOf(l.NodeRules.form))
+	into.MachineRules = readEntries(r, l.MachineRules.path, into.MachineRules, ruleReaderOf(l.MachineRules.form))
+	into.NodeStartup = value(r, l.NodeStartup)
+	into.MaxUnhealthy = value(r, l.MaxUnhealthy)
 	into.UnhealthyRange = text(r, l.UnhealthyRange)
 	into.Template = r.ref(l.Template)
 	into.TemplateVersion = versionIn(text(r, l.Template.APIVersion))

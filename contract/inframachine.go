@@ -16,7 +16,7 @@ type InfraMachineLayout struct {
 	// ProviderID is the opaque ID that the machine's Node carries too. Due once provisioned.
 	ProviderID Field[string] `by:"provider" need:"MUST" absent:"not known yet"`
 	// Addresses are those of the machine. Due once provisioned.
-	Addresses AddressesField `by:"provider" need:"MAY" absent:"what the Machine says stays"`
+	Addresses Field[[]Address] `by:"provider" need:"MAY" absent:"what the Machine says stays"`
 	// FailureDomain is where the machine really is. Due once provisioned.
 	FailureDomain Field[string] `by:"provider" need:"MAY" absent:"what the fallback says"`
 	// FailureDomainFallback is the place of the contract versions before v1beta2, in which the provider overwrites what was asked for. Cluster
@@ -73,7 +73,7 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 		Version:               v,
 		Provisioned:           At[bool]("status", "initialization", "provisioned"),
 		ProviderID:            At[string]("spec", "providerID"),
-		Addresses:             AddressesAt("status", "addresses"),
+		Addresses:             At[[]Address]("status", "addresses"),
 		FailureDomain:         At[string]("status", "failureDomain"),
 		FailureDomainFallback: At[string]("spec", "failureDomain"),
 		Interruptible:         At[bool]("status", "interruptible"),

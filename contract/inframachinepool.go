@@ -22,7 +22,7 @@ type InfraMachinePoolLayout struct {
 	Provisioned         Field[bool] `by:"provider" need:"MUST" absent:"what the fallback says"`
 	ProvisionedFallback Field[bool] `by:"provider" need:"MAY" absent:"not yet"`
 	// ProviderIDList has the ID of every machine of the group. Due once provisioned.
-	ProviderIDList TextsField `by:"provider" need:"MUST" absent:"not known yet; none where replicas is 0"`
+	ProviderIDList Field[[]string] `by:"provider" need:"MUST" absent:"not known yet; none where replicas is 0"`
 	// Replicas is how many machines there are. Due once provisioned.
 	Replicas Field[int32] `by:"provider" need:"MUST" absent:"what the MachinePool says stays"`
 	// InfrastructureMachineKind is the kind of the InfraMachines that stand for the machines, for a provider that makes
@@ -31,7 +31,7 @@ type InfraMachinePoolLayout struct {
 	// ProviderID is the ID of the group itself, for people.
 	ProviderID Field[string] `by:"provider" need:"MAY" absent:"unknown"`
 	// Instances are for people.
-	Instances InstancesField `by:"provider" need:"MAY" absent:"none told"`
+	Instances Field[[]instance] `by:"provider" need:"MAY" absent:"none told"`
 	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
 	// v1beta2; Cluster API still reads them.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
@@ -48,7 +48,7 @@ type InfraMachinePoolState struct {
 	// names the first, Cluster API reads only the second, and providers write what works. One that takes status.ready back
 	// while it scales does not take back that the group exists.
 	Provisioned bool
-	// ProviderIDList are the IDs in the order of the object; HasProviderIDList is false when it has no list. Listing says what
+	// ProviderIDList are the IDs in the order of the object; HasProviderIDList is false when it has no list. Listed says what
 	// that means.
 	ProviderIDList    []string
 	HasProviderIDList bool
@@ -58,8 +58,6 @@ type InfraMachinePoolState struct {
 	InfrastructureMachineKind string
 	// ProviderID is the ID of the group itself.
 	ProviderID string
-	// Instances are what the object tells people about the machines.
-	Instances []Instance
 	// FailureReason and FailureMessage are empty without a failure.
 	FailureReason, FailureMessage string
 	// Paused says that the object asks to be left alone.
@@ -71,31 +69,15 @@ type InfraMachinePoolState struct {
 	Unreadable error
 }
 
-// Listing is what an InfraMachinePool says about which machines there are.
-type Listing uint8
-
-const (
-	// NotListed says that it has neither a list nor a number, and says nothing about the machines.
-	NotListed Listing = iota
-	// ListUnread says that there are machines, and their IDs are not known.
-	ListUnread
-	// Listed says that the machines are those in the list, which may be missing or empty: then there are none.
-	Listed
-)
-
-// Listing says whether the object names its machines. A provider whose Go type drops an empty list (providerIDList,omitempty, as in the
-// contract's own type) says that there are none by status.replicas alone, which is 0; beside any other number a missing or empty
-// list is one that is not known yet. Rule: contract page "InfraMachinePool", providerIDList and replicas.
-func (s *InfraMachinePoolState) Listing() Listing {
-	switch n, told := s.Replicas.Get(); {
-	case len(s.ProviderIDList) > 0:
-		return Listed
-	case told && n != 0:
-		return ListUnread
-	case told || s.HasProviderIDList:
-		return Listed
+// Listed reports whether the object names its machines: they are those in the list, which may be missing or empty, and then there are
+// none. A provider whose Go type drops an empty list (providerIDList,omitempty, as in the contract's own type) says that there are none by
+// status.replicas alone, which is 0; beside any other number a missing or empty list is one that is not known yet. Rule: contract page
+// "InfraMachinePool", providerIDList and replicas.
+func (s *InfraMachinePoolState) Listed() bool {
+	if n, told := s.Replicas.Get(); len(s.ProviderIDList) == 0 && told {
+		return n == 0
 	}
-	return NotListed
+	return s.HasProviderIDList || len(s.ProviderIDList) > 0
 }
 
 var infraMachinePoolTables = tablesOf(
@@ -112,11 +94,11 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 		Version:                   v,
 		Provisioned:               At[bool]("status", "initialization", "provisioned"),
 		ProvisionedFallback:       At[bool]("status", "ready"),
-		ProviderIDList:            TextsAt("spec", "providerIDList"),
+		ProviderIDList:            At[[]string]("spec", "providerIDList"),
 		Replicas:                  At[int32]("status", "replicas"),
 		InfrastructureMachineKind: At[string]("status", "infrastructureMachineKind"),
 		ProviderID:                At[string]("spec", "providerID"),
-		Instances:                 InstancesAt("status", "instances"),
+		Instances:                 At[[]instance]("status", "instances"),
 		FailureReason:             At[string]("status", "failureReason"),
 		FailureMessage:            At[string]("status", "failureMessage"),
 		Paused:                    AtAnnotation[string](PausedAnnotation),
@@ -152,8 +134,6 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 	}
 	into.ProviderID = text(r, l.ProviderID)
 	r.spare(&into.Unreadable)
-	into.Instances = r.instances(l.Instances, into.Instances)
-	r.spare(&into.Unreadable)
 	into.ProviderIDList, into.HasProviderIDList = r.textList(l.ProviderIDList, into.ProviderIDList)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.Replicas = value(r, l.Replicas)
@@ -164,8 +144,8 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 }
 
 // textList reads texts into the slice of a state.
-func (r *reader) textList(f TextsField, into []string) (texts []string, found bool) {
-	texts, found, err := f.Get(r.obj, into)
+func (r *reader) textList(f Field[[]string], into []string) (texts []string, found bool) {
+	texts, found, err := textsAt(f.path, r.obj, into)
 	r.fail(err)
 	return texts, found
 }

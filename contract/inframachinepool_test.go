@@ -1,6 +1,9 @@
 package contract_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,11 +87,6 @@ func fullPoolState() contract.InfraMachinePoolState {
 	return contract.InfraMachinePoolState{
 		Provisioned: true, ProviderIDList: []string{"test://1", "test://2", "test://3"}, HasProviderIDList: true,
 		Replicas: contract.Some[int32](3), InfrastructureMachineKind: "TestMachine", ProviderID: "test://group/1",
-		Instances: []contract.Instance{
-			{Name: "one", ProviderID: "test://1", Version: "v1.36.3", Ready: true, Addresses: []contract.Address{
-				{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "one"}}},
-			{},
-		},
 		// Cluster API dereferences a nil pointer when a pool or its bootstrap configuration reports a failure.
 		FailureReason: "CreateError", FailureMessage: "no quota", Paused: true,
 		Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon)}),
@@ -104,7 +102,7 @@ func conditionOpt() cmp.Option { return optsOf[metav1.Condition]() }
 func TestInfraMachinePool_IsReadCompletely(t *testing.T) {
 	for _, v := range contractVersions() {
 		obj, before := parseObject(t, fullPool), parseObject(t, fullPool)
-		state := contract.InfraMachinePoolState{Unreadable: contract.ErrWrongType, Instances: make([]contract.Instance, 5)}
+		state := contract.InfraMachinePoolState{Unreadable: contract.ErrWrongType}
 		require.NoError(t, contract.InfraMachinePool(v).Read(obj, &state))
 		if diff := diffPools(fullPoolState(), state); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", v, diff)
@@ -163,10 +161,17 @@ func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
 		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`: "spec.providerID: want string, found object",
 	} {
 		t.Run(want, func(t *testing.T) {
+			if strings.Contains(content, "instances") {
+				instances := slices.DeleteFunc(contract.Places(contract.InfraMachinePool(contract.V1Beta1)),
+					func(p contract.Place) bool { return p.Name != "Instances" })
+				_, errs := instances[0].Read(parseObject(t, `{`+content+`}`).Object)
+				require.ErrorIs(t, errors.Join(errs...), contract.ErrWrongType)
+				require.EqualError(t, errors.Join(errs...), want)
+				return
+			}
 			state := fullPoolState()
 			require.NoError(t, contract.InfraMachinePool(contract.V1Beta1).Read(parseObject(t, `{`+content+`}`), &state))
 			require.True(t, state.Provisioned)
-			require.Empty(t, state.Instances)
 			require.Empty(t, state.ProviderID)
 			require.ErrorIs(t, state.Unreadable, contract.ErrWrongType)
 			require.EqualError(t, state.Unreadable, want)
@@ -175,36 +180,36 @@ func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
 }
 
 func TestInstancesField_TellsAbsentFromEmptyAndHasNoPlaceByDefault(t *testing.T) {
-	f := contract.InstancesAt("status", "instances")
+	f := contract.InfraMachinePool(contract.V1Beta1).Instances
 	for object, want := range map[string]bool{`{}`: false, `{"status":{"instances":[]}}`: true} {
-		got, found, err := f.Get(parseJSON(t, object), nil)
+		got, found, err := f.Get(parseJSON(t, object))
 		require.NoError(t, err)
 		require.Equal(t, want, found, object)
 		require.Empty(t, got)
 	}
-	var none contract.InstancesField
-	_, found, err := none.Get(parseJSON(t, fullPool), nil)
+	var none contract.Field[contract.Instances]
+	_, found, err := none.Get(parseJSON(t, fullPool))
 	require.NoError(t, err)
 	require.False(t, found)
 }
 
 func TestInfraMachinePool_AMissingListIsEmptyWhereTheProviderSaysThatThereAreNoMachines(t *testing.T) {
 	for _, v := range contractVersions() {
-		for object, want := range map[string]contract.Listing{
-			`{}`:                                    contract.NotListed,
-			`{"spec":{"providerIDList":null}}`:      contract.NotListed,
-			`{"status":{"replicas":0}}`:             contract.Listed,
-			`{"status":{"replicas":2}}`:             contract.ListUnread,
-			`{"spec":{"providerIDList":[]}}`:        contract.Listed,
-			`{"spec":{"providerIDList":["p://1"]}}`: contract.Listed,
-			`{"spec":{"providerIDList":[]},"status":{"replicas":0}}`:        contract.Listed,
-			`{"spec":{"providerIDList":[]},"status":{"replicas":2}}`:        contract.ListUnread,
-			`{"spec":{"providerIDList":["p://1"]},"status":{"replicas":2}}`: contract.Listed,
-			`{"spec":{"providerIDList":null},"status":{"replicas":0}}`:      contract.Listed,
+		for object, want := range map[string]bool{
+			`{}`:                                    false,
+			`{"spec":{"providerIDList":null}}`:      false,
+			`{"status":{"replicas":0}}`:             true,
+			`{"status":{"replicas":2}}`:             false,
+			`{"spec":{"providerIDList":[]}}`:        true,
+			`{"spec":{"providerIDList":["p://1"]}}`: true,
+			`{"spec":{"providerIDList":[]},"status":{"replicas":0}}`:        true,
+			`{"spec":{"providerIDList":[]},"status":{"replicas":2}}`:        false,
+			`{"spec":{"providerIDList":["p://1"]},"status":{"replicas":2}}`: true,
+			`{"spec":{"providerIDList":null},"status":{"replicas":0}}`:      true,
 		} {
 			var state contract.InfraMachinePoolState
 			require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t, object), &state))
-			require.Equal(t, want, state.Listing(), "%s: %s", v, object)
+			require.Equal(t, want, state.Listed(), "%s: %s", v, object)
 		}
 	}
 }

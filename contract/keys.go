@@ -34,10 +34,6 @@ const (
 	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
 	// RevisionHistoryAnnotation lists, with commas, the earlier revisions of a set that a rollback made the current one again.
 	RevisionHistoryAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
-	// DesiredReplicasAnnotation and MaxReplicasAnnotation hold the replicas of the deployment, without and with its surge, when the set was
-	// scaled last. Proportional scaling starts from them.
-	DesiredReplicasAnnotation = "machinedeployment.clusters.x-k8s.io/desired-replicas"
-	MaxReplicasAnnotation     = "machinedeployment.clusters.x-k8s.io/max-replicas"
 	// TemplateHashLabel, on a set, in its selector and on its Machines, tells the Machines of one set from those of the other sets of a
 	// deployment. Its value is an identity and not compared with a template.
 	TemplateHashLabel = "machine-template-hash"

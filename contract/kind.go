@@ -58,18 +58,18 @@ func (k KindOf[S, U]) GroupResource() schema.GroupResource {
 	return resource
 }
 
-// Layout is a table of fields for one kind of object in one shape: *MachineLayout, *MachineSetLayout,
-// *MachineDeploymentLayout, *MachinePoolLayout or *HealthCheckLayout.
-type Layout[S, U any] interface {
+// layout is a table of fields for one kind of object in one shape.
+type layout[S, U any] interface {
 	read(obj map[string]any, into *S) error
 	write(obj map[string]any, update U) error
 	missing() bool
 }
 
-// Unstructured returns the Kind of objects that are read and written as unstructured content through a layout. It keeps
-// the layout, which must not change afterwards. Its adapter fails with ErrOtherType for objects of Go types.
+// Unstructured returns the Kind of objects that are read and written as unstructured content through a layout: a *MachineLayout,
+// *MachineSetLayout, *MachineDeploymentLayout, *MachinePoolLayout, *HealthCheckLayout or *ProvidedMachineLayout. It keeps the layout, which
+// must not change afterwards. Its adapter fails with ErrOtherType for objects of Go types.
 // StatusSubresource is true: set it to false for a CRD without one.
-func Unstructured[S, U any](gvk schema.GroupVersionKind, layout Layout[S, U]) KindOf[S, U] {
+func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) KindOf[S, U] {
 	return KindOf[S, U]{
 		GVK: gvk,
 		New: func() Object {
@@ -82,12 +82,12 @@ func Unstructured[S, U any](gvk schema.GroupVersionKind, layout Layout[S, U]) Ki
 			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 			return list
 		},
-		Adapter:           layoutAdapter[S, U]{layout: layout},
+		Adapter:           layoutAdapter[S, U]{layout: table},
 		StatusSubresource: true,
 	}
 }
 
-type layoutAdapter[S, U any] struct{ layout Layout[S, U] }
+type layoutAdapter[S, U any] struct{ layout layout[S, U] }
 
 func (a layoutAdapter[S, U]) content(obj Object) (*unstructured.Unstructured, error) {
 	u, ok := obj.(*unstructured.Unstructured)

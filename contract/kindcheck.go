@@ -19,21 +19,41 @@ type Forgotten struct {
 	// Need says how much depends on it: with NeedMust no machine is safe, with NeedShould work is done again or limits are not
 	// reached, and with NeedOptional something is not shown.
 	Need Need
-	// Breaks is what does not work without it.
-	Breaks string
+	// breaks is what does not work without it.
+	breaks string
 }
 
 // String returns all of it in one line.
 func (f Forgotten) String() string {
-	return fmt.Sprintf("%s is not kept, so %s: have the contract.Kind write and read it", f.Member, f.Breaks)
+	return fmt.Sprintf("%s is not kept, so %s: have the contract.Kind write and read it", f.Member, f.breaks)
 }
 
 // CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing, in the order of
-// MachineState. It makes no request. A test of the embedder asks it for what is NeedMust; which of the rest matters depends on the
-// embedder. A ProviderID that read makes of something else is missing here, and rightly so.
+// the kind's state. It makes no request. A test of the embedder asks it for what is NeedMust; which of the rest matters depends on the
+// embedder. A ProviderID that read makes of something else is missing here, and rightly so. Spec and ClusterName of an InfraMachine, which
+// its provider only reads, are not checked.
 //
 // The error says that the object, which has no content but this, could not be written, encoded or read.
-func CheckKind(kind Kind) ([]Forgotten, error) {
+func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
+	switch kind := any(kind).(type) {
+	case Kind:
+		return checkMachineKind(kind)
+	case MachineSetKind:
+		return checkMachineSetKind(kind)
+	case MachineDeploymentKind:
+		return checkMachineDeploymentKind(kind)
+	case MachinePoolKind:
+		return checkMachinePoolKind(kind)
+	case HealthCheckKind:
+		return checkHealthCheckKind(kind)
+	case InfraMachineKind:
+		return checkInfraMachineKind(kind)
+	default:
+		return nil, fmt.Errorf("check %T: it is none of the kinds of this package", kind)
+	}
+}
+
+func checkMachineKind(kind Kind) ([]Forgotten, error) {
 	var got MachineState
 	if err := probe(kind, probeUpdate(), &got); err != nil {
 		return nil, err
@@ -41,8 +61,7 @@ func CheckKind(kind Kind) ([]Forgotten, error) {
 	return slices.Concat(metadataForgotten(&got.Metadata, "Machine"), forgottenIn(&got)), nil
 }
 
-// CheckMachineSetKind does for a kind of MachineSet what CheckKind does for a kind of Machine.
-func CheckMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
+func checkMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
 	var got MachineSetState
 	u := MachineSetUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated()}
 	if err := probe(kind, u, &got); err != nil {
@@ -51,8 +70,7 @@ func CheckMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
 	return slices.Concat(metadataForgotten(&got.Metadata, "MachineSet"), replicatedForgotten(&got.ReplicatedState)), nil
 }
 
-// CheckMachineDeploymentKind does for a kind of MachineDeployment what CheckKind does for a kind of Machine.
-func CheckMachineDeploymentKind(kind MachineDeploymentKind) ([]Forgotten, error) {
+func checkMachineDeploymentKind(kind MachineDeploymentKind) ([]Forgotten, error) {
 	var got MachineDeploymentState
 	u := MachineDeploymentUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
 		RolloutPaused: SetTo(true), RolloutAfter: SetTo(probeTime()), RollbackTo: SetTo[int64](1), Phase: SetTo("Running")}
@@ -67,8 +85,7 @@ func CheckMachineDeploymentKind(kind MachineDeploymentKind) ([]Forgotten, error)
 	}), replicatedForgotten(&got.ReplicatedState)), nil
 }
 
-// CheckMachinePoolKind does for a kind of MachinePool what CheckKind does for a kind of Machine.
-func CheckMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
+func checkMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
 	var got MachinePoolState
 	ref := NodeRef{Name: "probe", UID: probeNode}
 	u := MachinePoolUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
@@ -87,8 +104,7 @@ func CheckMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
 	}), replicatedForgotten(&got.ReplicatedState)), nil
 }
 
-// CheckHealthCheckKind does for a kind of MachineHealthCheck what CheckKind does for a kind of Machine.
-func CheckHealthCheckKind(kind HealthCheckKind) ([]Forgotten, error) {
+func checkHealthCheckKind(kind HealthCheckKind) ([]Forgotten, error) {
 	var got HealthCheckState
 	u := HealthCheckUpdate{MetadataUpdate: probeMetadata(), ExpectedMachines: SetTo[int32](3), CurrentHealthy: SetTo[int32](2),
 		RemediationsAllowed: SetTo[int32](1), Targets: SetTo([]string{"probe"}), Conditions: probeConditions(),

@@ -115,8 +115,8 @@ func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 
 func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
 	layout := *contract.MachineV1Beta2()
-	layout.PreDrainStarted, layout.DrainStarted = contract.TimeField{}, contract.TimeField{}
-	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.TimeField{}, contract.TimeField{}
+	layout.PreDrainStarted, layout.DrainStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
+	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
 	for name, kind := range map[string]contract.Kind{
 		"a Go type": kindOfServers(readServer, writeServer), "a layout": contract.Unstructured(gvk, &layout),
@@ -157,22 +157,22 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 	checks := map[string]func() ([]contract.Forgotten, error){}
 	for _, c := range machineSetCases() {
 		checks["sets of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineSetKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range machineDeploymentCases() {
 		checks["deployments of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachineDeploymentKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range machinePoolCases() {
 		checks["pools of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckMachinePoolKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for _, c := range healthCheckCases() {
 		checks["health checks of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckHealthCheckKind(contract.Unstructured(gvk, c.layout))
+			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
 		}
 	}
 	for name, check := range checks {
@@ -183,18 +183,18 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 		}
 		require.NoError(t, contract.RefuseForgotten(got))
 	}
-	_, err := contract.CheckMachineSetKind(contract.MachineSetKind{})
+	_, err := contract.CheckKind(contract.MachineSetKind{})
 	require.Error(t, err)
-	_, err = contract.CheckMachineDeploymentKind(contract.MachineDeploymentKind{})
+	_, err = contract.CheckKind(contract.MachineDeploymentKind{})
 	require.Error(t, err)
-	_, err = contract.CheckHealthCheckKind(contract.HealthCheckKind{})
+	_, err = contract.CheckKind(contract.HealthCheckKind{})
 	require.Error(t, err)
 }
 
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	layout := *contract.MachinePoolV1Beta2()
-	layout.Nodes, layout.Conditions = contract.NodeRefsField{}, contract.ConditionsField{}
-	got, err := contract.CheckMachinePoolKind(
+	layout.Nodes, layout.Conditions = contract.Field[[]contract.NodeRef]{}, contract.ConditionsField{}
+	got, err := contract.CheckKind(
 		contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))
 	require.NoError(t, err)
 	var names []string

@@ -46,27 +46,27 @@ const (
 	DrainedAnnotation = "machinist.dev/drained-node-uid"
 	// VolumesDetachedAnnotation holds the UID of the Node whose volumes were waited for to the end.
 	VolumesDetachedAnnotation = "machinist.dev/volumes-detached-node-uid"
-	// DataSecretAnnotation names the Secret with the bootstrap data.
-	DataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
-	// BootstrapReadyAnnotation and InfrastructureReadyAnnotation say that the data exists, and the machine.
-	BootstrapReadyAnnotation      = "machinist.dev/bootstrap-data-secret-created"
-	InfrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
-	// FailureDomainAnnotation says where the machine really is.
-	FailureDomainAnnotation = "machinist.dev/failure-domain"
+	// dataSecretAnnotation names the Secret with the bootstrap data.
+	dataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
+	// bootstrapReadyAnnotation and infrastructureReadyAnnotation say that the data exists, and the machine.
+	bootstrapReadyAnnotation      = "machinist.dev/bootstrap-data-secret-created"
+	infrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
+	// failureDomainAnnotation says where the machine really is.
+	failureDomainAnnotation = "machinist.dev/failure-domain"
 	// PhaseAnnotation and LastUpdatedAnnotation hold the phase, and when it changed.
 	PhaseAnnotation       = "machinist.dev/phase"
 	LastUpdatedAnnotation = "machinist.dev/last-updated"
-	// ObservedGenerationAnnotation holds the generation that the status was made of.
-	ObservedGenerationAnnotation = "machinist.dev/observed-generation"
+	// observedGenerationAnnotation holds the generation that the status was made of.
+	observedGenerationAnnotation = "machinist.dev/observed-generation"
 	// PreDrainStartedAnnotation, DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say
 	// when a stage of deletion began.
 	PreDrainStartedAnnotation     = "machinist.dev/pre-drain-hooks-started"
 	DrainStartedAnnotation        = "machinist.dev/drain-started"
 	VolumeDetachStartedAnnotation = "machinist.dev/volume-detach-started"
 	PreTerminateStartedAnnotation = "machinist.dev/pre-terminate-hooks-started"
-	// FailureReasonAnnotation and FailureMessageAnnotation hold a failure that does not go away by itself.
-	FailureReasonAnnotation  = "machinist.dev/failure-reason"
-	FailureMessageAnnotation = "machinist.dev/failure-message"
+	// failureReasonAnnotation and failureMessageAnnotation hold a failure that does not go away by itself.
+	failureReasonAnnotation  = "machinist.dev/failure-reason"
+	failureMessageAnnotation = "machinist.dev/failure-message"
 )
 
 // ReadinessGate is a further condition that a Machine must have to be Ready.
@@ -193,9 +193,6 @@ type MachineUpdate struct {
 	// RemoveConditions are types to remove.
 	RemoveConditions []string `write:"conditions"`
 }
-
-// MachineAdapter translates between a Machine of some shape and neutral values.
-type MachineAdapter = Adapter[MachineState, MachineUpdate]
 
 // Kind is a kind of Machine and how to read it.
 type Kind = KindOf[MachineState, MachineUpdate]

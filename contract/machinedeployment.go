@@ -96,8 +96,5 @@ type MachineDeploymentUpdate struct {
 	UnavailableReplicas, UpdatedReplicas Change[int32]  `write:"status"`
 }
 
-// MachineDeploymentAdapter translates between a MachineDeployment of some shape and neutral values.
-type MachineDeploymentAdapter = Adapter[MachineDeploymentState, MachineDeploymentUpdate]
-
 // MachineDeploymentKind is a kind of MachineDeployment and how to read it.
 type MachineDeploymentKind = KindOf[MachineDeploymentState, MachineDeploymentUpdate]

@@ -1,5 +1,11 @@
 package contract
 
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
 // MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
 // and MachineDeploymentUpdate with the same names. AnnotatedRolloutType counts where RolloutType is absent or says RolloutRolling.
 // InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a
@@ -7,22 +13,22 @@ package contract
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
 
-	RolloutPaused          Field[bool]      `by:"user or controller" absent:"false"`
-	RolloutType            Field[string]    `by:"user" absent:"RollingUpdate"`
-	AnnotatedRolloutType   Field[string]    `by:"user" absent:"what RolloutType says"`
-	InPlaceOrchestration   Field[string]    `by:"user" absent:"Auto"`
-	MaxSurge               IntOrStringField `by:"user" absent:"1"`
-	MaxUnavailable         IntOrStringField `by:"user" absent:"0"`
-	InPlaceMaxSurge        IntOrStringField `by:"user" absent:"1"`
-	InPlaceMaxUnavailable  IntOrStringField `by:"user" absent:"0"`
-	RolloutAfter           TimeField        `by:"user or controller" absent:"never"`
-	RemediationMaxInFlight IntOrStringField `by:"user" absent:"no limit"`
-	RollbackTo             Field[int64]     `by:"user or controller" absent:"no rollback"`
-	RevisionHistoryLimit   Field[int32]     `by:"user" absent:"not said"`
-	ProgressDeadline       DurationField    `by:"user" absent:"no limit"`
-	Phase                  Field[string]    `by:"controller" absent:"no phase yet"`
-	UnavailableReplicas    Field[int32]     `by:"controller" absent:"unknown"`
-	UpdatedReplicas        Field[int32]     `by:"controller" absent:"unknown"`
+	RolloutPaused          Field[bool]               `by:"user or controller" absent:"false"`
+	RolloutType            Field[string]             `by:"user" absent:"RollingUpdate"`
+	AnnotatedRolloutType   Field[string]             `by:"user" absent:"what RolloutType says"`
+	InPlaceOrchestration   Field[string]             `by:"user" absent:"Auto"`
+	MaxSurge               Field[intstr.IntOrString] `by:"user" absent:"1"`
+	MaxUnavailable         Field[intstr.IntOrString] `by:"user" absent:"0"`
+	InPlaceMaxSurge        Field[intstr.IntOrString] `by:"user" absent:"1"`
+	InPlaceMaxUnavailable  Field[intstr.IntOrString] `by:"user" absent:"0"`
+	RolloutAfter           Field[time.Time]          `by:"user or controller" absent:"never"`
+	RemediationMaxInFlight Field[intstr.IntOrString] `by:"user" absent:"no limit"`
+	RollbackTo             Field[int64]              `by:"user or controller" absent:"no rollback"`
+	RevisionHistoryLimit   Field[int32]              `by:"user" absent:"not said"`
+	ProgressDeadline       Field[time.Duration]      `by:"user" absent:"no limit"`
+	Phase                  Field[string]             `by:"controller" absent:"no phase yet"`
+	UnavailableReplicas    Field[int32]              `by:"controller" absent:"unknown"`
+	UpdatedReplicas        Field[int32]              `by:"controller" absent:"unknown"`
 }
 
 var machineDeploymentV1Beta2 = MachineDeploymentLayout{
@@ -31,13 +37,13 @@ var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	RolloutType:            At[string]("spec", "rollout", "strategy", "type"),
 	AnnotatedRolloutType:   AtAnnotation[string](RolloutTypeAnnotation),
 	InPlaceOrchestration:   AtAnnotation[string](OrchestrationAnnotation),
-	MaxSurge:               IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
-	MaxUnavailable:         IntOrStringAt("spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"),
-	RolloutAfter:           TimeAt("spec", "rollout", "after"),
-	RemediationMaxInFlight: IntOrStringAt("spec", "remediation", "maxInFlight"),
+	MaxSurge:               At[intstr.IntOrString]("spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
+	MaxUnavailable:         At[intstr.IntOrString]("spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"),
+	RolloutAfter:           At[time.Time]("spec", "rollout", "after"),
+	RemediationMaxInFlight: At[intstr.IntOrString]("spec", "remediation", "maxInFlight"),
 	RollbackTo:             AtAnnotation[int64](RollbackToAnnotation),
 	RevisionHistoryLimit:   AtAnnotation[int32](RevisionHistoryLimitAnnotation),
-	ProgressDeadline:       DurationAt("metadata", "annotations", ProgressDeadlineAnnotation),
+	ProgressDeadline:       At[time.Duration]("metadata", "annotations", ProgressDeadlineAnnotation),
 	Phase:                  At[string]("status", "phase"),
 	UnavailableReplicas:    At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
 	UpdatedReplicas:        At[int32]("status", "deprecated", "v1beta1", "updatedReplicas"),
@@ -61,10 +67,10 @@ var machineDeploymentV1Beta1 = MachineDeploymentLayout{
 	RolloutType:            At[string]("spec", "strategy", "type"),
 	AnnotatedRolloutType:   AtAnnotation[string](RolloutTypeAnnotation),
 	InPlaceOrchestration:   AtAnnotation[string](OrchestrationAnnotation),
-	MaxSurge:               IntOrStringAt("spec", "strategy", "rollingUpdate", "maxSurge"),
-	MaxUnavailable:         IntOrStringAt("spec", "strategy", "rollingUpdate", "maxUnavailable"),
-	RolloutAfter:           TimeAt("spec", "rolloutAfter"),
-	RemediationMaxInFlight: IntOrStringAt("spec", "strategy", "remediation", "maxInFlight"),
+	MaxSurge:               At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxSurge"),
+	MaxUnavailable:         At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxUnavailable"),
+	RolloutAfter:           At[time.Time]("spec", "rolloutAfter"),
+	RemediationMaxInFlight: At[intstr.IntOrString]("spec", "strategy", "remediation", "maxInFlight"),
 	RollbackTo:             AtAnnotation[int64](RollbackToAnnotation),
 	RevisionHistoryLimit:   At[int32]("spec", "revisionHistoryLimit"),
 	ProgressDeadline:       SecondsAt("spec", "progressDeadlineSeconds"),
@@ -89,16 +95,16 @@ func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeployme
 		into.RolloutType = asked
 	}
 	into.InPlaceOrchestration = text(r, l.InPlaceOrchestration)
-	into.MaxSurge, into.MaxUnavailable = r.intOrString(l.MaxSurge), r.intOrString(l.MaxUnavailable)
-	surge, unavailable := r.intOrString(l.InPlaceMaxSurge), r.intOrString(l.InPlaceMaxUnavailable)
+	into.MaxSurge, into.MaxUnavailable = value(r, l.MaxSurge), value(r, l.MaxUnavailable)
+	surge, unavailable := value(r, l.InPlaceMaxSurge), value(r, l.InPlaceMaxUnavailable)
 	if into.RolloutType == RolloutInPlace && !l.InPlaceMaxSurge.path.IsZero() {
 		into.MaxSurge, into.MaxUnavailable = surge, unavailable
 	}
 	into.RolloutAfter = r.time(l.RolloutAfter)
-	into.RemediationMaxInFlight = r.intOrString(l.RemediationMaxInFlight)
+	into.RemediationMaxInFlight = value(r, l.RemediationMaxInFlight)
 	into.RollbackTo = value(r, l.RollbackTo)
 	into.RevisionHistoryLimit = value(r, l.RevisionHistoryLimit)
-	into.ProgressDeadline = r.duration(l.ProgressDeadline)
+	into.ProgressDeadline = value(r, l.ProgressDeadline)
 	into.Phase = text(r, l.Phase)
 	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
 	into.UpdatedReplicas = value(r, l.UpdatedReplicas)
@@ -110,7 +116,7 @@ func (l *MachineDeploymentLayout) write(obj map[string]any, u MachineDeploymentU
 	w.metadata(u.MetadataUpdate)
 	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
 	put(w, l.RolloutPaused, orClear(u.RolloutPaused))
-	w.time(l.RolloutAfter, orClear(u.RolloutAfter))
+	put(w, l.RolloutAfter, orClear(u.RolloutAfter))
 	put(w, l.RollbackTo, u.RollbackTo)
 	put(w, l.Phase, orClear(u.Phase))
 	put(w, l.UnavailableReplicas, u.UnavailableReplicas)

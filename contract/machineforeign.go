@@ -1,7 +1,12 @@
 package contract
 
-// CertificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
-const CertificatesExpireAnnotation = "machinist.dev/certificates-expire"
+import (
+	"encoding/json"
+	"time"
+)
+
+// certificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
+const certificatesExpireAnnotation = "machinist.dev/certificates-expire"
 
 // machineSpecKubermatic is the spec of a Machine in cluster.k8s.io/v1alpha1 below a prefix, as machineSpecV1Beta2 is Cluster API's.
 func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
@@ -9,9 +14,9 @@ func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	return MachineSpecLayout{
 		ProviderID:   At[string](at("providerID")...),
 		Version:      At[string](at("versions", "kubelet")...),
-		ProviderSpec: ContentAt(at("providerSpec", "value")...),
-		Class:        ObjectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
-		Taints:       TaintsAt(at("taints")...),
+		ProviderSpec: At[json.RawMessage](at("providerSpec", "value")...),
+		Class:        objectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
+		Taints:       At[[]Taint](at("taints")...),
 	}
 }
 
@@ -21,19 +26,19 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 	l := MachineSpecLayout{
 		ProviderID:       At[string](at("providerID")...),
 		Class:            RefAt(at("class")...),
-		NodeDrainTimeout: DurationAt(at("drainTimeout")...),
-		Taints:           TaintsAt(at("nodeTemplate", "spec", "taints")...),
+		NodeDrainTimeout: At[time.Duration](at("drainTimeout")...),
+		Taints:           At[[]Taint](at("nodeTemplate", "spec", "taints")...),
 	}
 	for _, path := range [][]string{{"class", "apiGroup"}, {"class", "kind"}, {"creationTimeout"}, {"disableHealthTimeout"}, {"healthTimeout"},
 		{"inPlaceUpdateTimeout"}, {"maxEvictRetries"}, {"nodeConditions"}, {"nodeTemplate", "metadata"}, {"nodeTemplate", "spec"}} {
-		l.InPlace.paths = append(l.InPlace.paths, NewPath(at(path...)...))
+		l.InPlace = append(l.InPlace, NewPath(at(path...)...))
 	}
 	return l
 }
 
 // ofMachine adds where a Machine, unlike a template, names its bootstrap data.
 func ofMachine(l MachineSpecLayout) MachineSpecLayout {
-	l.DataSecretName = AtAnnotation[string](DataSecretAnnotation)
+	l.DataSecretName = AtAnnotation[string](dataSecretAnnotation)
 	return l
 }
 
@@ -44,22 +49,22 @@ var machineKubermatic = MachineLayout{
 	NodeUID:                At[string]("status", "nodeRef", "uid"),
 	NodeKind:               At[string]("status", "nodeRef", "kind"),
 	NodeAPIVersion:         At[string]("status", "nodeRef", "apiVersion"),
-	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
-	Addresses:              AddressesAt("status", "addresses"),
-	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
-	LastUpdated:            TimeAt("status", "lastUpdated"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAtAnnotation(DrainStartedAnnotation),
-	VolumeDetachStarted:    TimeAtAnnotation(VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
+	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
+	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
+	Addresses:              At[[]Address]("status", "addresses"),
+	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
+	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
+	LastUpdated:            At[time.Time]("status", "lastUpdated"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
+	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          At[string]("status", "errorReason"),
 	FailureMessage:         At[string]("status", "errorMessage"),
-	CertificatesExpire:     TimeAtAnnotation(CertificatesExpireAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
 }
 
 // KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
@@ -75,22 +80,22 @@ var machineGardener = MachineLayout{
 	Phase:                  At[string]("status", "currentStatus", "phase"),
 	NodeName:               At[string]("metadata", "labels", "node"),
 	NodeUID:                AtAnnotation[string](NodeUIDAnnotation),
-	FailureDomain:          AtAnnotation[string](FailureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](BootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](InfrastructureReadyAnnotation),
-	Addresses:              AddressesAt("status", "addresses"),
-	Conditions:             ConditionsShaped(ShapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](ObservedGenerationAnnotation),
-	LastUpdated:            TimeAt("status", "currentStatus", "lastUpdateTime"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAtAnnotation(DrainStartedAnnotation),
-	VolumeDetachStarted:    TimeAtAnnotation(VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
+	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
+	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
+	Addresses:              At[[]Address]("status", "addresses"),
+	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
+	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
+	LastUpdated:            At[time.Time]("status", "currentStatus", "lastUpdateTime"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
+	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
-	FailureReason:          AtAnnotation[string](FailureReasonAnnotation),
-	FailureMessage:         AtAnnotation[string](FailureMessageAnnotation),
-	CertificatesExpire:     TimeAtAnnotation(CertificatesExpireAnnotation),
+	FailureReason:          AtAnnotation[string](failureReasonAnnotation),
+	FailureMessage:         AtAnnotation[string](failureMessageAnnotation),
+	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
 }
 
 // GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's

@@ -1,16 +1,23 @@
 package contract
 
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
 // replicatedForeign is what sets and deployments of the other systems have in common: fields are named as in Kubernetes, and there is
 // nothing for a Cluster, for the order of deletion, for names and for the selector as text.
 func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayout {
 	spec.MinReady = SecondsAt("spec", "minReadySeconds")
 	return ReplicatedLayout{
 		Replicas: At[int32]("spec", "replicas"),
-		Selector: SelectorAt("spec", "selector"),
+		Selector: At[*metav1.LabelSelector]("spec", "selector"),
 		Template: MachineTemplateLayout{
-			Labels:            TextMapAt("spec", "template", "metadata", "labels"),
-			Annotations:       TextMapAt("spec", "template", "metadata", "annotations"),
-			MadeOf:            ContentsAt(append(madeOf, "spec.template.metadata.labels", "spec.template.metadata.annotations")...),
+			Labels:            At[map[string]string]("spec", "template", "metadata", "labels"),
+			Annotations:       At[map[string]string]("spec", "template", "metadata", "annotations"),
+			MadeOf:            placesAt(append(madeOf, "spec.template.metadata.labels", "spec.template.metadata.annotations")...),
 			MachineSpecLayout: spec,
 		},
 		DeletionOrder:      AtAnnotation[string](DeletionOrderAnnotation),
@@ -35,7 +42,7 @@ func replicatedGardener(conditions string) ReplicatedLayout {
 	l := replicatedForeign(machineSpecGardener("spec", "template", "spec"), "spec.template.spec.class.name")
 	l.ReadyReplicas = At[int32]("status", "readyReplicas")
 	l.AvailableReplicas = At[int32]("status", "availableReplicas")
-	l.Conditions = ConditionsShaped(ShapeNode, "status", conditions)
+	l.Conditions = conditionsShaped(shapeNode, "status", conditions)
 	return l
 }
 
@@ -61,8 +68,8 @@ func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 var machineSetGardener = MachineSetLayout{
 	ReplicatedLayout:     replicatedGardener("machineSetCondition"),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
-	FailureReason:        AtAnnotation[string](FailureReasonAnnotation),
-	FailureMessage:       AtAnnotation[string](FailureMessageAnnotation),
+	FailureReason:        AtAnnotation[string](failureReasonAnnotation),
+	FailureMessage:       AtAnnotation[string](failureMessageAnnotation),
 }
 
 // GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are
@@ -77,9 +84,9 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 		ReplicatedLayout:     replicated,
 		RolloutPaused:        At[bool]("spec", "paused"),
 		RolloutType:          At[string]("spec", "strategy", "type"),
-		MaxSurge:             IntOrStringAt("spec", "strategy", "rollingUpdate", "maxSurge"),
-		MaxUnavailable:       IntOrStringAt("spec", "strategy", "rollingUpdate", "maxUnavailable"),
-		RolloutAfter:         TimeAtAnnotation(RolloutAfterAnnotation),
+		MaxSurge:             At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxSurge"),
+		MaxUnavailable:       At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxUnavailable"),
+		RolloutAfter:         AtAnnotation[time.Time](RolloutAfterAnnotation),
 		RevisionHistoryLimit: At[int32]("spec", "revisionHistoryLimit"),
 		ProgressDeadline:     SecondsAt("spec", "progressDeadlineSeconds"),
 		Phase:                AtAnnotation[string](PhaseAnnotation),
@@ -107,8 +114,8 @@ func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDep
 func machineDeploymentGardenerLayout() MachineDeploymentLayout {
 	l := deploymentForeign(replicatedGardener("conditions"))
 	l.InPlaceOrchestration = At[string]("spec", "strategy", "inPlaceUpdate", "orchestrationType")
-	l.InPlaceMaxSurge = IntOrStringAt("spec", "strategy", "inPlaceUpdate", "maxSurge")
-	l.InPlaceMaxUnavailable = IntOrStringAt("spec", "strategy", "inPlaceUpdate", "maxUnavailable")
+	l.InPlaceMaxSurge = At[intstr.IntOrString]("spec", "strategy", "inPlaceUpdate", "maxSurge")
+	l.InPlaceMaxUnavailable = At[intstr.IntOrString]("spec", "strategy", "inPlaceUpdate", "maxUnavailable")
 	l.RollbackTo = At[int64]("spec", "rollbackTo", "revision")
 	return l
 }

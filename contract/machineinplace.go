@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // inPlace is a field that follows the same field of another object while a machine runs.
@@ -16,7 +17,7 @@ type inPlace struct {
 
 // specInPlace are the fields of a template that Machines and sets follow in place.
 func specInPlace(from, into *MachineSpecLayout) []inPlace {
-	fields := append(make([]inPlace, 0, 6+len(from.InPlace.paths)),
+	fields := append(make([]inPlace, 0, 6+len(from.InPlace)),
 		durationInPlace("minReady", from.MinReady, into.MinReady),
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
@@ -24,8 +25,8 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 		listInPlace("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
 		listInPlace("taints", from.Taints.path, into.Taints.path),
 	)
-	for i := range min(len(from.InPlace.paths), len(into.InPlace.paths)) {
-		fields = append(fields, contentInPlace(from.InPlace.paths[i], into.InPlace.paths[i]))
+	for i := range min(len(from.InPlace), len(into.InPlace)) {
+		fields = append(fields, contentInPlace(from.InPlace[i], into.InPlace[i]))
 	}
 	return fields
 }
@@ -46,7 +47,7 @@ func contentInPlace(from, into Path) inPlace {
 }
 
 // durationInPlace writes by value: two texts of one duration are the same.
-func durationInPlace(name string, from, into DurationField) inPlace {
+func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
 	return inPlace{name, from.path, into.path, func(source, target map[string]any) (bool, error) {
 		want, found, err := from.Get(source)
 		if err != nil || !found {
@@ -56,7 +57,7 @@ func durationInPlace(name string, from, into DurationField) inPlace {
 		if err == nil && there && have == want {
 			return true, nil
 		}
-		return true, into.set(target, want)
+		return true, Set(into, target, want)
 	}}
 }
 
@@ -78,14 +79,14 @@ func textInPlace(name string, from, into Field[string]) inPlace {
 		if err != nil || want == "" {
 			return false, err
 		}
-		return true, into.Set(target, want)
+		return true, Set(into, target, want)
 	}}
 }
 
 // textsInPlace are the entries of a map of texts that the source has, or gave: each is a field with its own name, so that the entries of
 // others stay.
-func textsInPlace(prefix string, from, into TextMapField, source map[string]any, given []string) ([]inPlace, error) {
-	said, err := from.Get(source)
+func textsInPlace(prefix string, from, into Field[map[string]string], source map[string]any, given []string) ([]inPlace, error) {
+	said, _, err := from.Get(source)
 	if err != nil || from.path.IsZero() || into.path.IsZero() {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func textsInPlace(prefix string, from, into TextMapField, source map[string]any,
 			if !found {
 				return false, nil
 			}
-			return true, into.Set(target, text)
+			return true, Set(into, target, text)
 		}})
 	}
 	return fields, nil
@@ -112,9 +113,9 @@ func textsInPlace(prefix string, from, into TextMapField, source map[string]any,
 
 // syncFields brings field after field to the target, but those that a machine is made of, and removes those that were given and about
 // which the source has come to be silent. It returns the names of what the source says.
-func syncFields(fields []inPlace, madeOf ContentsField, source, target map[string]any, given []string) (now []string, err error) {
+func syncFields(fields []inPlace, madeOf []Path, source, target map[string]any, given []string) (now []string, err error) {
 	for _, field := range fields {
-		if field.into.IsZero() || madeOf.covers(field.from) {
+		if field.into.IsZero() || covers(madeOf, field.from) {
 			continue
 		}
 		said, err := field.sync(source, target)

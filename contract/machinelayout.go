@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -9,32 +11,31 @@ import (
 // the schema has no field for an annotation (AtAnnotation); the starts of stages have one without being told. The tables that
 // this package returns are shared: copy one to make a layout of your own.
 //
-// The tags say who writes a field and what it means when it is missing; the table in the documentation of this package is
-// made of them (Places).
+// The tags say who writes a field and what it means when it is missing.
 type MachineLayout struct {
 	MachineSpecLayout
 
-	Phase                  Field[string]   `by:"controller" absent:"no phase yet"`
-	NodeName               Field[string]   `by:"controller" absent:"no Node was matched"`
-	NodeUID                Field[string]   `by:"controller" absent:"the Node was matched by a controller that does not store it"`
-	NodeKind               Field[string]   `by:"controller" absent:"no Node was matched"`
-	NodeAPIVersion         Field[string]   `by:"controller" absent:"no Node was matched"`
-	BootstrapReady         Field[bool]     `by:"controller" absent:"not yet"`
-	InfrastructureReady    Field[bool]     `by:"controller" absent:"not yet"`
-	Addresses              AddressesField  `by:"controller" absent:"none known"`
-	FailureDomain          Field[string]   `by:"controller" absent:"unknown"`
-	Conditions             ConditionsField `by:"controller" absent:"none"`
-	ObservedGeneration     Field[int64]    `by:"controller" absent:"0: never looked at"`
-	LastUpdated            TimeField       `by:"controller" absent:"the phase never changed"`
-	PreDrainStarted        TimeField       `by:"controller" absent:"not begun"`
-	DrainStarted           TimeField       `by:"controller" absent:"not begun"`
-	VolumeDetachStarted    TimeField       `by:"controller" absent:"not begun"`
-	PreTerminateStarted    TimeField       `by:"controller" absent:"not begun"`
-	DrainedNodeUID         Field[string]   `by:"controller" absent:"no Node was drained to the end"`
-	VolumesDetachedNodeUID Field[string]   `by:"controller" absent:"volumes of no Node were waited for to the end"`
-	FailureReason          Field[string]   `by:"controller" absent:"no failure"`
-	FailureMessage         Field[string]   `by:"controller" absent:"no failure"`
-	CertificatesExpire     TimeField       `by:"controller" absent:"unknown"`
+	Phase                  Field[string]    `by:"controller" absent:"no phase yet"`
+	NodeName               Field[string]    `by:"controller" absent:"no Node was matched"`
+	NodeUID                Field[string]    `by:"controller" absent:"the Node was matched by a controller that does not store it"`
+	NodeKind               Field[string]    `by:"controller" absent:"no Node was matched"`
+	NodeAPIVersion         Field[string]    `by:"controller" absent:"no Node was matched"`
+	BootstrapReady         Field[bool]      `by:"controller" absent:"not yet"`
+	InfrastructureReady    Field[bool]      `by:"controller" absent:"not yet"`
+	Addresses              Field[[]Address] `by:"controller" absent:"none known"`
+	FailureDomain          Field[string]    `by:"controller" absent:"unknown"`
+	Conditions             ConditionsField  `by:"controller" absent:"none"`
+	ObservedGeneration     Field[int64]     `by:"controller" absent:"0: never looked at"`
+	LastUpdated            Field[time.Time] `by:"controller" absent:"the phase never changed"`
+	PreDrainStarted        Field[time.Time] `by:"controller" absent:"not begun"`
+	DrainStarted           Field[time.Time] `by:"controller" absent:"not begun"`
+	VolumeDetachStarted    Field[time.Time] `by:"controller" absent:"not begun"`
+	PreTerminateStarted    Field[time.Time] `by:"controller" absent:"not begun"`
+	DrainedNodeUID         Field[string]    `by:"controller" absent:"no Node was drained to the end"`
+	VolumesDetachedNodeUID Field[string]    `by:"controller" absent:"volumes of no Node were waited for to the end"`
+	FailureReason          Field[string]    `by:"controller" absent:"no failure"`
+	FailureMessage         Field[string]    `by:"controller" absent:"no failure"`
+	CertificatesExpire     Field[time.Time] `by:"controller" absent:"unknown"`
 }
 
 func (l *MachineLayout) missing() bool { return l == nil }
@@ -47,7 +48,7 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Node = NodeRef{Name: text(r, l.NodeName), UID: types.UID(text(r, l.NodeUID))}
 	into.BootstrapReady = value(r, l.BootstrapReady)
 	into.InfrastructureReady = value(r, l.InfrastructureReady)
-	into.Addresses = r.addresses(l.Addresses, into.Addresses)
+	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
 	into.FailureDomain = text(r, l.FailureDomain)
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
@@ -73,29 +74,29 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	l.writeNode(w, u.Node)
 	put(w, l.BootstrapReady, u.BootstrapReady)
 	put(w, l.InfrastructureReady, u.InfrastructureReady)
-	w.addresses(l.Addresses, u.Addresses)
+	putList(w, l.Addresses.path, u.Addresses, addressContent)
 	put(w, l.FailureDomain, orClear(u.FailureDomain))
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
-	w.time(l.LastUpdated, orClear(u.LastUpdated))
-	w.time(orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation), orClear(u.PreDrainStarted))
-	w.time(orAnnotation(l.DrainStarted, DrainStartedAnnotation), orClear(u.DrainStarted))
-	w.time(orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation), orClear(u.VolumeDetachStarted))
-	w.time(orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation), orClear(u.PreTerminateStarted))
+	put(w, l.LastUpdated, orClear(u.LastUpdated))
+	put(w, orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation), orClear(u.PreDrainStarted))
+	put(w, orAnnotation(l.DrainStarted, DrainStartedAnnotation), orClear(u.DrainStarted))
+	put(w, orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation), orClear(u.VolumeDetachStarted))
+	put(w, orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation), orClear(u.PreTerminateStarted))
 	put(w, l.DrainedNodeUID, orClear(mapped(u.DrainedNode, func(uid types.UID) string { return string(uid) })))
 	put(w, l.VolumesDetachedNodeUID, orClear(mapped(u.VolumesDetachedNode, func(uid types.UID) string { return string(uid) })))
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
-	w.time(l.CertificatesExpire, orClear(u.CertificatesExpire))
+	put(w, l.CertificatesExpire, orClear(u.CertificatesExpire))
 	return w.err
 }
 
 // orAnnotation is the place of the start of a stage: limits count from there, so what a layout has no place for is in an annotation.
-func orAnnotation(f TimeField, key string) TimeField {
+func orAnnotation(f Field[time.Time], key string) Field[time.Time] {
 	if !f.path.IsZero() {
 		return f
 	}
-	return TimeAtAnnotation(key)
+	return AtAnnotation[time.Time](key)
 }
 
 // writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it

@@ -7,21 +7,18 @@ import (
 	"strings"
 )
 
-// ContentsField are places of any content. The zero ContentsField is "no such place".
-type ContentsField struct{ paths []Path }
-
-// ContentsAt returns the ContentsField at places that are written with dots between their keys.
-func ContentsAt(places ...string) ContentsField {
-	var f ContentsField
+// placesAt returns places that are written with dots between their keys.
+func placesAt(places ...string) []Path {
+	paths := make([]Path, 0, len(places))
 	for _, place := range places {
-		f.paths = append(f.paths, NewPath(strings.Split(place, ".")...))
+		paths = append(paths, NewPath(strings.Split(place, ".")...))
 	}
-	return f
+	return paths
 }
 
-// covers reports whether a place is one of the field's, or inside of one.
-func (f ContentsField) covers(at Path) bool {
-	return slices.ContainsFunc(f.paths, func(p Path) bool {
+// covers reports whether a place is one of some places, or inside of one.
+func covers(places []Path, at Path) bool {
+	return slices.ContainsFunc(places, func(p Path) bool {
 		return len(p.segments) <= len(at.segments) && slices.Equal(p.segments, at.segments[:len(p.segments)])
 	})
 }
@@ -33,7 +30,7 @@ var errNothingMade = errors.New("the layouts do not say alike what a template ma
 
 // madeParts are the places of what a template makes Machines of, the references last.
 func (l *MachineTemplateLayout) madeParts() []Path {
-	return append(slices.Clone(l.MadeOf.paths), l.Bootstrap.at(), l.Infrastructure.at())
+	return append(slices.Clone(l.MadeOf), l.Bootstrap.at(), l.Infrastructure.at())
 }
 
 // at returns the place of the whole reference, the zero Path when there is none.
@@ -52,7 +49,7 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 		return nil, err
 	}
 	mine, theirs := of.Template.madeParts(), in.Template.madeParts()
-	if len(of.Template.MadeOf.paths) == 0 || len(mine) != len(theirs) {
+	if len(of.Template.MadeOf) == 0 || len(mine) != len(theirs) {
 		return nil, errNothingMade
 	}
 	labels, refs := of.Template.Labels.path.String(), mine[len(mine)-2:]
@@ -60,7 +57,7 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 		key, inLabels := strings.CutPrefix(at.text, labels+".")
 		return inLabels && own[key] || at.text == refs[0].text || at.text == refs[1].text
 	}}
-	for i, at := range of.Template.MadeOf.paths {
+	for i, at := range of.Template.MadeOf {
 		want, _, err := lookup(at.segments, deployment)
 		if err != nil {
 			return nil, err
@@ -85,11 +82,11 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 // ownLabels are the labels that tell the Machines of a set from those of the other sets of its deployment: those that its selector asks
 // for and that of the deployment does not.
 func ownLabels(of *ReplicatedLayout, deployment map[string]any, in *ReplicatedLayout, set map[string]any) (map[string]bool, error) {
-	all, err := of.Selector.Get(deployment)
+	all, _, err := of.Selector.Get(deployment)
 	if err != nil {
 		return nil, err
 	}
-	some, err := in.Selector.Get(set)
+	some, _, err := in.Selector.Get(set)
 	if err != nil || some == nil {
 		return nil, err
 	}
@@ -109,7 +106,7 @@ func copyTemplate(in *ReplicatedLayout, set map[string]any, of *ReplicatedLayout
 		return err
 	}
 	from, into := in.Template.madeParts(), of.Template.madeParts()
-	if len(in.Template.MadeOf.paths) == 0 || len(from) != len(into) {
+	if len(in.Template.MadeOf) == 0 || len(from) != len(into) {
 		return errNothingMade
 	}
 	for i := range from {
@@ -118,7 +115,7 @@ func copyTemplate(in *ReplicatedLayout, set map[string]any, of *ReplicatedLayout
 		}
 	}
 	labels := of.Template.Labels.path
-	if !of.Template.MadeOf.covers(labels) {
+	if !covers(of.Template.MadeOf, labels) {
 		return nil
 	}
 	for key := range own {

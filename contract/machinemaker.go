@@ -101,7 +101,7 @@ func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, er
 func (m *unstructuredMaker) refer(set, made map[string]any, seed MachineSeed) error {
 	cluster, found, err := m.set.ClusterName.Get(set)
 	if err == nil && found && !m.machine.ClusterName.path.IsZero() {
-		err = m.machine.ClusterName.Set(made, cluster)
+		err = Set(m.machine.ClusterName, made, cluster)
 	}
 	if err == nil && !seed.Bootstrap.IsZero() && m.machine.Bootstrap.exists() {
 		err = m.machine.Bootstrap.set(made, seed.Bootstrap, seed.BootstrapVersion)

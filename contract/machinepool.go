@@ -40,8 +40,5 @@ type MachinePoolUpdate struct {
 	FailureReason, FailureMessage       Change[string]    `write:"status"`
 }
 
-// MachinePoolAdapter translates between a MachinePool of some shape and neutral values.
-type MachinePoolAdapter = Adapter[MachinePoolState, MachinePoolUpdate]
-
 // MachinePoolKind is a kind of MachinePool and how to read it.
 type MachinePoolKind = KindOf[MachinePoolState, MachinePoolUpdate]

@@ -1,6 +1,9 @@
 package contract
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // MachinePoolLayout says where a MachinePool of one shape keeps its state: the fields of MachinePoolState and
 // MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy
@@ -8,30 +11,30 @@ import "k8s.io/apimachinery/pkg/types"
 type MachinePoolLayout struct {
 	ReplicatedLayout
 
-	ProviderIDs         TextsField    `by:"controller" absent:"none known"`
-	FailureDomains      TextsField    `by:"user" absent:"anywhere"`
-	Phase               Field[string] `by:"controller" absent:"no phase yet"`
-	Nodes               NodeRefsField `by:"controller" absent:"no Node was matched"`
-	BootstrapReady      Field[bool]   `by:"controller" absent:"not yet"`
-	InfrastructureReady Field[bool]   `by:"controller" absent:"not yet"`
-	UnavailableReplicas Field[int32]  `by:"controller" absent:"unknown"`
-	FailureReason       Field[string] `by:"controller" absent:"no failure"`
-	FailureMessage      Field[string] `by:"controller" absent:"no failure"`
+	ProviderIDs         Field[[]string]  `by:"controller" absent:"none known"`
+	FailureDomains      Field[[]string]  `by:"user" absent:"anywhere"`
+	Phase               Field[string]    `by:"controller" absent:"no phase yet"`
+	Nodes               Field[[]NodeRef] `by:"controller" absent:"no Node was matched"`
+	BootstrapReady      Field[bool]      `by:"controller" absent:"not yet"`
+	InfrastructureReady Field[bool]      `by:"controller" absent:"not yet"`
+	UnavailableReplicas Field[int32]     `by:"controller" absent:"unknown"`
+	FailureReason       Field[string]    `by:"controller" absent:"no failure"`
+	FailureMessage      Field[string]    `by:"controller" absent:"no failure"`
 }
 
 // pooled takes away what pools leave to their provider.
 func pooled(l ReplicatedLayout) ReplicatedLayout {
-	l.Selector, l.SelectorText = SelectorField{}, Field[string]{}
+	l.Selector, l.SelectorText = Field[*metav1.LabelSelector]{}, Field[string]{}
 	l.DeletionOrder, l.MachineNaming = Field[string]{}, Field[string]{}
 	return l
 }
 
 var machinePoolV1Beta2 = MachinePoolLayout{
 	ReplicatedLayout:    pooled(replicatedV1Beta2()),
-	ProviderIDs:         TextsAt("spec", "providerIDList"),
-	FailureDomains:      TextsAt("spec", "failureDomains"),
+	ProviderIDs:         At[[]string]("spec", "providerIDList"),
+	FailureDomains:      At[[]string]("spec", "failureDomains"),
 	Phase:               At[string]("status", "phase"),
-	Nodes:               NodeRefsAt("status", "nodeRefs"),
+	Nodes:               At[[]NodeRef]("status", "nodeRefs"),
 	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
 	InfrastructureReady: At[bool]("status", "initialization", "infrastructureProvisioned"),
 	UnavailableReplicas: At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
@@ -45,10 +48,10 @@ func MachinePoolV1Beta2() *MachinePoolLayout { return &machinePoolV1Beta2 }
 
 var machinePoolV1Beta1 = MachinePoolLayout{
 	ReplicatedLayout:    pooled(replicatedV1Beta1()),
-	ProviderIDs:         TextsAt("spec", "providerIDList"),
-	FailureDomains:      TextsAt("spec", "failureDomains"),
+	ProviderIDs:         At[[]string]("spec", "providerIDList"),
+	FailureDomains:      At[[]string]("spec", "failureDomains"),
 	Phase:               At[string]("status", "phase"),
-	Nodes:               NodeRefsAt("status", "nodeRefs"),
+	Nodes:               At[[]NodeRef]("status", "nodeRefs"),
 	BootstrapReady:      At[bool]("status", "bootstrapReady"),
 	InfrastructureReady: At[bool]("status", "infrastructureReady"),
 	UnavailableReplicas: At[int32]("status", "unavailableReplicas"),
@@ -95,18 +98,9 @@ func (l *MachinePoolLayout) write(obj map[string]any, u MachinePoolUpdate) error
 }
 
 // texts replaces a list. An empty one is written as none.
-func (w *writer) texts(f TextsField, c Change[[]string]) {
+func (w *writer) texts(f Field[[]string], c Change[[]string]) {
 	putList(w, f.path, c, func(text string) any { return text })
 }
-
-// NodeRefsField is the place of a list of Nodes: apiVersion, kind, name and uid. The zero NodeRefsField is "no such place":
-// it reads as absent.
-type NodeRefsField struct{ path Path }
-
-// NodeRefsAt returns the NodeRefsField at the given keys.
-func NodeRefsAt(segments ...string) NodeRefsField { return NodeRefsField{path: NewPath(segments...)} }
-
-func (f NodeRefsField) describe() (string, []Path) { return "list of Nodes", []Path{f.path} }
 
 // readNodeRef does not ask for a UID: who wrote the reference may not have known it.
 func readNodeRef(e entry) (n NodeRef, err error) {

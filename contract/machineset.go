@@ -22,9 +22,6 @@ type MachineSetUpdate struct {
 	FailureReason, FailureMessage Change[string] `write:"status"`
 }
 
-// MachineSetAdapter translates between a MachineSet of some shape and neutral values.
-type MachineSetAdapter = Adapter[MachineSetState, MachineSetUpdate]
-
 // MachineSetKind is a kind of MachineSet and how to read it.
 type MachineSetKind = KindOf[MachineSetState, MachineSetUpdate]
 

@@ -101,7 +101,7 @@ func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSe
 	w := writer{obj: made}
 	put(&w, m.set.Replicas, SetTo(seed.Replicas))
 	w.addTexts(m.set.Template.Labels.path, seed.TemplateLabels)
-	w.addTexts(m.set.Selector.labels, seed.SelectorLabels)
+	w.addTexts(m.set.Selector.path.below("matchLabels"), seed.SelectorLabels)
 	return w.err
 }
 
@@ -133,7 +133,7 @@ func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (
 		textInPlace("deletionOrder", of.DeletionOrder, in.DeletionOrder), textInPlace("machineNaming", of.MachineNaming, in.MachineNaming))
 	for _, texts := range []struct {
 		name     string
-		of, from TextMapField
+		of, from Field[map[string]string]
 	}{{"labels.", in.Template.Labels, of.Template.Labels}, {"annotations.", in.Template.Annotations, of.Template.Annotations}} {
 		more, err := textsInPlace(texts.name, texts.from, texts.of, from, given)
 		if err != nil {

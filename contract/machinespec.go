@@ -3,28 +3,29 @@ package contract
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // MachineSpecLayout says where a Machine, or the template of a set, keeps what is asked for: the fields of MachineSpec
 // with the same names.
 type MachineSpecLayout struct {
-	ClusterName             Field[string]       `by:"user" absent:"no Cluster"`
-	Bootstrap               RefField            `by:"user" absent:"data comes from elsewhere"`
-	DataSecretName          Field[string]       `by:"controller or user" absent:"no data yet"`
-	Infrastructure          RefField            `by:"user" absent:"no infrastructure object"`
-	ProviderSpec            ContentField        `by:"user" absent:"none"`
-	Class                   RefField            `by:"user" absent:"none"`
-	ProviderID              Field[string]       `by:"controller" absent:"not known yet"`
-	Version                 Field[string]       `by:"user" absent:"whatever the image brings"`
-	WantedFailureDomain     Field[string]       `by:"user" absent:"anywhere"`
-	NodeDrainTimeout        DurationField       `by:"user" absent:"no limit"`
-	NodeVolumeDetachTimeout DurationField       `by:"user" absent:"no limit"`
-	NodeDeletionTimeout     DurationField       `by:"user" absent:"10 s"`
-	MinReady                DurationField       `by:"user" absent:"0"`
-	ReadinessGates          ReadinessGatesField `by:"user" absent:"none"`
-	Taints                  TaintsField         `by:"user" absent:"none"`
+	ClusterName             Field[string]          `by:"user" absent:"no Cluster"`
+	Bootstrap               RefField               `by:"user" absent:"data comes from elsewhere"`
+	DataSecretName          Field[string]          `by:"controller or user" absent:"no data yet"`
+	Infrastructure          RefField               `by:"user" absent:"no infrastructure object"`
+	ProviderSpec            Field[json.RawMessage] `by:"user" absent:"none"`
+	Class                   RefField               `by:"user" absent:"none"`
+	ProviderID              Field[string]          `by:"controller" absent:"not known yet"`
+	Version                 Field[string]          `by:"user" absent:"whatever the image brings"`
+	WantedFailureDomain     Field[string]          `by:"user" absent:"anywhere"`
+	NodeDrainTimeout        Field[time.Duration]   `by:"user" absent:"no limit"`
+	NodeVolumeDetachTimeout Field[time.Duration]   `by:"user" absent:"no limit"`
+	NodeDeletionTimeout     Field[time.Duration]   `by:"user" absent:"10 s"`
+	MinReady                Field[time.Duration]   `by:"user" absent:"0"`
+	ReadinessGates          Field[[]ReadinessGate] `by:"user" absent:"none"`
+	Taints                  Field[[]Taint]         `by:"user" absent:"none"`
 	// InPlace is what else Machines take over from the template of their set while they run. It has as many places in both.
-	InPlace ContentsField `by:"user" absent:"none"`
+	InPlace []Path `by:"user" absent:"none"`
 }
 
 // machineSpecV1Beta2 is the spec of a Machine in cluster.x-k8s.io/v1beta2 below a prefix: that of a Machine itself is
@@ -43,8 +44,8 @@ func machineSpecV1Beta2(prefix ...string) MachineSpecLayout {
 		NodeVolumeDetachTimeout: SecondsAt(at("deletion", "nodeVolumeDetachTimeoutSeconds")...),
 		NodeDeletionTimeout:     SecondsAt(at("deletion", "nodeDeletionTimeoutSeconds")...),
 		MinReady:                SecondsAt(at("minReadySeconds")...),
-		ReadinessGates:          ReadinessGatesAt(at("readinessGates")...),
-		Taints:                  TaintsAt(at("taints")...),
+		ReadinessGates:          At[[]ReadinessGate](at("readinessGates")...),
+		Taints:                  At[[]Taint](at("taints")...),
 	}
 }
 
@@ -52,12 +53,12 @@ func machineSpecV1Beta2(prefix ...string) MachineSpecLayout {
 func machineSpecV1Beta1(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	spec := machineSpecV1Beta2(prefix...)
-	spec.Bootstrap = ObjectRefAt(at("bootstrap", "configRef")...)
-	spec.Infrastructure = ObjectRefAt(at("infrastructureRef")...)
-	spec.NodeDrainTimeout = DurationAt(at("nodeDrainTimeout")...)
-	spec.NodeVolumeDetachTimeout = DurationAt(at("nodeVolumeDetachTimeout")...)
-	spec.NodeDeletionTimeout = DurationAt(at("nodeDeletionTimeout")...)
-	spec.MinReady = DurationField{}
+	spec.Bootstrap = objectRefAt(at("bootstrap", "configRef")...)
+	spec.Infrastructure = objectRefAt(at("infrastructureRef")...)
+	spec.NodeDrainTimeout = At[time.Duration](at("nodeDrainTimeout")...)
+	spec.NodeVolumeDetachTimeout = At[time.Duration](at("nodeVolumeDetachTimeout")...)
+	spec.NodeDeletionTimeout = At[time.Duration](at("nodeDeletionTimeout")...)
+	spec.MinReady = Field[time.Duration]{}
 	return spec
 }
 
@@ -74,22 +75,15 @@ func (l *MachineSpecLayout) read(r *reader, into *MachineSpec) {
 	into.ProviderID = text(r, l.ProviderID)
 	into.Version = text(r, l.Version)
 	into.WantedFailureDomain = text(r, l.WantedFailureDomain)
-	into.NodeDrainTimeout = r.duration(l.NodeDrainTimeout)
-	into.NodeVolumeDetachTimeout = r.duration(l.NodeVolumeDetachTimeout)
-	into.NodeDeletionTimeout = r.duration(l.NodeDeletionTimeout)
-	into.MinReady = r.duration(l.MinReady)
+	into.NodeDrainTimeout = value(r, l.NodeDrainTimeout)
+	into.NodeVolumeDetachTimeout = value(r, l.NodeVolumeDetachTimeout)
+	into.NodeDeletionTimeout = value(r, l.NodeDeletionTimeout)
+	into.MinReady = value(r, l.MinReady)
 	into.ReadinessGates = readEntries(r, l.ReadinessGates.path, into.ReadinessGates, readGate)
 	into.Taints = readEntries(r, l.Taints.path, into.Taints, readTaint)
 }
 
-// ReadinessGatesField is the place of a list of readiness gates: conditionType, and polarity Positive or Negative.
-type ReadinessGatesField struct{ path Path }
-
-// ReadinessGatesAt returns the ReadinessGatesField at the given keys.
-func ReadinessGatesAt(segments ...string) ReadinessGatesField {
-	return ReadinessGatesField{path: NewPath(segments...)}
-}
-
+// readGate reads a readiness gate: conditionType, and polarity Positive or Negative.
 func readGate(e entry) (g ReadinessGate, err error) {
 	if g.ConditionType, err = e.needed("conditionType"); err != nil {
 		return g, err
@@ -99,12 +93,7 @@ func readGate(e entry) (g ReadinessGate, err error) {
 	return g, err
 }
 
-// TaintsField is the place of a list of taints: key, value, effect, and propagation where the shape has one.
-type TaintsField struct{ path Path }
-
-// TaintsAt returns the TaintsField at the given keys.
-func TaintsAt(segments ...string) TaintsField { return TaintsField{path: NewPath(segments...)} }
-
+// readTaint reads a taint: key, value, effect, and propagation where the shape has one.
 func readTaint(e entry) (t Taint, err error) {
 	if t.Key, err = e.needed("key"); err != nil {
 		return t, err
@@ -134,21 +123,13 @@ func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) 
 	return values
 }
 
-// ContentField is the place of an object whose content only another component knows. The zero ContentField is "no such place".
-type ContentField struct{ path Path }
-
-// ContentAt returns the ContentField at the given keys.
-func ContentAt(segments ...string) ContentField { return ContentField{path: NewPath(segments...)} }
-
-// Get returns the object as JSON with sorted keys, nil when it is absent or null. Another type is an error that matches
-// ErrWrongType.
-func (f ContentField) Get(obj map[string]any) (json.RawMessage, error) {
-	raw, _, err := lookup(f.path.segments, obj)
-	if err != nil || raw == nil {
-		return nil, err
+// jsonOf returns an object whose content only another component knows as JSON with sorted keys, nil for null.
+func jsonOf(path Path, raw any) (json.RawMessage, error) {
+	if raw == nil {
+		return nil, nil
 	}
 	if _, ok := raw.(map[string]any); !ok {
-		return nil, &FieldError{Path: f.path, Want: "object", Got: TypeName(raw)}
+		return nil, &FieldError{Path: path, Want: "object", Got: TypeName(raw)}
 	}
 	return json.Marshal(raw)
 }

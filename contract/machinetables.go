@@ -1,5 +1,7 @@
 package contract
 
+import "time"
+
 var machineV1Beta2 = MachineLayout{
 	MachineSpecLayout:      machineSpecV1Beta2("spec"),
 	Phase:                  At[string]("status", "phase"),
@@ -8,19 +10,19 @@ var machineV1Beta2 = MachineLayout{
 	FailureDomain:          At[string]("status", "failureDomain"),
 	BootstrapReady:         At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
 	InfrastructureReady:    At[bool]("status", "initialization", "infrastructureProvisioned"),
-	Addresses:              AddressesAt("status", "addresses"),
+	Addresses:              At[[]Address]("status", "addresses"),
 	Conditions:             ConditionsAt("status", "conditions"),
 	ObservedGeneration:     At[int64]("status", "observedGeneration"),
-	LastUpdated:            TimeAt("status", "lastUpdated"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAt("status", "deletion", "nodeDrainStartTime"),
-	VolumeDetachStarted:    TimeAt("status", "deletion", "waitForNodeVolumeDetachStartTime"),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	LastUpdated:            At[time.Time]("status", "lastUpdated"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           At[time.Time]("status", "deletion", "nodeDrainStartTime"),
+	VolumeDetachStarted:    At[time.Time]("status", "deletion", "waitForNodeVolumeDetachStartTime"),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          At[string]("status", "deprecated", "v1beta1", "failureReason"),
 	FailureMessage:         At[string]("status", "deprecated", "v1beta1", "failureMessage"),
-	CertificatesExpire:     TimeAt("status", "certificatesExpiryDate"),
+	CertificatesExpire:     At[time.Time]("status", "certificatesExpiryDate"),
 }
 
 // MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. What that schema has no field for, the UID of
@@ -39,19 +41,19 @@ var machineV1Beta1 = MachineLayout{
 	FailureDomain:          At[string]("spec", "failureDomain"),
 	BootstrapReady:         At[bool]("status", "bootstrapReady"),
 	InfrastructureReady:    At[bool]("status", "infrastructureReady"),
-	Addresses:              AddressesAt("status", "addresses"),
-	Conditions:             ConditionsAt("status", "v1beta2", "conditions").And(ConditionsShaped(ShapeV1Beta1, "status", "conditions")),
+	Addresses:              At[[]Address]("status", "addresses"),
+	Conditions:             conditionsV1Beta1(),
 	ObservedGeneration:     At[int64]("status", "observedGeneration"),
-	LastUpdated:            TimeAt("status", "lastUpdated"),
-	PreDrainStarted:        TimeAtAnnotation(PreDrainStartedAnnotation),
-	DrainStarted:           TimeAt("status", "deletion", "nodeDrainStartTime"),
-	VolumeDetachStarted:    TimeAt("status", "deletion", "waitForNodeVolumeDetachStartTime"),
-	PreTerminateStarted:    TimeAtAnnotation(PreTerminateStartedAnnotation),
+	LastUpdated:            At[time.Time]("status", "lastUpdated"),
+	PreDrainStarted:        AtAnnotation[time.Time](PreDrainStartedAnnotation),
+	DrainStarted:           At[time.Time]("status", "deletion", "nodeDrainStartTime"),
+	VolumeDetachStarted:    At[time.Time]("status", "deletion", "waitForNodeVolumeDetachStartTime"),
+	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
 	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
 	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
 	FailureReason:          At[string]("status", "failureReason"),
 	FailureMessage:         At[string]("status", "failureMessage"),
-	CertificatesExpire:     TimeAt("status", "certificatesExpiryDate"),
+	CertificatesExpire:     At[time.Time]("status", "certificatesExpiryDate"),
 }
 
 // MachineV1Beta1 returns the layout of Machine in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and

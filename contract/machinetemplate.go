@@ -11,19 +11,19 @@ type MachineTemplate struct {
 // MachineTemplateLayout says where a set keeps the template of its Machines: the fields of MachineTemplate with the same
 // names.
 type MachineTemplateLayout struct {
-	Labels      TextMapField `by:"user" absent:"none"`
-	Annotations TextMapField `by:"user" absent:"none"`
+	Labels      Field[map[string]string] `by:"user" absent:"none"`
+	Annotations Field[map[string]string] `by:"user" absent:"none"`
 	// MadeOf is what decides which machine is made. A MachineDeployment whose template differs there, or in Bootstrap or Infrastructure,
 	// from that of its set needs another set. Everything else that the layout names changes in place.
-	MadeOf ContentsField `by:"user" absent:"none"`
+	MadeOf []Path `by:"user" absent:"none"`
 	MachineSpecLayout
 }
 
 func machineTemplateV1Beta2() MachineTemplateLayout {
 	return MachineTemplateLayout{
-		Labels:      TextMapAt("spec", "template", "metadata", "labels"),
-		Annotations: TextMapAt("spec", "template", "metadata", "annotations"),
-		MadeOf: ContentsAt("spec.template.spec.bootstrap.dataSecretName", "spec.template.spec.failureDomain",
+		Labels:      At[map[string]string]("spec", "template", "metadata", "labels"),
+		Annotations: At[map[string]string]("spec", "template", "metadata", "annotations"),
+		MadeOf: placesAt("spec.template.spec.bootstrap.dataSecretName", "spec.template.spec.failureDomain",
 			"spec.template.spec.version"),
 		MachineSpecLayout: machineSpecV1Beta2("spec", "template", "spec"),
 	}

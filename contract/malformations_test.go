@@ -1,14 +1,18 @@
 package contract_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -120,6 +124,10 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 	_, annotation := annotationKey(contract.PathOf(l))
 	switch l := l.(type) {
 	case contract.Field[string]:
+		if contract.IsLowestVersion(l) {
+			in := list{at: at, entries: "object", valid: map[string]any{"version": "v1.36.3"}, members: map[string]string{"version": "string"}}
+			return in.malformations(), false
+		}
 		return append(wrongTypes(at, "string", "string"), tooLong(at)), false
 	case contract.Field[bool]:
 		return scalar(at, "bool", "bool", annotation), false
@@ -130,24 +138,24 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 		return append(wrongTypes(at, "32-bit integer", "integer"), wide(at)), false
 	case contract.Field[int64]:
 		return scalar(at, "integer", "integer", annotation), false
-	case contract.TimeField:
+	case contract.Field[time.Time]:
 		return append(wrongTypes(at, "string", "string"), unreadable(at, "RFC 3339 time")...), true
-	case contract.DurationField:
+	case contract.Field[time.Duration]:
 		if contract.InSeconds(l) {
 			return append(wrongTypes(at, "32-bit integer", "integer"), wide(at)), false
 		}
 		return append(wrongTypes(at, "string", "string"), unreadable(at, "duration such as 1m30s")...), false
-	case contract.ContentField:
+	case contract.Field[json.RawMessage]:
 		return wrongTypes(at, "object", "object"), true
-	case contract.TextMapField:
+	case contract.Field[map[string]string]:
 		return append(wrongTypes(at, "object", "object"), inside(wrongTypes(append(at, "key"), "string", "string"))...), true
-	case contract.IntOrStringField:
+	case contract.Field[intstr.IntOrString]:
 		w := wide(at)
 		w.want = "32-bit integer or string"
 		return append(wrongTypes(at, w.want, "string", "integer"), w, tooLong(at)), false
-	case contract.SelectorField:
+	case contract.Field[*metav1.LabelSelector]:
 		return selectorMalformations(at), true
-	case contract.QuantitiesField:
+	case contract.Field[corev1.ResourceList]:
 		entries := append(wrongTypes(append(at, "cpu"), "quantity", "string", "integer"), unreadable(append(at, "cpu"), "quantity")...)
 		return append(wrongTypes(at, "object", "object"), inside(entries)...), true
 	default:
@@ -158,33 +166,30 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in list) (found []malformation, nullIsAbsent bool) {
 	t.Helper()
 	switch l := l.(type) {
-	case contract.ContentsField:
+	case contract.Anywhere:
 		return nil, true // anything: an adapter does not read it
-	case contract.TextsField:
+	case contract.Field[[]string]:
 		in.valid, in.entries = "x", "string"
 		return in.malformations(), false
-	case contract.VersionsField:
-		in.valid, in.members = map[string]any{"version": "v1.36.3"}, map[string]string{"version": "string"}
-		return in.malformations(), false
-	case contract.AddressesField:
+	case contract.Field[[]contract.Address]:
 		in.valid, in.members = map[string]any{"type": "Hostname", "address": "h"}, map[string]string{"type": "string", "address": "string"}
 		return in.malformations(), false
-	case contract.InstancesField:
+	case contract.Field[contract.Instances]:
 		in.valid = map[string]any{"instanceName": "i"}
 		in.members = map[string]string{"instanceName": "string", "providerID": "string", "version": "string", "ready": "bool",
 			"addresses": "list"}
 		return in.malformations(), false
-	case contract.TaintsField:
+	case contract.Field[[]contract.Taint]:
 		in.valid = map[string]any{"key": "k", "effect": "NoSchedule"}
 		in.members = map[string]string{"key": "string", "value": "string", "effect": "string", "propagation": "string"}
 		return in.malformations(), false
-	case contract.ReadinessGatesField:
+	case contract.Field[[]contract.ReadinessGate]:
 		in.valid, in.members = map[string]any{"conditionType": "C"}, map[string]string{"conditionType": "string", "polarity": "string"}
 		return in.malformations(), false
-	case contract.NodeRefsField:
+	case contract.Field[[]contract.NodeRef]:
 		in.valid, in.members = map[string]any{"name": "n"}, map[string]string{"name": "string", "uid": "string"}
 		return in.malformations(), false
-	case contract.HealthRulesField:
+	case contract.Field[[]contract.HealthRule]:
 		in.valid = map[string]any{"type": "Ready", "status": "False", "timeout": "5m"}
 		in.members = map[string]string{"type": "string", "status": "string", "timeout": "string"}
 		if contract.RulesInSeconds(l) {

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,11 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -39,15 +44,27 @@ type malformedCase struct {
 type metadataPlaces struct {
 	Namespace, Name, UID, ResourceVersion contract.Field[string]
 	Generation                            contract.Field[int64]
-	Created, Deleting                     contract.TimeField
-	Labels, Annotations                   contract.TextMapField
-	Finalizers                            contract.TextsField
+	Created, Deleting                     contract.Field[time.Time]
+	Labels, Annotations                   contract.Field[map[string]string]
+	Finalizers                            contract.Field[[]string]
 }
 
 func machineReader(layout *contract.MachineLayout) func(*unstructured.Unstructured) (error, error) {
 	adapter := contract.Unstructured(machineGVK, layout).Adapter
 	return func(obj *unstructured.Unstructured) (error, error) {
 		return adapter.Read(obj, &contract.MachineState{}), nil
+	}
+}
+
+// placesReader reads each place of a layout, for a layout without a reader of its own.
+func placesReader(layout any) func(*unstructured.Unstructured) (error, error) {
+	return func(obj *unstructured.Unstructured) (error, error) {
+		var all []error
+		for _, place := range contract.Places(layout) {
+			_, errs := place.Read(obj.Object)
+			all = append(all, errs...)
+		}
+		return errors.Join(all...), nil
 	}
 }
 
@@ -60,9 +77,9 @@ func malformedCases() map[string]malformedCase {
 			layout: &metadataPlaces{
 				Namespace: contract.At[string]("metadata", "namespace"), Name: contract.At[string]("metadata", "name"),
 				UID: contract.At[string]("metadata", "uid"), ResourceVersion: contract.At[string]("metadata", "resourceVersion"),
-				Generation: contract.At[int64]("metadata", "generation"), Created: contract.TimeAt("metadata", "creationTimestamp"),
-				Deleting: contract.TimeAt("metadata", "deletionTimestamp"), Finalizers: contract.TextsAt("metadata", "finalizers"),
-				Labels: contract.TextMapAt("metadata", "labels"), Annotations: contract.TextMapAt("metadata", "annotations"),
+				Generation: contract.At[int64]("metadata", "generation"), Created: contract.At[time.Time]("metadata", "creationTimestamp"),
+				Deleting: contract.At[time.Time]("metadata", "deletionTimestamp"), Finalizers: contract.At[[]string]("metadata", "finalizers"),
+				Labels: contract.At[map[string]string]("metadata", "labels"), Annotations: contract.At[map[string]string]("metadata", "annotations"),
 			}},
 	}
 	maps.Copy(cases, setMalformedCases())
@@ -89,23 +106,16 @@ func providerCases(v contract.Version) map[string]malformedCase {
 				var s contract.BootstrapConfigState
 				return contract.BootstrapConfig(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"InfraMachinePool": {layout: contract.InfraMachinePool(v), spared: []string{"Conditions", "ProviderID", "Instances"},
+		"InfraMachinePool": {layout: contract.InfraMachinePool(v), spared: []string{"Conditions", "ProviderID"}, writeOnly: []string{"Instances"},
 			bases: map[string]string{"ProvisionedFallback": `{"kind":"K","metadata":{"name":"n"}}`},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.InfraMachinePoolState
 				return contract.InfraMachinePool(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"InfraMachineTemplate": {layout: contract.InfraMachineTemplate(v), spared: []string{"Capacity", "Architecture", "OperatingSystem"},
-			read: func(obj *unstructured.Unstructured) (error, error) {
-				var s contract.InfraMachineTemplateState
-				return contract.InfraMachineTemplate(v).Read(obj, &s), s.Unreadable
-			}},
-		"BootstrapConfigTemplate": {layout: contract.BootstrapConfigTemplate(v),
-			read: func(obj *unstructured.Unstructured) (error, error) {
-				return contract.BootstrapConfigTemplate(v).Read(obj, &contract.BootstrapConfigTemplateState{}), nil
-			}},
+		"InfraMachineTemplate":    {layout: contract.InfraMachineTemplate(v), read: placesReader(contract.InfraMachineTemplate(v))},
+		"BootstrapConfigTemplate": {layout: contract.BootstrapConfigTemplate(v), read: placesReader(contract.BootstrapConfigTemplate(v))},
 		"ControlPlane": {layout: contract.ControlPlane(v),
-			spared: []string{"Conditions", "DesiredVersion", "CurrentVersion", "CurrentVersions", "DesiredReplicas", "CurrentReplicas",
+			spared: []string{"Conditions", "DesiredVersion", "CurrentVersion", "CurrentVersions",
 				"FailureReason", "FailureMessage"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.ControlPlaneState
@@ -125,7 +135,7 @@ func leavesOf(t *testing.T, prefix string, v reflect.Value) map[string]leaf {
 		field := v.Type().Field(i)
 		require.True(t, field.IsExported(), "%s.%s: the test does not see into %s", prefix, field.Name, v.Type())
 		name := prefix + field.Name
-		if l, ok := reflect.TypeAssert[leaf](v.Field(i)); ok && field.Type != reflect.TypeFor[contract.RefField]() {
+		if l, ok := contract.LeafOf(v.Field(i)); ok && field.Type != reflect.TypeFor[contract.RefField]() {
 			if !contract.PathOf(l).IsZero() {
 				leaves[name] = l
 			}
@@ -237,34 +247,13 @@ func planted(obj map[string]any, at []string, value any) map[string]any {
 // leafError is what the field itself says; not every field can be read alone.
 func leafError(l leaf, obj map[string]any) (known bool, err error) {
 	switch l := l.(type) {
-	case contract.Field[string]:
-		_, _, err = l.Get(obj)
-	case contract.Field[bool]:
-		_, _, err = l.Get(obj)
-	case contract.Field[int32]:
-		_, _, err = l.Get(obj)
-	case contract.Field[int64]:
-		_, _, err = l.Get(obj)
-	case contract.TimeField:
-		_, _, err = l.Get(obj)
-	case contract.DurationField:
-		_, _, err = l.Get(obj)
-	case contract.ContentField:
-		_, err = l.Get(obj)
-	case contract.TextMapField:
-		_, err = l.Get(obj)
-	case contract.QuantitiesField:
-		_, err = l.Get(obj)
-	case contract.IntOrStringField:
-		_, _, err = l.Get(obj)
-	case contract.SelectorField:
-		_, err = l.Get(obj)
-	case contract.AddressesField:
-		_, _, err = l.Get(obj, nil)
+	case contract.Field[string], contract.Field[bool], contract.Field[int32], contract.Field[int64], contract.Field[time.Time],
+		contract.Field[time.Duration], contract.Field[json.RawMessage], contract.Field[map[string]string], contract.Field[corev1.ResourceList],
+		contract.Field[intstr.IntOrString], contract.Field[*metav1.LabelSelector], contract.Field[[]contract.Address],
+		contract.Field[contract.Instances]:
+		err = contract.Check(l, obj)
 	case contract.ConditionsField:
 		_, err = l.Get(obj, nil)
-	case contract.InstancesField:
-		_, _, err = l.Get(obj, nil)
 	default: // lists that tolerate null in an object and not alone, and those that are read by adapters only
 		return false, nil
 	}

@@ -24,6 +24,14 @@ func (p Path) IsZero() bool { return len(p.segments) == 0 }
 // Segments returns a copy of the keys.
 func (p Path) Segments() []string { return append([]string(nil), p.segments...) }
 
+// below returns the path of a key below another path, the zero Path below the zero Path.
+func (p Path) below(key string) Path {
+	if p.IsZero() {
+		return Path{}
+	}
+	return NewPath(append(p.Segments(), key)...)
+}
+
 // lookup walks to the value. An absent key, or a null on the way, is found=false; another type on the way is a FieldError.
 // It takes the keys and not the Path, which is five words to copy on a path as hot as Field.Get.
 func lookup(segments []string, obj map[string]any) (value any, found bool, err error) {
@@ -71,7 +79,7 @@ func (p Path) parent(obj map[string]any, create bool) (map[string]any, error) {
 
 func (p Path) set(obj map[string]any, value any) error {
 	if p.IsZero() || obj == nil {
-		return ErrNoPlace
+		return errNoPlace
 	}
 	at, err := p.parent(obj, true)
 	if err != nil {

@@ -1,8 +1,14 @@
 package contract
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Need says how much a contract insists on a field.
@@ -28,13 +34,64 @@ type Place struct {
 	Need Need
 	// Writer is who writes the field: "provider", "user", "controller".
 	Writer string
-	// Absent is what a missing value means.
-	Absent string
+
+	leaf leaf
 }
 
-// leaf is a field type: it says what it holds and where.
+// Read reads every path of the place as the layout's reader does. The errors match ErrWrongType.
+func (p Place) Read(obj map[string]any) (found bool, errs []error) {
+	if p.leaf == nil {
+		return false, nil
+	}
+	return p.leaf.check(obj)
+}
+
+// leaf is a field type: it says what it holds and where, and whether that can be read.
 type leaf interface {
 	describe() (typeName string, paths []Path)
+	check(obj map[string]any) (found bool, errs []error)
+}
+
+func (f Field[T]) check(obj map[string]any) (found bool, errs []error) {
+	_, found, err := f.Get(obj)
+	if err != nil {
+		errs = []error{err}
+	}
+	return found, errs
+}
+
+func (f ConditionsField) check(obj map[string]any) (found bool, errs []error) {
+	for _, place := range f.places {
+		list, err := ConditionsField{places: []conditionPlace{place}}.Get(obj, nil)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		found = found || len(list) > 0
+	}
+	return found, errs
+}
+
+func (f RefField) check(obj map[string]any) (found bool, errs []error) {
+	r := reader{obj: obj}
+	ref := r.ref(f)
+	if r.err != nil {
+		errs = []error{r.err}
+	}
+	return !ref.IsZero(), errs
+}
+
+// anywhere are places of any content.
+type anywhere []Path
+
+func (a anywhere) describe() (string, []Path)           { return "content", slices.Clone(a) }
+func (a anywhere) check(map[string]any) (bool, []error) { return false, nil }
+
+// leafOf returns the field type in a member of a layout.
+func leafOf(member reflect.Value) (leaf, bool) {
+	if paths, ok := reflect.TypeAssert[[]Path](member); ok {
+		return anywhere(paths), true
+	}
+	return reflect.TypeAssert[leaf](member)
 }
 
 // Places returns every field of a layout in the order of its members; layout is a pointer to one of this package's layout
@@ -55,11 +112,11 @@ func placesIn(v reflect.Value, prefix string) []Place {
 			continue
 		}
 		field := v.FieldByIndex(member.Index)
-		if what, ok := reflect.TypeAssert[leaf](field); ok {
+		if what, ok := leafOf(field); ok {
 			typeName, paths := what.describe()
 			places = append(places, Place{
 				Name: prefix + member.Name, Type: typeName, Paths: slices.DeleteFunc(paths, Path.IsZero),
-				Need: Need(member.Tag.Get("need")), Writer: member.Tag.Get("by"), Absent: member.Tag.Get("absent"),
+				Need: Need(member.Tag.Get("need")), Writer: member.Tag.Get("by"), leaf: what,
 			})
 			continue
 		}
@@ -75,25 +132,62 @@ func placesIn(v reflect.Value, prefix string) []Place {
 	return places
 }
 
-func (f Field[T]) describe() (string, []Path)        { return f.want(), []Path{f.path} }
-func (f TimeField) describe() (string, []Path)       { return "time", []Path{f.path} }
-func (f TextsField) describe() (string, []Path)      { return "list of strings", []Path{f.path} }
-func (f VersionsField) describe() (string, []Path)   { return "list of versions", []Path{f.path} }
-func (f ContentField) describe() (string, []Path)    { return "object", []Path{f.path} }
-func (f ContentsField) describe() (string, []Path)   { return "content", slices.Clone(f.paths) }
-func (f AddressesField) describe() (string, []Path)  { return "list of addresses", []Path{f.path} }
-func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }
-func (f TaintsField) describe() (string, []Path)     { return "list of taints", []Path{f.path} }
-func (f ReadinessGatesField) describe() (string, []Path) {
-	return "list of readiness gates", []Path{f.path}
+func (f Field[T]) describe() (string, []Path) { return f.typeName(), []Path{f.path} }
+
+// typeName names what a field holds, as a Place does.
+func (f Field[T]) typeName() string {
+	var zero T
+	switch any(zero).(type) {
+	case time.Time:
+		return "time"
+	case intstr.IntOrString:
+		return "32-bit integer or percentage"
+	case json.RawMessage:
+		return "object"
+	case map[string]string:
+		return "map of strings"
+	case corev1.ResourceList:
+		return "map of quantities"
+	case *metav1.LabelSelector:
+		return "label selector"
+	case time.Duration:
+		if f.form == formSeconds {
+			return "seconds"
+		}
+		return "duration"
+	case []HealthRule:
+		return "list of rules with " + timeoutOf(f.form).path.text
+	}
+	if f.form == formVersions {
+		return "list of versions"
+	}
+	if entries := entriesName(any(zero)); entries != "" {
+		return "list of " + entries
+	}
+	return f.want()
 }
 
-func (f DurationField) describe() (string, []Path) {
-	if f.text {
-		return "duration", []Path{f.path}
+// entriesName names the entries of a list, empty for another value.
+func entriesName(list any) string {
+	switch list.(type) {
+	case []string:
+		return "strings"
+	case []Address:
+		return "addresses"
+	case []NodeRef:
+		return "Nodes"
+	case []Taint:
+		return "taints"
+	case []ReadinessGate:
+		return "readiness gates"
+	case []instance:
+		return "instances"
+	default:
+		return ""
 	}
-	return "seconds", []Path{f.path}
 }
+
+func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }
 
 func (f RefField) describe() (string, []Path) {
 	segments := f.Name.path.Segments()

@@ -53,9 +53,6 @@ type ProvidedMachineUpdate struct {
 	ObservedGeneration Change[int64] `write:"status,quiet"`
 }
 
-// ProvidedMachineAdapter translates between an InfraMachine of some shape and neutral values, for its provider.
-type ProvidedMachineAdapter = Adapter[ProvidedMachineState, ProvidedMachineUpdate]
-
 // InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.
 type InfraMachineKind = KindOf[ProvidedMachineState, ProvidedMachineUpdate]
 
@@ -72,17 +69,17 @@ func (u *ProvidedMachineUpdate) Common() CommonUpdate {
 // ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
 // Field is "no such place", and tables are shared: copy one to make a layout of your own. Rule: contract page "InfraMachine".
 type ProvidedMachineLayout struct {
-	ClusterName        Field[string]   `by:"controller" absent:"no Cluster"`
-	Spec               ContentField    `by:"user" absent:"none"`
-	ProviderID         Field[string]   `by:"provider" need:"MUST" absent:"not known yet"`
-	Resume             Field[string]   `by:"provider" absent:"none"`
-	Provisioned        Field[bool]     `by:"provider" need:"MUST" absent:"not yet"`
-	Addresses          AddressesField  `by:"provider" need:"MAY" absent:"none known"`
-	FailureDomain      Field[string]   `by:"provider" need:"MAY" absent:"unknown"`
-	FailureReason      Field[string]   `by:"provider" need:"MAY" absent:"no failure"`
-	FailureMessage     Field[string]   `by:"provider" need:"MAY" absent:"no failure"`
-	Conditions         ConditionsField `by:"provider" need:"SHOULD" absent:"none"`
-	ObservedGeneration Field[int64]    `by:"provider" absent:"0: never looked at"`
+	ClusterName        Field[string]          `by:"controller" absent:"no Cluster"`
+	Spec               Field[json.RawMessage] `by:"user" absent:"none"`
+	ProviderID         Field[string]          `by:"provider" need:"MUST" absent:"not known yet"`
+	Resume             Field[string]          `by:"provider" absent:"none"`
+	Provisioned        Field[bool]            `by:"provider" need:"MUST" absent:"not yet"`
+	Addresses          Field[[]Address]       `by:"provider" need:"MAY" absent:"none known"`
+	FailureDomain      Field[string]          `by:"provider" need:"MAY" absent:"unknown"`
+	FailureReason      Field[string]          `by:"provider" need:"MAY" absent:"no failure"`
+	FailureMessage     Field[string]          `by:"provider" need:"MAY" absent:"no failure"`
+	Conditions         ConditionsField        `by:"provider" need:"SHOULD" absent:"none"`
+	ObservedGeneration Field[int64]           `by:"provider" absent:"0: never looked at"`
 }
 
 var providedMachineTables = tablesOf(providedMachineBefore, providedMachineSinceV1Beta2)
@@ -90,7 +87,7 @@ var providedMachineTables = tablesOf(providedMachineBefore, providedMachineSince
 func providedMachineSinceV1Beta2(v Version) ProvidedMachineLayout {
 	reads := infraMachineSinceV1Beta2(v)
 	return ProvidedMachineLayout{
-		ClusterName: At[string]("metadata", "labels", ClusterNameLabel), Spec: ContentAt("spec"),
+		ClusterName: At[string]("metadata", "labels", ClusterNameLabel), Spec: At[json.RawMessage]("spec"),
 		ProviderID: reads.ProviderID, Resume: AtAnnotation[string](InstanceResumeAnnotation), Provisioned: reads.Provisioned,
 		Addresses: reads.Addresses, FailureDomain: reads.FailureDomain, Conditions: ConditionsAt("status", "conditions"),
 	}
@@ -123,7 +120,7 @@ func (l *ProvidedMachineLayout) read(obj map[string]any, into *ProvidedMachineSt
 		into.Resume = json.RawMessage(resume)
 	}
 	into.Provisioned = value(r, l.Provisioned)
-	into.Addresses = r.addresses(l.Addresses, into.Addresses)
+	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
 	into.FailureDomain = text(r, l.FailureDomain)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
@@ -138,7 +135,7 @@ func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdat
 	put(w, l.ProviderID, orClear(u.ProviderID))
 	put(w, l.Resume, orClear(mapped(u.Resume, func(content json.RawMessage) string { return string(content) })))
 	put(w, l.Provisioned, u.Provisioned)
-	w.addresses(l.Addresses, u.Addresses)
+	putList(w, l.Addresses.path, u.Addresses, addressContent)
 	put(w, l.FailureDomain, orClear(u.FailureDomain))
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
@@ -147,9 +144,7 @@ func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdat
 	return w.err
 }
 
-// CheckInfraMachineKind does for a kind of InfraMachine what CheckKind does for a kind of Machine. Spec and ClusterName, which a provider
-// only reads, are not checked.
-func CheckInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
+func checkInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
 	var got ProvidedMachineState
 	u := ProvidedMachineUpdate{
 		MetadataUpdate: probeMetadata(), ProviderID: SetTo("probe://probe/probe"), Resume: SetTo(json.RawMessage(`{"probe":1}`)),

@@ -65,7 +65,7 @@ func TestWhatAProviderWritesIsWhatAMachineReads(t *testing.T) {
 
 func TestAKindOfInfraMachineThatForgetsIsFound(t *testing.T) {
 	names := func(kind contract.InfraMachineKind) []string {
-		forgotten, err := contract.CheckInfraMachineKind(kind)
+		forgotten, err := contract.CheckKind(kind)
 		require.NoError(t, err)
 		var all []string
 		for _, f := range forgotten {

@@ -199,8 +199,6 @@ func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
 		contract.InfraMachine("v9").Read(obj, &contract.InfraMachineState{}),
 		contract.BootstrapConfig("").Read(obj, &contract.BootstrapConfigState{}),
 		contract.InfraMachinePool("v1").Read(obj, &contract.InfraMachinePoolState{}),
-		contract.InfraMachineTemplate("v1alpha2").Read(obj, &contract.InfraMachineTemplateState{}),
-		contract.BootstrapConfigTemplate("v1alpha2").Read(obj, &contract.BootstrapConfigTemplateState{}),
 		contract.ControlPlane("V1BETA2").Read(obj, &contract.ControlPlaneState{}),
 	} {
 		require.ErrorIs(t, err, contract.ErrUnknownVersion)

@@ -16,8 +16,8 @@ const (
 )
 
 // listed reads addresses into the slice of a state.
-func (r *reader) listed(f AddressesField, into []Address) (addresses []Address, found bool) {
-	addresses, found, err := f.Get(r.obj, into)
+func (r *reader) listed(f Field[[]Address], into []Address) (addresses []Address, found bool) {
+	addresses, found, err := addressesAt(f.path, r.obj, into)
 	r.fail(err)
 	return addresses, found
 }
@@ -70,16 +70,4 @@ func mirrored(f ConditionsField, obj map[string]any, conditionType string) Opt[m
 		})
 	}
 	return Opt[metav1.Condition]{value: c, found: found}
-}
-
-// lowest reads the lowest of the versions that a provider lists.
-func (r *reader) lowest(f VersionsField) string {
-	if f.path.IsZero() || r.err != nil {
-		return ""
-	}
-	text, err := f.Lowest(r.obj)
-	if err != nil {
-		r.fail(err)
-	}
-	return text
 }

@@ -22,7 +22,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-func value[T Scalar](r *reader, f Field[T]) Opt[T] {
+func value[T fieldValue](r *reader, f Field[T]) Opt[T] {
 	if r.err != nil {
 		return Opt[T]{}
 	}
@@ -43,7 +43,7 @@ func (r *reader) raw(at Path) any {
 	return raw
 }
 
-func (r *reader) time(f TimeField) time.Time {
+func (r *reader) time(f Field[time.Time]) time.Time {
 	if r.err != nil {
 		return time.Time{}
 	}
@@ -52,21 +52,12 @@ func (r *reader) time(f TimeField) time.Time {
 	return at
 }
 
-func (r *reader) duration(f DurationField) Opt[time.Duration] {
-	if r.err != nil {
-		return Opt[time.Duration]{}
-	}
-	d, found, err := f.Get(r.obj)
-	r.err = err
-	return Opt[time.Duration]{value: d, found: found && err == nil}
-}
-
 // content keeps the JSON that the state held before while it says the same.
-func (r *reader) content(f ContentField, before json.RawMessage) json.RawMessage {
+func (r *reader) content(f Field[json.RawMessage], before json.RawMessage) json.RawMessage {
 	if r.err != nil || f.path.IsZero() {
 		return nil
 	}
-	content, err := f.Get(r.obj)
+	content, _, err := f.Get(r.obj)
 	r.err = err
 	if content != nil && bytes.Equal(content, before) {
 		return before
@@ -75,7 +66,7 @@ func (r *reader) content(f ContentField, before json.RawMessage) json.RawMessage
 }
 
 // texts keeps the list that the state held before while it says the same. Null counts as absent.
-func (r *reader) texts(f TextsField, before []string) []string {
+func (r *reader) texts(f Field[[]string], before []string) []string {
 	raw := r.raw(f.path)
 	if raw == nil {
 		return nil
@@ -83,7 +74,7 @@ func (r *reader) texts(f TextsField, before []string) []string {
 	if items, ok := raw.([]any); ok && sameList(before, items) {
 		return before[:len(items):len(items)]
 	}
-	texts, _, err := f.Get(r.obj, nil)
+	texts, _, err := textsAt(f.path, r.obj, nil)
 	r.fail(err)
 	return slices.Clip(texts)
 }
@@ -107,19 +98,15 @@ type writer struct {
 }
 
 // put writes a change. A layout without a place for the value drops it.
-func put[T Scalar](w *writer, f Field[T], c Change[T]) { putAt(w, f.path, c, f.Set) }
-
-func (w *writer) time(f TimeField, c Change[time.Time]) { putAt(w, f.path, c, f.set) }
-
-func putAt[T any](w *writer, at Path, c Change[T], set func(obj map[string]any, v T) error) {
-	if w.err != nil || c.Keeps() || at.IsZero() {
+func put[T written](w *writer, f Field[T], c Change[T]) {
+	if w.err != nil || c.Keeps() || f.path.IsZero() {
 		return
 	}
 	if v, sets := c.Value(); sets {
-		w.err = set(w.obj, v)
+		w.err = Set(f, w.obj, v)
 		return
 	}
-	w.err = at.clear(w.obj)
+	w.err = f.path.clear(w.obj)
 }
 
 // putList writes a list whose entries are made by content. An empty list is written as none.
@@ -161,15 +148,6 @@ func orClear[T comparable](c Change[T]) Change[T] {
 	return c
 }
 
-func (r *reader) addresses(f AddressesField, before []Address) []Address {
-	if r.err != nil {
-		return nil
-	}
-	addresses, err := f.keep(r.obj, before)
-	r.err = err
-	return addresses
-}
-
 func (r *reader) conditions(f ConditionsField, before []metav1.Condition) []metav1.Condition {
 	if r.err != nil {
 		return nil
@@ -177,12 +155,6 @@ func (r *reader) conditions(f ConditionsField, before []metav1.Condition) []meta
 	conditions, err := f.keep(r.obj, before)
 	r.err = err
 	return conditions
-}
-
-func (w *writer) addresses(f AddressesField, c Change[[]Address]) {
-	if w.err == nil {
-		w.err = f.write(w.obj, c)
-	}
 }
 
 func (w *writer) conditions(f ConditionsField, upsert []metav1.Condition, remove []string) {

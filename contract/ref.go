@@ -37,8 +37,8 @@ func RefAt(segments ...string) RefField {
 	return RefField{Group: member("apiGroup"), Kind: member("kind"), Name: member("name")}
 }
 
-// ObjectRefAt returns the RefField of the shape apiVersion, kind, namespace, name at the given keys.
-func ObjectRefAt(segments ...string) RefField {
+// objectRefAt returns the RefField of the shape apiVersion, kind, namespace, name at the given keys.
+func objectRefAt(segments ...string) RefField {
 	member := memberOf(segments)
 	return RefField{APIVersion: member("apiVersion"), Kind: member("kind"), Namespace: member("namespace"), Name: member("name")}
 }
@@ -59,7 +59,7 @@ func (r *reader) ref(f RefField) Ref {
 }
 
 // set writes the reference. The version, without the group, is needed where the shape has an apiVersion; the namespace is
-// the one of the object. It fails like Field.Set.
+// the one of the object. It fails as Set does.
 func (f RefField) set(obj map[string]any, ref Ref, version string) error {
 	namespace, _, err := metaNamespace.Get(obj)
 	if err != nil {

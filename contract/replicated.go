@@ -52,9 +52,9 @@ type ReplicatedUpdate struct {
 
 // ReplicatedLayout says where a set of one shape keeps the fields of ReplicatedState with the same names.
 type ReplicatedLayout struct {
-	ClusterName           Field[string] `by:"user" absent:"no Cluster"`
-	Replicas              Field[int32]  `by:"user or controller" absent:"not decided yet"`
-	Selector              SelectorField `by:"user" absent:"selects nothing"`
+	ClusterName           Field[string]                `by:"user" absent:"no Cluster"`
+	Replicas              Field[int32]                 `by:"user or controller" absent:"not decided yet"`
+	Selector              Field[*metav1.LabelSelector] `by:"user" absent:"selects nothing"`
 	Template              MachineTemplateLayout
 	DeletionOrder         Field[string]   `by:"user" absent:"Random"`
 	MachineNaming         Field[string]   `by:"user" absent:"the name of the set and a suffix"`
@@ -73,7 +73,7 @@ func replicatedV1Beta2() ReplicatedLayout {
 	return ReplicatedLayout{
 		ClusterName:           At[string]("spec", "clusterName"),
 		Replicas:              At[int32]("spec", "replicas"),
-		Selector:              SelectorAt("spec", "selector"),
+		Selector:              At[*metav1.LabelSelector]("spec", "selector"),
 		Template:              machineTemplateV1Beta2(),
 		DeletionOrder:         At[string]("spec", "deletion", "order"),
 		MachineNaming:         At[string]("spec", "machineNaming", "template"),
@@ -106,13 +106,13 @@ func replicatedV1Beta1() ReplicatedLayout {
 // conditionsV1Beta1 are the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read
 // while there is one.
 func conditionsV1Beta1() ConditionsField {
-	return ConditionsAt("status", "v1beta2", "conditions").And(ConditionsShaped(ShapeV1Beta1, "status", "conditions"))
+	return ConditionsAt("status", "v1beta2", "conditions").and(conditionsShaped(shapeV1Beta1, "status", "conditions"))
 }
 
 func (l *ReplicatedLayout) read(r *reader, into *ReplicatedState) {
 	into.ClusterName = text(r, l.ClusterName)
 	into.Replicas = value(r, l.Replicas)
-	into.Selector = r.selector(l.Selector, into.Selector)
+	into.Selector = r.selector(l.Selector.path, into.Selector)
 	l.Template.read(r, &into.Template)
 	into.DeletionOrder = text(r, l.DeletionOrder)
 	into.MachineNaming = text(r, l.MachineNaming)

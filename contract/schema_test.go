@@ -11,9 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -117,13 +120,13 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 		return []place{{name, contract.PathOf(field), "integer", ""}}
 	case contract.Field[int64]:
 		return []place{{name, contract.PathOf(field), "integer", ""}}
-	case contract.TimeField:
+	case contract.Field[time.Time]:
 		return []place{{name, contract.PathOf(field), "string", "date-time"}}
-	case contract.DurationField:
+	case contract.Field[time.Duration]:
 		return []place{{name, contract.PathOf(field), map[bool]string{true: "integer", false: "string"}[contract.InSeconds(field)], ""}}
-	case contract.IntOrStringField:
+	case contract.Field[intstr.IntOrString]:
 		return []place{{name, contract.PathOf(field), "int-or-string", ""}}
-	case contract.ContentField:
+	case contract.Field[json.RawMessage]:
 		return []place{{name, contract.PathOf(field), "object", ""}}
 	case contract.ConditionsField:
 		places := []place{{name, contract.PathOf(field), "array", ""}}
@@ -150,27 +153,27 @@ func placesOf(t *testing.T, name string, value reflect.Value) []place {
 func structuredPlacesOf(t *testing.T, name string, field any) []place {
 	t.Helper()
 	switch field := field.(type) {
-	case contract.ContentsField:
+	case []contract.Path:
 		places := []place{}
-		for _, path := range contract.PathsOf(field) {
+		for _, path := range field {
 			places = append(places, place{name + " " + path.String(), path, "", ""}) // of any type
 		}
 		return places
-	case contract.TextsField:
+	case contract.Field[[]string]:
 		return listPlaces(name, contract.PathOf(field))
-	case contract.TaintsField:
+	case contract.Field[[]contract.Taint]:
 		return listPlaces(name, contract.PathOf(field), "key", "value", "effect")
-	case contract.ReadinessGatesField:
+	case contract.Field[[]contract.ReadinessGate]:
 		return listPlaces(name, contract.PathOf(field), "conditionType")
-	case contract.AddressesField:
+	case contract.Field[[]contract.Address]:
 		return listPlaces(name, contract.PathOf(field), "type", "address")
-	case contract.TextMapField:
+	case contract.Field[map[string]string]:
 		return []place{{name, contract.PathOf(field), "object", ""}}
-	case contract.SelectorField:
+	case contract.Field[*metav1.LabelSelector]:
 		return selectorPlaces(name, contract.PathOf(field))
-	case contract.HealthRulesField:
+	case contract.Field[[]contract.HealthRule]:
 		return rulePlaces(name, field)
-	case contract.NodeRefsField:
+	case contract.Field[[]contract.NodeRef]:
 		return listPlaces(name, contract.PathOf(field), "apiVersion", "kind", "name", "uid")
 	}
 	return nil
@@ -186,7 +189,7 @@ func listPlaces(name string, list contract.Path, members ...string) []place {
 	return places
 }
 
-func rulePlaces(name string, field contract.HealthRulesField) []place {
+func rulePlaces(name string, field contract.Field[[]contract.HealthRule]) []place {
 	member, want := "timeout", "string"
 	if contract.RulesInSeconds(field) {
 		member, want = "timeoutSeconds", "integer"

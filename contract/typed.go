@@ -162,7 +162,7 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 			updated[at] = c
 			continue
 		}
-		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return ShapeMetaV1.compareConditions(c.Type, old.Type) < 0 })
+		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return shapeMetaV1.compareConditions(c.Type, old.Type) < 0 })
 		if at < 0 {
 			at = len(updated)
 		}

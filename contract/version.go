@@ -59,15 +59,15 @@ var (
 	ErrNoContractLabel = fmt.Errorf("%w: the label is missing", ErrNoContract)
 	// ErrEmptyContractLabel matches when such a label is there but names no API version. It is an ErrNoContract.
 	ErrEmptyContractLabel = fmt.Errorf("%w: the label is empty", ErrNoContract)
-	// ErrVersionNotListed matches when the labels name API versions, but not the wanted one. It is an ErrNoContract.
-	ErrVersionNotListed = fmt.Errorf("%w: the API version is not listed", ErrNoContract)
+	// errVersionNotListed is for the case that the labels name API versions, but not the wanted one. It is an ErrNoContract.
+	errVersionNotListed = fmt.Errorf("%w: the API version is not listed", ErrNoContract)
 	// ErrNoCRD matches when the CRD does not exist. It is not what the API machinery calls NotFound: see MissingCRD.
 	ErrNoCRD = errors.New("the CustomResourceDefinition does not exist")
 )
 
 // ResolveError says what is wrong with the CRD of a kind, so that its objects cannot be read, and what a person can do.
 type ResolveError struct {
-	// Reason is ErrNoContractLabel, ErrEmptyContractLabel, ErrVersionNotListed or ErrNoCRD.
+	// Reason is ErrNoCRD, or matches ErrNoContract.
 	Reason error
 	// CRD is the name of the CustomResourceDefinition.
 	CRD string
@@ -87,7 +87,7 @@ func (e *ResolveError) Error() string {
 		what = "has no supported contract label"
 	case errors.Is(e.Reason, ErrEmptyContractLabel):
 		what = fmt.Sprintf("has the contract label %s with value %q, which names no API version", e.Label, e.Found)
-	case errors.Is(e.Reason, ErrVersionNotListed):
+	case errors.Is(e.Reason, errVersionNotListed):
 		what = fmt.Sprintf("lists API version %q under no supported contract", e.Found)
 	case errors.Is(e.Reason, ErrNoCRD):
 		what = "does not exist"
@@ -132,7 +132,7 @@ func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolv
 
 // VersionOf returns the contract with which the objects of a CRD are read at a given API version (without the group): the
 // newest of the honoured contracts whose label lists it. Contracts are honoured as by Resolve. The error is a ResolveError
-// that matches ErrVersionNotListed, ErrNoContractLabel or ErrEmptyContractLabel. Cluster API looks the contract up in map
+// that matches ErrNoContract. Cluster API looks the contract up in map
 // order, which gives a different answer from call to call when two contracts list the API version.
 func VersionOf(crd string, labels map[string]string, apiVersion string, contracts ...Version) (Version, error) {
 	contracts = newestFirst(contracts)
@@ -151,7 +151,7 @@ func VersionOf(crd string, labels map[string]string, apiVersion string, contract
 	if other == "" {
 		return "", unlabelled(crd, labels, contracts)
 	}
-	return "", &ResolveError{Reason: ErrVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: cut(apiVersion), Remedy: fmt.Sprintf(
+	return "", &ResolveError{Reason: errVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: cut(apiVersion), Remedy: fmt.Sprintf(
 		"read the object at version %s, or have its provider list the version in the label of the contract that it fulfils, such as %s",
 		other, contracts[0].Label())}
 }

@@ -253,7 +253,7 @@ func (r *ruleReader) entry(item any, outerKey string, at ...string) selectors {
 		return selectors{own: unreadSelector()}
 	}
 	read := func(key string) *metav1.LabelSelector {
-		s, err := contract.SelectorAt(key).Get(members)
+		s, _, err := contract.At[*metav1.LabelSelector](key).Get(members)
 		if err != nil {
 			r.failed(err, at...)
 			return unreadSelector()

@@ -65,8 +65,8 @@ func (b *Bootstrap) create(ctx context.Context, p *provider, obj, machine *unstr
 	if err := p.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := layout.DataSecretName.Set(obj.Object, secret.Name); err != nil {
+	if err := contract.Set(layout.DataSecretName, obj.Object, secret.Name); err != nil {
 		return err
 	}
-	return layout.DataSecretCreated.Set(obj.Object, true)
+	return contract.Set(layout.DataSecretCreated, obj.Object, true)
 }

@@ -61,10 +61,10 @@ func (i *Infrastructure) create(ctx context.Context, p *provider, obj *unstructu
 	if err != nil {
 		return created{}, err
 	}
-	if err := layout.ProviderID.Set(obj.Object, id); err != nil {
+	if err := contract.Set(layout.ProviderID, obj.Object, id); err != nil {
 		return created{}, err
 	}
-	if err := layout.Provisioned.Set(obj.Object, true); err != nil {
+	if err := contract.Set(layout.Provisioned, obj.Object, true); err != nil {
 		return created{}, err
 	}
 	addresses := []any{

@@ -162,7 +162,7 @@ func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured
 
 // instances returns the reported IDs by ordinal.
 func (i *PoolInfrastructure) instances(obj *unstructured.Unstructured) (map[int]string, error) {
-	list, _, err := contract.InfraMachinePool(i.Contract).ProviderIDList.Get(obj.Object, nil)
+	list, _, err := contract.InfraMachinePool(i.Contract).ProviderIDList.Get(obj.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 		return err
 	}
 	base := infra.DeepCopy()
-	if err := contract.InfraMachine(i.Contract).Provisioned.Set(infra.Object, true); err != nil {
+	if err := contract.Set(contract.InfraMachine(i.Contract).Provisioned, infra.Object, true); err != nil {
 		return err
 	}
 	return i.client.Status().Patch(ctx, infra, client.MergeFrom(base))
@@ -369,12 +369,12 @@ func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances ma
 		}
 	}
 	if i.Machines {
-		if err := layout.InfrastructureMachineKind.Set(obj.Object, InfraMachineGVK(i.Contract).Kind); err != nil {
+		if err := contract.Set(layout.InfrastructureMachineKind, obj.Object, InfraMachineGVK(i.Contract).Kind); err != nil {
 			return err
 		}
 	}
-	if err := layout.Replicas.Set(obj.Object, int32(len(instances))); err != nil { //nolint:gosec // as many as a test asks for
+	if err := contract.Set(layout.Replicas, obj.Object, int32(len(instances))); err != nil { //nolint:gosec // as many as a test asks for
 		return err
 	}
-	return layout.Provisioned.Set(obj.Object, true)
+	return contract.Set(layout.Provisioned, obj.Object, true)
 }

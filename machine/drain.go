@@ -293,8 +293,8 @@ func finishedByClusterAPI(obj contract.Object, stage string) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	conditions := contract.ConditionsShaped(contract.ShapeV1Beta1, "status", "deprecated", "v1beta1", "conditions").
-		Else(contract.ConditionsShaped(contract.ShapeV1Beta1, "status", "conditions")) // of a Machine of v1beta1
+	conditions := contract.OldConditionsAt("status", "deprecated", "v1beta1", "conditions").
+		Else(contract.OldConditionsAt("status", "conditions")) // of a Machine of v1beta1
 	if c, found, err := conditions.Find(u.Object, stage); err == nil && found && c.Status == metav1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}

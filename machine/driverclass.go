@@ -144,7 +144,7 @@ func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (mac
 		return machineClass{}, fmt.Errorf("read %s %s: %w", kind.Kind, key, err)
 	}
 	at := func(fields ...string) []string { return slices.Concat(c.At, fields) }
-	spec, err := contract.ContentAt(at("providerSpec")...).Get(obj.Object)
+	spec, _, err := contract.At[json.RawMessage](at("providerSpec")...).Get(obj.Object)
 	if err != nil {
 		return machineClass{}, provider.Errorf(provider.Invalid, "%s %s: %w", kind.Kind, key, err)
 	}

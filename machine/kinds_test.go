@@ -23,13 +23,13 @@ import (
 
 // forgetful is an adapter whose kind does not keep something, whatever its functions fall back to.
 type forgetful struct {
-	contract.MachineAdapter
+	contract.Adapter[contract.MachineState, contract.MachineUpdate]
 
 	forget func(*contract.MachineState)
 }
 
 func (f forgetful) Read(obj contract.Object, into *contract.MachineState) error {
-	err := f.MachineAdapter.Read(obj, into)
+	err := f.Adapter.Read(obj, into)
 	f.forget(into)
 	return err
 }

@@ -34,7 +34,7 @@ func TestAMachineReachesRunningAndIsCleanedUp(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", path, want, got)
 		}
 	}
-	addresses, _, err := contract.AddressesAt("status", "addresses").Get(fresh.Object, nil)
+	addresses, _, err := contract.At[[]contract.Address]("status", "addresses").Get(fresh.Object)
 	require.NoError(t, err)
 	if diff := cmp.Diff([]contract.Address{{Type: "Hostname", Address: "m1"}, {Type: "InternalIP", Address: "10.0.0.1"}},
 		addresses); diff != "" {

@@ -41,8 +41,8 @@ func shapes() map[string]shape {
 		contract.KubermaticMachine())
 	kubermatic.StatusSubresource = false
 	inAnnotations := func(more map[string]any) map[string]any {
-		more[contract.DataSecretAnnotation], more[contract.BootstrapReadyAnnotation] = "m1-data", "true"
-		more[contract.InfrastructureReadyAnnotation] = "true"
+		more["machinist.dev/bootstrap-data-secret"], more["machinist.dev/bootstrap-data-secret-created"] = "m1-data", "true"
+		more["machinist.dev/infrastructure-provisioned"] = "true"
 		return more
 	}
 	reference := func(gvk schema.GroupVersionKind) map[string]any {
@@ -59,7 +59,7 @@ func shapes() map[string]shape {
 				"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
 			running: inAnnotations(map[string]any{
 				"spec.providerID": "fake://m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
-				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", contract.ObservedGenerationAnnotation: nil,
+				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", "machinist.dev/observed-generation": nil,
 			}),
 		},
 		"Gardener": {

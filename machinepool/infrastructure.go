@@ -79,7 +79,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	replicas := f.Pool.Replicas.Or(f.Observed.Or(0))
-	if f.Pool.Listing() != contract.Listed || (len(ids) == 0 && replicas != 0) {
+	if !f.Pool.Listed() || (len(ids) == 0 && replicas != 0) {
 		return d
 	}
 	d.Complete = int64(len(ids)) >= int64(replicas)

@@ -46,7 +46,7 @@ func (k Kinds) validate() error {
 // keeps reports values that the kinds do not store and a Reconciler requires. A kind that rejects an empty object cannot be checked.
 func (k Kinds) keeps() error {
 	var errs []error
-	if forgotten, err := contract.CheckMachinePoolKind(k.Pool); err == nil {
+	if forgotten, err := contract.CheckKind(k.Pool); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
 	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {

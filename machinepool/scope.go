@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 )
@@ -91,6 +90,5 @@ func (p *Scope) isDone() bool {
 // managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not
 // conflict.
 func (p *Scope) managedElsewhere() bool {
-	_, managed := autoscaler.ReplicasManagedElsewhere(p.State.Annotations)
-	return managed
+	return p.State.ReplicasManagedElsewhere()
 }

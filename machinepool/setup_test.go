@@ -30,7 +30,7 @@ func TestAKindThatForgetsWhatAPoolRestsOnIsRefused(t *testing.T) {
 	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	layout := *contract.MachinePoolV1Beta2()
-	layout.Nodes = contract.NodeRefsField{}
+	layout.Nodes = contract.Field[[]contract.NodeRef]{}
 	kinds.Pool = contract.Unstructured(kinds.Pool.GVK, &layout)
 	_, err = machinepool.New(kinds, machinepool.Ports{}, machinepool.Options{})
 	require.ErrorContains(t, err, "Nodes is not kept, so the Nodes of instances that are gone are neither drained nor deleted")

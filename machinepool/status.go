@@ -243,7 +243,7 @@ func instanceLabels(pool *contract.MachinePoolState) map[string]string {
 
 // keepsSelector reports whether pools of a kind have a place for it. Cluster API's have none.
 func keepsSelector(kind contract.MachinePoolKind) bool {
-	forgotten, err := contract.CheckMachinePoolKind(kind)
+	forgotten, err := contract.CheckKind(kind)
 	return err == nil && !slices.ContainsFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "SelectorText" })
 }
 

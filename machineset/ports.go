@@ -80,7 +80,7 @@ func (k Kinds) validate() error {
 // keeps reports which required members the kinds do not store. A kind that rejects an empty object cannot be checked.
 func (k Kinds) keeps() error {
 	var errs []error
-	if forgotten, err := contract.CheckMachineSetKind(k.Set); err == nil {
+	if forgotten, err := contract.CheckKind(k.Set); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
 	if forgotten, err := contract.CheckKind(k.Machine); err == nil {

@@ -107,11 +107,13 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 }
 
 // noAnnotations is an adapter of a kind whose update leaves annotations out.
-type noAnnotations struct{ contract.MachineSetAdapter }
+type noAnnotations struct {
+	contract.Adapter[contract.MachineSetState, contract.MachineSetUpdate]
+}
 
 func (f noAnnotations) Write(obj contract.Object, u contract.MachineSetUpdate) error {
 	u.Annotations = nil
-	return f.MachineSetAdapter.Write(obj, u)
+	return f.Adapter.Write(obj, u)
 }
 
 func TestAKindThatForgetsWhatASetRestsOnIsRefused(t *testing.T) {

@@ -99,16 +99,16 @@ func TestNoKindForgetsAnything(t *testing.T) {
 	for name, check := range map[string]func() ([]contract.Forgotten, []contract.Forgotten, error, error){
 		"Machine": func() (a, b []contract.Forgotten, e, f error) { return both(machines(), contract.CheckKind) },
 		"MachineSet": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machineSets(), contract.CheckMachineSetKind)
+			return both(machineSets(), contract.CheckKind)
 		},
 		"MachineDeployment": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machineDeployments(), contract.CheckMachineDeploymentKind)
+			return both(machineDeployments(), contract.CheckKind)
 		},
 		"MachinePool": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machinePools(), contract.CheckMachinePoolKind)
+			return both(machinePools(), contract.CheckKind)
 		},
 		"MachineHealthCheck": func() (a, b []contract.Forgotten, e, f error) {
-			return both(healthChecks(), contract.CheckHealthCheckKind)
+			return both(healthChecks(), contract.CheckKind)
 		},
 	} {
 		want, got, err, err2 := check()

@@ -78,7 +78,23 @@ func TestCheckCRD_Labels(t *testing.T) {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta1`),
 				inSchema("v1beta1", "", "status", "ready")},
 			want: []conformance.Finding{
-				must("spec.versions[v1beta1]: status.ready", "nothing", "boolean"),
+				should("spec.versions[v1beta1]: status.ready", "nothing", "boolean"),
+			},
+			rule: "only Cluster API up to v1.10 reads contract v1beta1; newer releases read v1beta2 by contract v1beta2",
+		},
+		"both on one version with the newer fields only, as the Proxmox provider has them": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta2, cluster.x-k8s.io/v1beta1: v1beta2`)},
+			want: []conformance.Finding{
+				should("spec.versions[v1beta2]: status.ready",
+					"nothing there, but status.initialization.provisioned, the place of contract v1beta2", "boolean"),
+			},
+			rule: "only Cluster API up to v1.10 reads contract v1beta1; newer releases read v1beta2 by contract v1beta2",
+		},
+		"both on one version with the older fields only, which newer releases do not read": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: v1beta1, cluster.x-k8s.io/v1beta1: v1beta1`)},
+			want: []conformance.Finding{
+				must("spec.versions[v1beta1]: status.initialization.provisioned", "nothing there, but status.ready, the place of contract v1beta1",
+					"boolean"),
 			},
 		},
 		"commas for underscores": {

@@ -48,7 +48,7 @@ func (j *judge) typeMeta(obj *unstructured.Unstructured) {
 
 // value judges one place by its readers.
 func (j *judge) value(obj map[string]any, v contract.Version, p place) {
-	found, errs := p.read(obj)
+	found, errs := p.Read(obj)
 	if found && len(errs) == 0 {
 		j.pass(p.main.String(), p.shape.name)
 	}

@@ -71,11 +71,10 @@ func layoutOf(role Role, v contract.Version) any {
 	case BootstrapConfigTemplate:
 		return contract.BootstrapConfigTemplate(v)
 	case InfraMachinePoolTemplate: // cloned as every other template
-		if l := contract.BootstrapConfigTemplate(v); l != nil {
-			return &l.TemplateLayout
-		}
+		return contract.BootstrapConfigTemplate(v)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // mainPath returns the shortest path: those of providers in transition go through a struct that is named after a contract.
@@ -164,53 +163,4 @@ func shapeOf(typeName string) shape {
 	default:
 		return shape{name: typeObject, typed: typeObject}
 	}
-}
-
-// read looks at every path like the readers of the layout; the errors match contract.ErrWrongType.
-func (p place) read(obj map[string]any) (found bool, errs []error) {
-	for _, path := range p.Paths {
-		there, err := readAt(p.Type, path.Segments(), obj)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		found = found || there
-	}
-	return found, errs
-}
-
-func readAt(typeName string, at []string, obj map[string]any) (found bool, err error) {
-	switch typeName {
-	case "bool":
-		_, found, err = contract.At[bool](at...).Get(obj)
-	case "string":
-		_, found, err = contract.At[string](at...).Get(obj)
-	case "integer":
-		_, found, err = contract.At[int64](at...).Get(obj)
-	case "32-bit integer":
-		_, found, err = contract.At[int32](at...).Get(obj)
-	case "time":
-		_, found, err = contract.TimeAt(at...).Get(obj)
-	case "list of strings":
-		_, found, err = contract.TextsAt(at...).Get(obj, nil)
-	case "list of addresses":
-		_, found, err = contract.AddressesAt(at...).Get(obj, nil)
-	case "list of versions":
-		lowest, wrong := contract.VersionsAt(at...).Lowest(obj)
-		found, err = lowest != "", wrong
-	case "list of instances":
-		_, found, err = contract.InstancesAt(at...).Get(obj, nil)
-	case "map of strings":
-		texts, wrong := contract.TextMapAt(at...).Get(obj)
-		found, err = texts != nil, wrong
-	case "map of quantities":
-		amounts, wrong := contract.QuantitiesAt(at...).Get(obj)
-		found, err = amounts != nil, wrong
-	case "list of conditions":
-		list, wrong := contract.ConditionsAt(at...).Get(obj, nil)
-		found, err = len(list) > 0, wrong
-	default:
-		raw, wrong := contract.ContentAt(at...).Get(obj)
-		found, err = raw != nil, wrong
-	}
-	return found, err
 }

@@ -23,22 +23,16 @@ type document struct {
 	*unstructured.Unstructured
 	// file is its file, "-" for standard input.
 	file string
-	// overlay is the kustomization whose labels and patches are in it; empty when there is none.
-	overlay string
 	// searched documents were found in a folder and not named.
 	searched bool
 }
 
 // source names the document's origin for people.
 func (d document) source() string {
-	switch {
-	case d.file == stdinName:
+	if d.file == stdinName {
 		return "standard input"
-	case d.overlay != "":
-		return d.file + " (with " + d.overlay + ")"
-	default:
-		return d.file
 	}
+	return d.file
 }
 
 func (d document) isCRD() bool { return d.GetKind() == "CustomResourceDefinition" }
@@ -51,16 +45,7 @@ type input struct {
 	documents []document
 	warnings  []string
 	errs      []error
-	built     map[string]build // kustomize folders that were built, by path
 }
-
-// build is the outcome of building a kustomize folder.
-type build struct {
-	documents []document
-	err       error
-}
-
-func newInput(stdin io.Reader) *input { return &input{stdin: stdin, built: map[string]build{}} }
 
 // read adds the documents of one argument.
 func (in *input) read(path string) {
@@ -84,19 +69,39 @@ func (in *input) open(path string) ([]document, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read input: %w", err)
-	case info.IsDir() && kustomizationIn(path) != "":
-		return in.kustomize(path)
+	case info.IsDir() && hasKustomization(path):
+		return nil, notBuilt(path)
 	case info.IsDir():
 		return in.folder(path)
-	case slices.Contains(kustomizationNames(), filepath.Base(path)):
-		return in.kustomize(filepath.Dir(path))
+	case isKustomization(path):
+		return nil, notBuilt(filepath.Dir(path))
 	default:
-		return in.file(path)
+		return file(path)
 	}
 }
 
-// folder searches a folder without a kustomization for manifests, however it is named and whatever else it holds. A template of
-// another tool is no YAML and is passed over with a warning; any other YAML that cannot be read is an error.
+// notBuilt is the error for a kustomize folder: its files lack the labels and the patches of the kustomization.
+func notBuilt(dir string) error {
+	return fmt.Errorf("%s has a kustomization, which only kustomize can build: run kustomize build %s | contractlint -", dir, dir)
+}
+
+func kustomizationNames() []string {
+	return []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+}
+
+func isKustomization(path string) bool {
+	return slices.Contains(kustomizationNames(), filepath.Base(path))
+}
+
+func hasKustomization(dir string) bool {
+	return slices.ContainsFunc(kustomizationNames(), func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && !info.IsDir()
+	})
+}
+
+// folder searches a folder for manifests, however it is named and whatever else it holds. A template of another tool is no YAML and is
+// passed over with a warning; any other YAML that cannot be read is an error.
 func (in *input) folder(dir string) ([]document, error) {
 	var documents []document
 	var errs []error
@@ -130,12 +135,12 @@ func (in *input) searched(path string) ([]document, error) {
 	var documents []document
 	switch {
 	case isManifest(path) && bytes.Contains(raw, []byte("apiVersion")):
-		documents, err = in.file(path)
+		documents, err = file(path)
 	case isYAML(path):
 		_, err = decode(raw, path)
 	}
 	if err != nil && isTemplate(raw) {
-		in.warn("%s is a template and no YAML: it was not read", path)
+		in.warnings = append(in.warnings, path+" is a template and no YAML: it was not read")
 		err = nil
 	}
 	for i := range documents {
@@ -164,8 +169,7 @@ func ignored(folder string) bool {
 }
 
 func isManifest(path string) bool {
-	return (isYAML(path) || filepath.Ext(path) == ".json") && !strings.HasPrefix(filepath.Base(path), ".") &&
-		!slices.Contains(kustomizationNames(), filepath.Base(path))
+	return (isYAML(path) || filepath.Ext(path) == ".json") && !strings.HasPrefix(filepath.Base(path), ".") && !isKustomization(path)
 }
 
 func isYAML(path string) bool {
@@ -173,20 +177,13 @@ func isYAML(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") || name == "Kustomization"
 }
 
-// file reads one file. CRDs without a contract label get those of the nearest kustomization that lists the file.
-func (in *input) file(path string) ([]document, error) {
+// file reads one file.
+func file(path string) ([]document, error) {
 	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the files
 	if err != nil {
 		return nil, fmt.Errorf("read input: %w", err)
 	}
-	documents, err := decode(raw, path)
-	if err != nil || !slices.ContainsFunc(documents, func(d document) bool { return d.isCRD() && !labelled(d) }) {
-		return documents, err
-	}
-	if overlaid := in.listedIn(path); len(overlaid) > 0 {
-		return overlaid, nil
-	}
-	return documents, nil
+	return decode(raw, path)
 }
 
 // decode reads the objects of a text: YAML or JSON, one document or many, lists taken apart.

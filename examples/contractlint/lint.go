@@ -52,15 +52,10 @@ func lint(in *input, o options) result {
 			crds[definedBy(d)] = &d
 		}
 	}
-	scaling := newScaling(o.autoscaler, in.documents)
 	for _, d := range in.documents {
-		group, scaled := scaling.judge(d)
-		switch {
-		case scaled && (d.isCRD() || group.As == asScalable):
-			r.Checked = append(r.Checked, group)
-		case d.isCRD():
+		if d.isCRD() {
 			r.crd(d, o)
-		default:
+		} else {
 			r.object(d, crds, o)
 		}
 	}
@@ -111,7 +106,7 @@ func (r *result) crd(d document, o options) {
 	}
 	c := checked{Name: d.GetName(), Source: d.source(), As: role.String(), Report: conformance.InspectCRD(d.Unstructured, role)}
 	if !labelled(d) {
-		c.Note = "no contract label: if a kustomization sets it, lint its folder or the built manifests"
+		c.Note = "no contract label: if a kustomization sets it, run kustomize build on its folder and pipe the output to contractlint -"
 	}
 	r.Checked = append(r.Checked, c)
 }

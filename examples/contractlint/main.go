@@ -1,10 +1,9 @@
 // Command contractlint lints the CRDs and objects of a Cluster API provider against the contract: it tells the provider's
 // author before the first user whether a Machine could ever become Running with them.
 //
-//	go run ./examples/contractlint path/to/provider/config/crd
+//	kustomize build path/to/provider/config/crd | go run ./examples/contractlint -
 //
-// What it knows is in package contract/conformance. This command reads files: it finds the contract labels, which providers
-// keep in a kustomization and not in the CRD files.
+// What it knows is in package contract/conformance. This command reads files, folders and standard input.
 package main
 
 import (
@@ -21,32 +20,23 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/autoscaler"
 	"github.com/machinist-dev/machinist/contract/conformance"
 	"github.com/machinist-dev/machinist/examples/command"
 )
 
 const usage = `contractlint lints the CRDs and objects of a Cluster API provider against the provider contract.
 
-  contractlint config/crd                        a kustomize folder: labels and patches of its kustomization are applied
-  contractlint config/crd/bases/x_foos.yaml      one file; its labels are looked for in a kustomization that lists it
+  kustomize build config/crd | contractlint -    the CRDs with the labels that their kustomization sets
   contractlint infrastructure-components.yaml    a built manifest with many documents, as a provider releases it
-  kustomize build config/default | contractlint -
+  contractlint DIR                               a folder, which is searched for YAML and JSON files
   kubectl get crd -l cluster.x-k8s.io/provider -o yaml | contractlint -
   kubectl get awsmachine worker-1 -o yaml | contractlint -contract v1beta1 -
-  kubectl get md,ms,machines,awsmachinetemplates -o yaml | contractlint -autoscaler cluster.x-k8s.io -
-  contractlint -o json config/crd | jq '.checked[].findings[]'
+  contractlint -o json infrastructure-components.yaml | jq '.checked[].findings[]'
 
 Of CRDs and objects, those count that a Machine or a MachinePool reads: kinds that end in Machine, MachineTemplate,
 MachinePool or MachinePoolTemplate in a group with the part "infrastructure", and Config or ConfigTemplate in one with the
 part "bootstrap". A kind with such a name and none of the fields is a question and not judged: -role Kind=role answers it, or
-a file of roles. -role judges everything in the input by one role, for kinds with other names. A folder without a
-kustomization is searched for YAML and JSON files. Kustomize itself is not needed; of a kustomization are read: resources,
-components, labels, commonLabels and patches, and what else it has that could change a CRD is named as a warning.
-
-With -autoscaler, the sets, pools and CRDs of one API group are judged by what cluster-autoscaler reads: sizes and capacity in
-annotations, replicas, selectors, the scale subresource and its paths. Machines, MachineSets and infrastructure templates in the
-input are taken for all that there are in their namespace; a kind of which there is none was not looked at.
+a file of roles. -role judges everything in the input by one role, for kinds with other names.
 
 Exit codes: 0 no MUST is broken, 1 one is (with -strict also a SHOULD, or a question is open), 2 wrong flags, or input that cannot be read.
 
@@ -69,8 +59,6 @@ type options struct {
 	roles    roles
 	contract contract.Version
 	strict   bool
-	// autoscaler is the API group that cluster-autoscaler looks in, empty when it is not asked about.
-	autoscaler string
 }
 
 // run is main without the process.
@@ -86,7 +74,7 @@ func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, refused := command.Refused("contractlint", err, stderr); refused {
 		return code
 	}
-	in := newInput(stdin)
+	in := &input{stdin: stdin}
 	for _, path := range o.paths {
 		in.read(path)
 	}
@@ -118,9 +106,6 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
 	file := flags.String("roles", "", "a YAML `file` with the roles of kinds, one on each line: \"Kind: role\"; -role goes before it")
 	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2")
-	flags.StringVar(&o.autoscaler, "autoscaler", "",
-		"judge the MachineSets, MachineDeployments, MachinePools and the CRDs of this API `group`, "+
-			"such as "+autoscaler.DefaultGroup+", by what cluster-autoscaler reads")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD or an open question too")
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err

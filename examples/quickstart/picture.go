@@ -22,8 +22,8 @@ type picture struct {
 	budget   *policyv1.PodDisruptionBudget
 	nodes    map[string]bool
 	parts    map[string]bool // "Kind/name" of InfraMachines and BootstrapConfigs
-	adapter  contract.MachineAdapter
-	fleets   contract.MachineDeploymentAdapter
+	adapter  contract.Adapter[contract.MachineState, contract.MachineUpdate]
+	fleets   contract.Adapter[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 	rolled   *deploymentRow
 	promise  promise
 	waits    waits

@@ -40,7 +40,7 @@ func (k Kinds) validate() error {
 	if err != nil {
 		return err
 	}
-	if forgotten, unchecked := contract.CheckInfraMachineKind(k.InfraMachine); unchecked == nil { // one that rejects an empty object
+	if forgotten, unchecked := contract.CheckKind(k.InfraMachine); unchecked == nil { // one that rejects an empty object
 		err = contract.RefuseForgotten(forgotten)
 	}
 	return err

@@ -52,7 +52,7 @@ func (k Kinds) validate() error {
 		return err
 	}
 	var errs []error
-	if forgotten, err := contract.CheckHealthCheckKind(k.Check); err == nil {
+	if forgotten, err := contract.CheckKind(k.Check); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten, "Finalizers"))
 	}
 	forgotten, err := contract.CheckKind(k.Machine)

@@ -74,7 +74,7 @@ func TestAHealthCheckMayHaveAGoTypeOfItsOwn(t *testing.T) {
 	kinds.Check = fleetChecks(true)
 	_, err = remediation.New(kinds, remediation.Ports{}, remediation.Options{})
 	require.NotContains(t, err.Error(), "is not kept", "the ports alone are missing")
-	forgotten, err := contract.CheckHealthCheckKind(fleetChecks(false))
+	forgotten, err := contract.CheckKind(fleetChecks(false))
 	require.NoError(t, err)
 	at := slices.IndexFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "Conditions" })
 	require.Equal(t, contract.NeedShould, forgotten[at].Need)

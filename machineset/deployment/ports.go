@@ -79,7 +79,7 @@ func (k Kinds) validate() error {
 	if err != nil || engine.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
 		return err
 	}
-	if forgotten, err := contract.CheckMachineDeploymentKind(k.Deployment); err == nil { // one that rejects an empty object cannot be checked
+	if forgotten, err := contract.CheckKind(k.Deployment); err == nil { // one that rejects an empty object cannot be checked
 		return contract.RefuseForgotten(forgotten)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -196,7 +197,7 @@ func (w *world) endsV1Beta1(m *unstructured.Unstructured, node any) {
 		return ""
 	})
 	w.conditionsV1Beta1(last)
-	started, _, err := contract.TimeAt("status", "deletion", "nodeDrainStartTime").Get(last.Object)
+	started, _, err := contract.At[time.Time]("status", "deletion", "nodeDrainStartTime").Get(last.Object)
 	require.NoError(w.t, err)
 	require.False(w.t, started.IsZero(), "the drain is recorded")
 	require.Equal(w.t, fmt.Sprint(node), last.GetAnnotations()[contract.DrainedAnnotation])
