@@ -89,8 +89,8 @@ const mistakeSteps = 30
 
 // managementKinds are those of the operator.
 func (w *World) managementKinds() []schema.GroupKind {
-	all := make([]schema.GroupKind, 0, len(w.options.Operator.Kinds))
-	for _, k := range w.options.Operator.Kinds {
+	all := make([]schema.GroupKind, 0, len(w.kinds))
+	for _, k := range w.kinds {
 		all = append(all, k.GVK.GroupKind())
 	}
 	return all
