@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -18,15 +19,8 @@ const (
 	waitStep  = 20 * time.Millisecond
 )
 
-// first runs checks that depend on each other until one fails, and returns its error.
-func first(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// must ends the case unless all errors are nil.
+func (e Env) must(errs ...error) { require.NoError(e.T, errors.Join(errs...)) }
 
 func equal[T comparable](what string, got, want T) error {
 	if got != want {
