@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,7 +80,7 @@ func (o settings) driverCalls(c client.Client, counted *provider.Metrics) provid
 	if counted != nil {
 		decorators = append(decorators, counted.Decorator())
 	}
-	return provider.Of(kwokdriver.New(c), append(decorators, provider.Timeout(provider.TimeoutOptions{}),
+	return provider.Of(kwokdriver.New(c), append(decorators, provider.Timeout(time.Minute),
 		provider.RateLimit(provider.RateLimitOptions{PerSecond: d.QPS, Burst: max(1, int(d.QPS))}), provider.Cache(provider.CacheOptions{}))...)
 }
 

@@ -3,6 +3,7 @@ package inframachine_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +23,7 @@ func Example() {
 			return err
 		}
 		_, err = inframachine.SetupWithManager(ctx, mgr, kinds, inframachine.Options{
-			Calls: provider.Of(driver, provider.Timeout(provider.TimeoutOptions{}),
+			Calls: provider.Of(driver, provider.Timeout(time.Minute),
 				provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}), provider.Cache(provider.CacheOptions{})),
 			Input: func(ctx context.Context, m *contract.ProvidedMachineState) (provider.Request, error) {
 				r, err := inframachine.Spec(ctx, m)
