@@ -146,8 +146,8 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, cluste
 		return err
 	}
 	kinds.Machine = o.Kinds.Group.Machine() // one shared informer
-	ports := inframachine.Ports{Ports: pass.PortsFromManager(mgr)}
-	follow(&ports.Ports, clusters)
+	ports := pass.PortsFromManager(mgr)
+	follow(&ports, clusters)
 	counted, err := newPassMetrics(kwokdriver.GVK().Kind)
 	if err != nil {
 		return err
