@@ -135,7 +135,7 @@ func (w *watcher) initialEventsEnd(version uint64) []byte {
 		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
 	}
 	object, _ := json.Marshal(metav1.PartialObjectMetadata{ // plain values
-		TypeMeta:   metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
+		TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
 		ObjectMeta: metav1.ObjectMeta{
 			ResourceVersion: strconv.FormatUint(version, 10), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		},

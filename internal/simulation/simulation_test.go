@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/internal/simulation"
 )
@@ -88,7 +87,7 @@ func TestABrokenInvariantIsPrintedAtOnceInOneLine(t *testing.T) {
 	t.Parallel()
 	var printed bytes.Buffer
 	report, err := simulation.RunSeeds(t.Context(), simulation.Seeds{
-		Count: 2, Workers: 1, Progress: &printed, Every: time.Hour, Clock: clocktesting.NewFakeClock(time.Now()),
+		Count: 2, Workers: 1, Progress: &printed, Every: time.Hour,
 		Options: simulation.Options{Steps: 1, Invariants: []simulation.Invariant{{
 			Name: "there is no Machine",
 			AfterWrite: func(_ *simulation.World, e simulation.Write) error {

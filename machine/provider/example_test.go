@@ -12,6 +12,8 @@ import (
 // regional is a Driver whose kubelets need a configuration of the cloud.
 type regional struct{ *fake.Driver }
 
+var _ provider.CloudConfigurer = regional{}
+
 func (regional) GetCloudConfig(_ context.Context, r provider.Request) (string, error) {
 	return fmt.Sprintf("[global]\ncluster = %q", r.Cluster), nil
 }
