@@ -4,14 +4,16 @@ import (
 	"context"
 	"slices"
 
-	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Env is the environment of a case.
 type Env struct {
-	// T is the test of the case. It fails, and ends, with the first difference.
-	T require.TestingT
+	// T is the test of the case, a *testing.T. It fails, and ends, with the first difference.
+	T interface {
+		Helper()
+		Fatal(args ...any)
+	}
 	// Client is a client of the server under test: without a cache, and with a REST mapper that finds new kinds.
 	Client client.WithWatch
 	// Namespace exists, is empty and is used by one case only. Its name has at most 30 characters.

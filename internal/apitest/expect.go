@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,7 +19,12 @@ const (
 )
 
 // must ends the case unless all errors are nil.
-func (e Env) must(errs ...error) { require.NoError(e.T, errors.Join(errs...)) }
+func (e Env) must(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		e.T.Helper()
+		e.T.Fatal(err)
+	}
+}
 
 func equal[T comparable](what string, got, want T) error {
 	if got != want {
