@@ -27,7 +27,7 @@
 //   - All types of a Store are safe for concurrent use. Callers and the store share no memory of objects.
 //   - Resource versions are one counter for all objects, so that any two writes can be ordered. UIDs and generated names depend
 //     only on Options.Seed and the order of the requests.
-//   - A watch that allows bookmarks gets one after the initial objects, and one for each Store.Bookmark.
+//   - A watch that allows bookmarks gets one after the initial objects.
 //   - A writer never waits for a watcher. A watcher that falls behind gets 410 and the end of its stream, as from a real server.
 //   - No goroutine is left after the context of Start and the contexts of watches have ended.
 //

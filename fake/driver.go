@@ -59,8 +59,8 @@ type cloudInstance struct {
 	number            int
 }
 
-// DriverSpec is the specification of a Driver's instances.
-type DriverSpec struct {
+// driverSpec is the specification of a Driver's instances.
+type driverSpec struct {
 	Size string `json:"size"`
 }
 
@@ -144,7 +144,7 @@ func (d *Driver) Validate(ctx context.Context, r cloud.Request) error {
 }
 
 func (d *Driver) valid(r cloud.Request) error {
-	var spec DriverSpec
+	var spec driverSpec
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		return cloud.Errorf(cloud.Invalid, "the specification is no JSON object with a size: %w", err)
 	}
@@ -247,11 +247,6 @@ func (d *Driver) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, e
 	}
 	slices.SortFunc(all, func(a, b cloud.Instance) int { return strings.Compare(a.Token, b.Token) })
 	return all, d.habits.lost(cloud.OpList, r)
-}
-
-// GetCloudConfig implements provider.CloudConfigurer.
-func (d *Driver) GetCloudConfig(_ context.Context, r cloud.Request) (string, error) {
-	return fmt.Sprintf("[fake]\ncluster = %q\n", r.Cluster), nil
 }
 
 // find returns the instance of a request, nil without. A provider ID counts alone.

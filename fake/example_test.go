@@ -3,9 +3,14 @@ package fake_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -58,4 +63,26 @@ func ExampleStore_LoseNext() {
 	// Output:
 	// true
 	// <nil>
+}
+
+// A cache that is behind: what a reconciler has just created is not there when it looks again.
+func Example_staleCache() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	store := fake.NewStore(fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+		return map[string]time.Duration{"ConfigMap": time.Hour}[kind.Kind]
+	}})
+	mgr, err := store.NewManager(ctrl.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "default"}}
+	go func() { _ = mgr.GetCache().Start(ctx) }()
+	mgr.GetCache().WaitForCacheSync(ctx)
+	fmt.Println(mgr.GetCache().List(ctx, &corev1.ConfigMapList{}), mgr.GetClient().Create(ctx, config))
+	fmt.Println(apierrors.IsNotFound(mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(config), config)))
+	// Output:
+	// <nil> <nil>
+	// true
 }

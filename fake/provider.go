@@ -21,14 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ProviderOptions are the options that the fake providers share. With the zero value they act at once and never fail.
+// ProviderOptions are the options that the fake providers share. With the zero value they act at once.
 type ProviderOptions struct {
 	// Delay returns how long a stage takes for an object; nil is no delay.
 	Delay func(obj *unstructured.Unstructured) time.Duration
-	// Fail returns why a stage fails, empty if it succeeds; nil never fails. It is called again after RetryAfter.
-	Fail func(obj *unstructured.Unstructured) string
-	// RetryAfter is the pause before a failed stage is retried. Default one second.
-	RetryAfter time.Duration
 	// Machine is the kind of the owners. Default MachineGVK.
 	Machine schema.GroupVersionKind
 	// Clock defaults to the real one.
@@ -43,9 +39,6 @@ func Constant(d time.Duration) func(*unstructured.Unstructured) time.Duration {
 }
 
 func (o ProviderOptions) withDefaults() ProviderOptions {
-	if o.RetryAfter <= 0 {
-		o.RetryAfter = time.Second
-	}
 	if o.Machine.Empty() {
 		o.Machine = MachineGVK()
 	}
@@ -55,7 +48,7 @@ func (o ProviderOptions) withDefaults() ProviderOptions {
 	return o
 }
 
-// provider is the shared part of infrastructure and bootstrap: finalizer, owner, delay, failure, deletion.
+// provider is the shared part of infrastructure and bootstrap: finalizer, owner, delay, deletion.
 type provider struct {
 	client  client.Client
 	gvk     schema.GroupVersionKind
@@ -122,13 +115,6 @@ func (p *provider) provide(ctx context.Context, obj *unstructured.Unstructured) 
 	if err != nil || machine == nil || !p.ready(obj, machine) {
 		return reconcile.Result{}, err
 	}
-	if p.options.Fail != nil {
-		if why := p.options.Fail(obj); why != "" {
-			p.forget(obj)
-			setReady(obj, metav1.ConditionFalse, "CreateFailed", why, p.options.Clock.Now())
-			return reconcile.Result{RequeueAfter: p.options.RetryAfter}, p.save(ctx, before, obj, nil)
-		}
-	}
 	controllerutil.AddFinalizer(obj, providerFinalizer)
 	if wait := p.wait(obj); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj, nil)
@@ -137,7 +123,7 @@ func (p *provider) provide(ctx context.Context, obj *unstructured.Unstructured) 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	setReady(obj, metav1.ConditionTrue, "Ready", "", p.options.Clock.Now())
+	setReady(obj, p.options.Clock.Now())
 	return reconcile.Result{RequeueAfter: made.again}, p.save(ctx, before, obj, made.join)
 }
 
@@ -255,14 +241,14 @@ func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-func setReady(obj *unstructured.Unstructured, status metav1.ConditionStatus, reason, message string, now time.Time) {
+func setReady(obj *unstructured.Unstructured, now time.Time) {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == string(status) && m["message"] == message {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {
 			return
 		}
 	}
-	entry := metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
+	entry := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.NewTime(now)}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&entry)
 	if err == nil {
 		_ = unstructured.SetNestedSlice(obj.Object, []any{content}, "status", "conditions")

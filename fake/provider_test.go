@@ -3,7 +3,6 @@ package fake_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,35 +200,6 @@ func TestNoNodeJoinsForAnObjectThatIsDeletedMeanwhile(t *testing.T) {
 		return ""
 	})
 	require.True(t, apierrors.IsNotFound(node(deleted.GetName())))
-}
-
-func TestAProviderThatFailsSaysWhyAndTriesAgain(t *testing.T) {
-	var broken atomic.Bool
-	broken.Store(true)
-	fail := fake.ProviderOptions{RetryAfter: 10 * time.Millisecond, Fail: func(*unstructured.Unstructured) string {
-		if broken.Load() {
-			return "out of quota"
-		}
-		return ""
-	}}
-	p := newProviders(t, contract.V1Beta2, fake.Infrastructure{}, fake.Bootstrap{ProviderOptions: fail})
-	machine, bootstrap := fake.Machine("m"), fake.BootstrapConfig(contract.V1Beta2, "m")
-	p.create(machine, bootstrap)
-	p.own(machine, bootstrap)
-	says := func(status metav1.ConditionStatus, message string) {
-		p.eventually("a condition", func() string {
-			var state contract.BootstrapConfigState
-			require.NoError(t, contract.BootstrapConfig(contract.V1Beta2).Read(p.get(bootstrap), &state))
-			ready, _ := state.Ready.Get()
-			if ready.Status != status || ready.Message != message {
-				return fmt.Sprintf("%+v", ready)
-			}
-			return ""
-		})
-	}
-	says(metav1.ConditionFalse, "out of quota")
-	broken.Store(false)
-	says(metav1.ConditionTrue, "")
 }
 
 func TestAPoolProviderTakesMarkedMachinesFirst(t *testing.T) {

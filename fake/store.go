@@ -31,11 +31,9 @@ type Options struct {
 	Kinds []ServedKind
 	// Clock sets creation and deletion times, the lag and the delays of loops; the real clock by default.
 	Clock clock.WithTicker
-	// CacheLag delays the watch events of clients from RESTConfig, so that caches are stale for that time. Lists, and
-	// the watches of Client, are never delayed.
-	CacheLag time.Duration
-	// CacheLagFunc, if set, replaces CacheLag and may differ by object. Events of one watch keep their order: a delayed
-	// event delays the following ones. It is called with the store locked and must not use the store.
+	// CacheLagFunc, if set, delays the watch events of clients from RESTConfig, so that caches are stale for that time. Lists, and
+	// the watches of Client, are never delayed. Events of one watch keep their order: a delayed event delays the following
+	// ones. It is called with the store locked and must not use the store.
 	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
 	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in; removed says
 	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object; it may keep it.
@@ -96,8 +94,7 @@ func NewStore(o Options) *Store {
 		s.history = defaultHistory
 	}
 	if s.lag == nil {
-		lag := o.CacheLag
-		s.lag = func(schema.GroupKind, types.NamespacedName) time.Duration { return lag }
+		s.lag = func(schema.GroupKind, types.NamespacedName) time.Duration { return 0 }
 	}
 	s.registry.err = s.Register(o.Kinds...)
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
@@ -119,7 +116,7 @@ func (s *Store) Client() client.WithWatch {
 }
 
 // RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in
-// process; its watch events are delayed by CacheLag. It sets no client-side rate limit. The caller may change it.
+// process; its watch events are delayed by CacheLagFunc. It sets no client-side rate limit. The caller may change it.
 func (s *Store) RESTConfig() *rest.Config { return s.config(true) }
 
 func (s *Store) config(lagged bool) *rest.Config {

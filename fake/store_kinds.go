@@ -24,11 +24,11 @@ type ServedKind struct {
 	GVK schema.GroupVersionKind
 	// Resource is the lower-case plural; derived from the kind if empty.
 	Resource string
-	// ClusterScoped kinds have no namespace.
-	ClusterScoped bool
 	// Status is true for a kind with the status subresource: writes to the object do not change its status, and writes
 	// to the status change nothing else.
 	Status bool
+
+	clusterScoped bool // has no namespace, as the CustomResourceDefinition has it
 }
 
 // kind is the state of the store for one kind: its rules, its objects and its history.
@@ -154,28 +154,22 @@ func (r *registry) register(served ServedKind) error {
 	k := r.kinds[gvk.GroupKind()]
 	if k == nil {
 		k = newKind(gvk.GroupKind(), served.Resource)
-		k.namespaced, k.status, k.generation = !served.ClusterScoped, served.Status, true
+		k.namespaced, k.status, k.generation = !served.clusterScoped, served.Status, true
 		for gvr := range r.views {
 			if gvr.GroupResource() == k.groupResource() {
 				return fmt.Errorf("kind %s cannot be served: resource %s belongs to another kind", gvk, k.groupResource())
 			}
 		}
 	}
-	if k.builtin || k.namespaced == served.ClusterScoped || k.status != served.Status || k.resource != served.Resource {
+	if k.builtin || k.namespaced == served.clusterScoped || k.status != served.Status || k.resource != served.Resource {
 		return fmt.Errorf("kind %s cannot be served: it is served already, with another resource, scope or status subresource", gvk)
 	}
 	r.add(k, gvk.Version)
 	return nil
 }
 
-// Unregister stops serving a custom kind and removes its objects despite finalizers, as the deletion of its
+// unregister stops serving a custom kind and removes its objects despite finalizers, as the deletion of its
 // CustomResourceDefinition finally does. It ignores built-in and unknown kinds.
-func (s *Store) Unregister(gk schema.GroupKind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unregister(gk)
-}
-
 func (s *Store) unregister(gk schema.GroupKind) {
 	k := s.registry.kinds[gk]
 	if k == nil || k.builtin {
@@ -241,7 +235,7 @@ func crdKinds(obj map[string]any) (schema.GroupKind, []ServedKind) {
 		}
 		name, _, _ := unstructured.NestedString(v, "name")
 		kinds = append(kinds, ServedKind{
-			GVK: gk.WithVersion(name), Resource: text("spec", "names", "plural"), ClusterScoped: text("spec", "scope") == "Cluster",
+			GVK: gk.WithVersion(name), Resource: text("spec", "names", "plural"), clusterScoped: text("spec", "scope") == "Cluster",
 		})
 	}
 	for i := range kinds {

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -191,7 +190,10 @@ func TestKindsThatCannotBeServedAreRefused(t *testing.T) {
 	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: schema.GroupVersionKind{Kind: "X"}}), "needs a group")
 	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: deployment}), "served already")
 	require.NoError(t, store.Register(fake.ServedKind{GVK: widget}))
-	require.ErrorContains(t, store.Register(fake.ServedKind{GVK: widget, ClusterScoped: true}), "another resource, scope or status")
+	for name, crd := range map[string]*unstructured.Unstructured{"a scope": fake.CRD(widget), "a status": fake.CRD(widget)} {
+		fake.WithField(map[string]string{"a scope": "Cluster", "a status": "Namespaced"}[name], "spec", "scope")(crd)
+		require.ErrorContains(t, store.Client().Create(t.Context(), crd), "another resource, scope or status", name)
+	}
 
 	broken := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment}}})
 	require.ErrorContains(t, broken.Client().Create(t.Context(), configMap("a")), "served already")
@@ -210,11 +212,6 @@ func TestOneKindIsServedInSeveralVersions(t *testing.T) {
 	require.NoError(t, store.Client().Get(t.Context(), client.ObjectKeyFromObject(u), v1))
 	require.Equal(t, "example.com/v1", v1.GetAPIVersion())
 	require.Equal(t, u.GetUID(), v1.GetUID())
-
-	store.Unregister(widget.GroupKind())
-	fresh, err := client.New(store.RESTConfig(), client.Options{})
-	require.NoError(t, err)
-	require.True(t, meta.IsNoMatchError(fresh.Get(t.Context(), client.ObjectKeyFromObject(u), v1)))
 }
 
 func TestConcurrentWritersLoseNothing(t *testing.T) {

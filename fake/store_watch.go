@@ -68,7 +68,6 @@ type watcher struct {
 	ctx    context.Context //nolint:containedctx // of the request whose body this is
 	lagged bool
 	limit  int
-	marks  bool // the client wants bookmarks
 
 	mu     sync.Mutex
 	queue  []queued
@@ -81,7 +80,6 @@ type watcher struct {
 type queued struct {
 	due  time.Time
 	line func() []byte
-	mark bool // a bookmark, which a later one replaces
 }
 
 // watch opens a watch: with the existing objects and a bookmark first, from a version, or from now, as the options
@@ -95,7 +93,7 @@ func (s *Store) watch(ctx context.Context, sel *selection, o internalversion.Lis
 		}
 	}
 	w := &watcher{
-		store: s, sel: sel, ctx: ctx, lagged: lagged, limit: s.history, wake: make(chan struct{}, 1), marks: o.AllowWatchBookmarks,
+		store: s, sel: sel, ctx: ctx, lagged: lagged, limit: s.history, wake: make(chan struct{}, 1),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +104,8 @@ func (s *Store) watch(ctx context.Context, sel *selection, o internalversion.Lis
 			w.push(queued{line: func() []byte { return line(watch.Added, sel.render(rec)) }})
 		}
 		w.limit += len(w.queue)
-		if w.marks {
-			mark := w.bookmark(s.version, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		if o.AllowWatchBookmarks {
+			mark := w.initialEventsEnd(s.version)
 			w.push(queued{line: func() []byte { return mark }})
 		}
 	case from == 0:
@@ -130,33 +128,19 @@ func line(t watch.EventType, object []byte) []byte {
 	return append(append(out, object...), '}', '\n')
 }
 
-// bookmark is an object of the watched kind that has only a version.
-func (w *watcher) bookmark(version uint64, annotations map[string]string) []byte {
+// initialEventsEnd is the bookmark after the initial events: an object of the watched kind that has only a version and an annotation.
+func (w *watcher) initialEventsEnd(version uint64) []byte {
 	kind, apiVersion := w.sel.view.gvk.Kind, w.sel.view.gvk.GroupVersion().String()
 	if w.sel.metadata {
 		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
 	}
 	object, _ := json.Marshal(metav1.PartialObjectMetadata{ // plain values
-		TypeMeta:   metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10), Annotations: annotations},
+		TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
+		ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: strconv.FormatUint(version, 10), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		},
 	})
 	return line(watch.Bookmark, object)
-}
-
-// Bookmark sends the store's version to every watch that allows bookmarks, after its queued events. A real server does
-// so about once a minute; a store only when this is called, so that a test has control. It replaces a bookmark that was
-// not read yet.
-func (s *Store) Bookmark() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.registry.kinds {
-		for w := range k.watchers {
-			if w.marks {
-				mark := w.bookmark(s.version, nil)
-				w.push(queued{line: func() []byte { return mark }, mark: true})
-			}
-		}
-	}
 }
 
 // offer queues an event for this watcher: if an object starts or stops matching, the event is Added or Deleted.
@@ -198,14 +182,10 @@ func (w *watcher) push(q queued) {
 		q.due = w.last // events keep their order
 	}
 	w.last = q.due
-	last := len(w.queue) - 1
-	switch {
-	case q.mark && last >= 0 && w.queue[last].mark:
-		w.queue[last] = q
-	case len(w.queue) > w.limit:
+	if len(w.queue) > w.limit {
 		w.queue = append(w.queue[:0], queued{line: expired})
 		w.ended = true
-	default:
+	} else {
 		w.queue = append(w.queue, q)
 	}
 	w.signal()

@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,9 @@ func TestAListWhoseFirstPageIsOlderThanTheHistoryGoesOnWithWhatIsThere(t *testin
 
 func TestACacheLagsBehindTheStore(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
-	store := fake.NewStore(fake.Options{Clock: clock, CacheLag: time.Minute})
+	store := fake.NewStore(fake.Options{Clock: clock, CacheLagFunc: func(schema.GroupKind, types.NamespacedName) time.Duration {
+		return time.Minute
+	}})
 	informers, err := cache.New(store.RESTConfig(), cache.Options{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,34 +101,4 @@ func TestASlowWatcherIsCutOffAndDelaysNoOther(t *testing.T) {
 		}
 	}
 	t.Error("the watch ended without an error")
-}
-
-func TestBookmarksComeWhenTheyAreAskedForAndKeepAWatchFresh(t *testing.T) {
-	store := fake.NewStore(fake.Options{History: 4})
-	c := store.Client()
-	watching := func(o metav1.ListOptions) watch.Interface {
-		w, err := c.Watch(t.Context(), &corev1.ConfigMapList{}, client.MatchingLabels{"never": "there"}, &client.ListOptions{Raw: &o})
-		require.NoError(t, err)
-		t.Cleanup(w.Stop)
-		return w
-	}
-	deaf, w := watching(metav1.ListOptions{}), watching(metav1.ListOptions{AllowWatchBookmarks: true})
-	require.Equal(t, "true", (<-w.ResultChan()).Object.(*corev1.ConfigMap).Annotations[metav1.InitialEventsAnnotationKey])
-	busy := configMap("busy")
-	require.NoError(t, c.Create(t.Context(), busy))
-	for i := range 20 {
-		busy.Data["k"] = fmt.Sprint(i)
-		require.NoError(t, c.Update(t.Context(), busy))
-	}
-	for range 100 { // a late reader does not get 100 bookmarks
-		store.Bookmark()
-	}
-	mark := <-w.ResultChan()
-	require.Equal(t, watch.Bookmark, mark.Type)
-	cm := mark.Object.(*corev1.ConfigMap)
-	require.Equal(t, &corev1.ConfigMap{TypeMeta: cm.TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: busy.ResourceVersion}}, cm)
-	watching(metav1.ListOptions{ResourceVersion: cm.ResourceVersion}) // is not expired
-	deaf.Stop()
-	_, open := <-deaf.ResultChan()
-	require.False(t, open, "a watch without bookmarks gets none")
 }

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -13,7 +14,7 @@ import (
 // A Driver takes the place of infrastructure objects: here, of Machines whose specification is inside the Machine.
 func ExampleWithDriver() {
 	calls := provider.Of(fake.NewDriver(fake.DriverOptions{}), // the driver of a cloud
-		provider.Timeout(provider.TimeoutOptions{}),
+		provider.Timeout(time.Minute),
 		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}),
 		provider.Cache(provider.CacheOptions{}))
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +22,9 @@ import (
 
 func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{store: fake.Options{CacheLag: 60 * time.Millisecond}})
+	w := newWorld(t, worldOptions{store: fake.Options{CacheLagFunc: func(schema.GroupKind, types.NamespacedName) time.Duration {
+		return 60 * time.Millisecond
+	}}})
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	for _, r := range w.store.Requests() {

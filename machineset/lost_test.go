@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -168,7 +170,9 @@ func TestASetLivesInEveryModeOfTheCache(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake.Options{CacheLag: 50 * time.Millisecond}).live()
+			w := newWorld(t, fake.Options{CacheLagFunc: func(schema.GroupKind, types.NamespacedName) time.Duration {
+				return 50 * time.Millisecond
+			}}).live()
 			stop := w.runWith(ctrl.Options{Cache: mode}, machineset.Options{})
 			set := w.set("workers", 3)
 			w.create(set)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,7 +80,7 @@ func (o settings) driverCalls(c client.Client, counted *provider.Metrics) provid
 	if counted != nil {
 		decorators = append(decorators, counted.Decorator())
 	}
-	return provider.Of(kwokdriver.New(c), append(decorators, provider.Timeout(provider.TimeoutOptions{}),
+	return provider.Of(kwokdriver.New(c), append(decorators, provider.Timeout(time.Minute),
 		provider.RateLimit(provider.RateLimitOptions{PerSecond: d.QPS, Burst: max(1, int(d.QPS))}), provider.Cache(provider.CacheOptions{}))...)
 }
 
@@ -145,8 +146,8 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, cluste
 		return err
 	}
 	kinds.Machine = o.Kinds.Group.Machine() // one shared informer
-	ports := inframachine.Ports{Ports: pass.PortsFromManager(mgr)}
-	follow(&ports.Ports, clusters)
+	ports := pass.PortsFromManager(mgr)
+	follow(&ports, clusters)
 	counted, err := newPassMetrics(kwokdriver.GVK().Kind)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
@@ -68,7 +69,7 @@ func (d *document) render() (err error) {
 	if d.single, err = userdata.Render(d.system, d.config); err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}
-	d.stages, err = userdata.RenderStages(d.system, d.config, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+	d.stages, err = userdata.RenderStages(d.system, d.config, types.NamespacedName{Namespace: "first-boot", Name: "worker-7"})
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}

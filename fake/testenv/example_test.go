@@ -1,7 +1,6 @@
 package testenv_test
 
 import (
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +11,7 @@ import (
 )
 
 func Example() {
-	test := func(t *testing.T) {
+	test := func(t testenv.T) { // a *testing.T
 		t.Helper()
 		env := testenv.Start(t, fake.Options{}, fake.AllLoops(), nil)
 		mgr := env.Manager("mine", ctrl.Options{}) // add your reconciler to it

@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,12 +34,13 @@ func applyCases() []Case {
 }
 
 // gauge names an object of withSchema, or of another custom kind.
-func (e Env) gauge(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+func (e Env) gauge(ctx context.Context, name string) *unstructured.Unstructured {
+	e.must(e.served(ctx, withSchema))
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(withSchema)
 	u.SetName(name)
 	u.SetNamespace(e.Namespace)
-	return u, e.served(ctx, withSchema)
+	return u
 }
 
 // applied is the body of an apply of obj: its identity and the fields of a JSON object without braces.
@@ -79,221 +79,126 @@ func owners(obj client.Object) string {
 
 func specOf(u *unstructured.Unstructured) string { return fmt.Sprint(u.Object["spec"]) }
 
-func applyCreates(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "made")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1,"parts":[{"name":"a"}]}`) },
-		func() error {
-			return errors.Join(holds(obj.GetUID() != "", "there is no UID"), equal("generation", obj.GetGeneration(), 1),
-				equal("spec", specOf(obj), "map[parts:[map[name:a]] size:1]"),
-				equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:parts":{"k:{\"name\":\"a\"}":{".":{},"f:name":{}}},"f:size":{}}}`),
-				equal("version of the fields", obj.GetManagedFields()[0].APIVersion, withSchema.GroupVersion().String()),
-				holds(obj.GetManagedFields()[0].Time != nil, "the fields have no time"))
-		},
-	)
+func applyCreates(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "made")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1,"parts":[{"name":"a"}]}`))
+	e.must(holds(obj.GetUID() != "", "there is no UID"), equal("generation", obj.GetGeneration(), 1),
+		equal("spec", specOf(obj), "map[parts:[map[name:a]] size:1]"),
+		equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:parts":{"k:{\"name\":\"a\"}":{".":{},"f:name":{}}},"f:size":{}}}`),
+		equal("version of the fields", obj.GetManagedFields()[0].APIVersion, withSchema.GroupVersion().String()),
+		holds(obj.GetManagedFields()[0].Time != nil, "the fields have no time"))
 }
 
-func applyConflict(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "shared")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1,"unit":"m"}`) },
-		func() error {
-			return conflicts(".spec.size", `"first": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "second", `"spec":{"size":2}`))
-		},
-		func() error { return e.apply(ctx, obj, "second", `"spec":{"size":1}`) }, // with the same value
-		func() error {
-			return conflicts(".spec.size", `"second": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":3,"unit":"m"}`))
-		},
-		func() error { return e.apply(ctx, obj, "second", `"spec":{"size":2}`, client.ForceOwnership) },
-		func() error {
-			return errors.Join(equal("spec", specOf(obj), "map[size:2 unit:m]"),
-				equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:unit":{}}}; second/Apply: {"f:spec":{"f:size":{}}}`))
-		},
-	)
+func applyConflict(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "shared")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1,"unit":"m"}`))
+	e.must(conflicts(".spec.size", `"first": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "second", `"spec":{"size":2}`)))
+	e.must(e.apply(ctx, obj, "second", `"spec":{"size":1}`)) // with the same value
+	e.must(conflicts(".spec.size", `"second": .spec.size`).check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":3,"unit":"m"}`)))
+	e.must(e.apply(ctx, obj, "second", `"spec":{"size":2}`, client.ForceOwnership))
+	e.must(equal("spec", specOf(obj), "map[size:2 unit:m]"),
+		equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:unit":{}}}; second/Apply: {"f:spec":{"f:size":{}}}`))
 }
 
-func applyRemoves(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "fewer")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error {
-			return e.apply(ctx, obj, "first",
-				`"spec":{"size":1,"unit":"m","names":{"a":{"name":"x"},"b":{"name":"y"}},"parts":[{"name":"a"},{"name":"b"}]}`)
-		},
-		func() error { return e.apply(ctx, obj, "second", `"spec":{"unit":"m","parts":[{"name":"b"}]}`) },
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1,"names":{"b":{"name":"y"}}}`) },
-		func() error {
-			return equal("spec", specOf(obj), "map[names:map[b:map[name:y]] parts:[map[name:b]] size:1 unit:m]")
-		},
-		func() error { return e.apply(ctx, obj, "second", `"spec":{"parts":[]}`) },
-		func() error { return equal("spec", specOf(obj), "map[names:map[b:map[name:y]] size:1]") },
-	)
+func applyRemoves(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "fewer")
+	e.must(e.apply(ctx, obj, "first",
+		`"spec":{"size":1,"unit":"m","names":{"a":{"name":"x"},"b":{"name":"y"}},"parts":[{"name":"a"},{"name":"b"}]}`))
+	e.must(e.apply(ctx, obj, "second", `"spec":{"unit":"m","parts":[{"name":"b"}]}`))
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1,"names":{"b":{"name":"y"}}}`))
+	e.must(equal("spec", specOf(obj), "map[names:map[b:map[name:y]] parts:[map[name:b]] size:1 unit:m]"))
+	e.must(e.apply(ctx, obj, "second", `"spec":{"parts":[]}`))
+	e.must(equal("spec", specOf(obj), "map[names:map[b:map[name:y]] size:1]"))
 }
 
-func applyNoop(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "same")
-	if err != nil {
-		return err
-	}
+func applyNoop(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "same")
 	version := ""
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1}`) },
-		func() error {
-			version = obj.GetResourceVersion()
-			return e.apply(ctx, obj, "first", `"spec":{"size":1}`)
-		},
-		func() error { return equal("version", obj.GetResourceVersion(), version) },
-	)
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
+	version = obj.GetResourceVersion()
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
+	e.must(equal("version", obj.GetResourceVersion(), version))
 }
 
-func applyOverUpdate(ctx context.Context, e Env) error {
+func applyOverUpdate(ctx context.Context, e Env) {
 	cm := e.configMap("written")
-	return first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap")); return nil },
-		func() error {
-			return conflicts(".data.k", "").check(e.apply(ctx, cm.DeepCopy(), "first", `"data":{"k":"new"}`))
-		},
-		func() error { return e.apply(ctx, cm, "first", `"data":{"k":"v","more":"w"}`) },
-		func() error { return equal("data", fmt.Sprint(cm.Data), "map[k:v more:w]") },
-		func() error { return e.apply(ctx, cm, "first", `"data":{"more":"w"}`) },
-		func() error { return equal("data that two own", fmt.Sprint(cm.Data), "map[k:v more:w]") },
-		func() error { return e.apply(ctx, cm, "first", `"data":{"k":"new"}`, client.ForceOwnership) },
-		func() error { return equal("data", fmt.Sprint(cm.Data), "map[k:new]") },
-	)
+	e.must(e.Client.Create(ctx, cm))
+	cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	e.must(conflicts(".data.k", "").check(e.apply(ctx, cm.DeepCopy(), "first", `"data":{"k":"new"}`)))
+	e.must(e.apply(ctx, cm, "first", `"data":{"k":"v","more":"w"}`))
+	e.must(equal("data", fmt.Sprint(cm.Data), "map[k:v more:w]"))
+	e.must(e.apply(ctx, cm, "first", `"data":{"more":"w"}`))
+	e.must(equal("data that two own", fmt.Sprint(cm.Data), "map[k:v more:w]"))
+	e.must(e.apply(ctx, cm, "first", `"data":{"k":"new"}`, client.ForceOwnership))
+	e.must(equal("data", fmt.Sprint(cm.Data), "map[k:new]"))
 }
 
-func applyThenUpdate(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "changed")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1,"unit":"m"}`) },
-		func() error {
-			setField(obj, int64(2), "spec", "size")
-			return e.Client.Update(ctx, obj, client.FieldOwner("other"))
-		},
-		func() error {
-			return equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:unit":{}}}; other/Update: {"f:spec":{"f:size":{}}}`)
-		},
-		func() error {
-			return conflicts(".spec.size", `"other" using conformance.machinist.dev/v1: .spec.size`).
-				check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":1,"unit":"m"}`))
-		},
-		func() error {
-			obj.SetManagedFields(nil) // a client without managed fields does not remove them
-			setField(obj, "cm", "spec", "unit")
-			return e.Client.Update(ctx, obj, client.FieldOwner("other"))
-		},
-		func() error {
-			return equal("owners", owners(obj), `other/Update: {"f:spec":{"f:size":{},"f:unit":{}}}`)
-		},
-	)
+func applyThenUpdate(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "changed")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1,"unit":"m"}`))
+	setField(obj, int64(2), "spec", "size")
+	e.must(e.Client.Update(ctx, obj, client.FieldOwner("other")))
+	e.must(equal("owners", owners(obj), `first/Apply: {"f:spec":{"f:unit":{}}}; other/Update: {"f:spec":{"f:size":{}}}`))
+	e.must(conflicts(".spec.size", `"other" using conformance.machinist.dev/v1: .spec.size`).
+		check(e.apply(ctx, obj.DeepCopy(), "first", `"spec":{"size":1,"unit":"m"}`)))
+	obj.SetManagedFields(nil) // a client without managed fields does not remove them
+	setField(obj, "cm", "spec", "unit")
+	e.must(e.Client.Update(ctx, obj, client.FieldOwner("other")))
+	e.must(equal("owners", owners(obj), `other/Update: {"f:spec":{"f:size":{},"f:unit":{}}}`))
 }
 
-func applyLists(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "lists")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error {
-			return e.apply(ctx, obj, "first", `"spec":{"parts":[{"name":"a","unit":"m"}],"tags":["x"],"words":["one"]}`)
-		},
-		func() error {
-			return e.apply(ctx, obj, "second", `"spec":{"parts":[{"name":"b"}],"tags":["y","x"]}`)
-		},
-		func() error {
-			return equal("spec", specOf(obj), "map[parts:[map[name:a unit:m] map[name:b]] tags:[y x] words:[one]]")
-		},
-		func() error {
-			return conflicts(".spec.words", `"first": .spec.words`).check(e.apply(ctx, obj.DeepCopy(), "third", `"spec":{"words":["two"]}`))
-		},
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"words":["one"]}`) },
-		func() error { return equal("spec", specOf(obj), "map[parts:[map[name:b]] tags:[y x] words:[one]]") },
-	)
+func applyLists(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "lists")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"parts":[{"name":"a","unit":"m"}],"tags":["x"],"words":["one"]}`))
+	e.must(e.apply(ctx, obj, "second", `"spec":{"parts":[{"name":"b"}],"tags":["y","x"]}`))
+	e.must(equal("spec", specOf(obj), "map[parts:[map[name:a unit:m] map[name:b]] tags:[y x] words:[one]]"))
+	e.must(conflicts(".spec.words", `"first": .spec.words`).check(e.apply(ctx, obj.DeepCopy(), "third", `"spec":{"words":["two"]}`)))
+	e.must(e.apply(ctx, obj, "first", `"spec":{"words":["one"]}`))
+	e.must(equal("spec", specOf(obj), "map[parts:[map[name:b]] tags:[y x] words:[one]]"))
 }
 
-func applyMetadata(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withStatus, "held")
-	if err != nil {
-		return err
-	}
+func applyMetadata(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withStatus, "held")
 	held := func(manager, finalizer string) error {
 		patch := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{%q:"x"},"finalizers":[%q]}}`,
 			withStatus.GroupVersion(), withStatus.Kind, obj.GetName(), manager, finalizer)
 		return e.Client.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, patch), client.FieldOwner(manager))
 	}
-	return first(
-		func() error { return held("first", "example.com/a") },
-		func() error { return held("second", "example.com/b") },
-		func() error {
-			return errors.Join(equal("finalizers", fmt.Sprint(obj.GetFinalizers()), "[example.com/a example.com/b]"),
-				equal("labels", fmt.Sprint(obj.GetLabels()), "map[first:x second:x]"))
-		},
-		func() error { return held("first", "example.com/c") },
-		func() error {
-			have := obj.GetFinalizers()
-			slices.Sort(have)
-			return equal("finalizers", fmt.Sprint(have), "[example.com/b example.com/c]")
-		},
-		func() error { return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
-	)
+	e.must(held("first", "example.com/a"))
+	e.must(held("second", "example.com/b"))
+	e.must(equal("finalizers", fmt.Sprint(obj.GetFinalizers()), "[example.com/a example.com/b]"),
+		equal("labels", fmt.Sprint(obj.GetLabels()), "map[first:x second:x]"))
+	e.must(held("first", "example.com/c"))
+	have := obj.GetFinalizers()
+	slices.Sort(have)
+	e.must(equal("finalizers", fmt.Sprint(have), "[example.com/b example.com/c]"))
+	e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 }
 
-func applyContainers(ctx context.Context, e Env) error {
+func applyContainers(ctx context.Context, e Env) {
 	d := e.deployment("merged", 0)
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-	return first(
-		func() error { return e.Client.Create(ctx, d) },
-		func() error { d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment")); return nil },
-		func() error {
-			return e.apply(ctx, d, "second", `"spec":{"template":{"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"1"}]}]}}}`)
-		},
-		func() error {
-			c := d.Spec.Template.Spec.Containers
-			return errors.Join(equal("containers", len(c), 1), equal("image", c[0].Image, "example.com/image:1"),
-				equal("variables", len(c[0].Env), 1))
-		},
-	)
+	e.must(e.Client.Create(ctx, d))
+	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	e.must(e.apply(ctx, d, "second", `"spec":{"template":{"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"1"}]}]}}}`))
+	c := d.Spec.Template.Spec.Containers
+	e.must(equal("containers", len(c), 1), equal("image", c[0].Image, "example.com/image:1"),
+		equal("variables", len(c[0].Env), 1))
 }
 
-func applyStatus(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "status")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1},"status":{"phase":"x"}`) },
-		func() error { return equal("phase", phaseOf(obj), "") },
-		func() error {
-			return e.Client.Status().Patch(ctx, obj, applied(obj, `"spec":{"size":2},"status":{"phase":"Running"}`), client.FieldOwner("first"))
-		},
-		func() error {
-			return errors.Join(equal("phase", phaseOf(obj), "Running"), equal("spec", specOf(obj), "map[size:1]"), equal("owners", owners(obj),
-				`first/Apply/status: {"f:status":{"f:phase":{}}}; first/Apply: {"f:spec":{"f:size":{}}}`))
-		},
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":3}`) },
-		func() error {
-			return errors.Join(equal("phase", phaseOf(obj), "Running"), equal("spec", specOf(obj), "map[size:3]"))
-		},
-	)
+func applyStatus(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "status")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1},"status":{"phase":"x"}`))
+	e.must(equal("phase", phaseOf(obj), ""))
+	e.must(e.Client.Status().Patch(ctx, obj, applied(obj, `"spec":{"size":2},"status":{"phase":"Running"}`), client.FieldOwner("first")))
+	e.must(equal("phase", phaseOf(obj), "Running"), equal("spec", specOf(obj), "map[size:1]"), equal("owners", owners(obj),
+		`first/Apply/status: {"f:status":{"f:phase":{}}}; first/Apply: {"f:spec":{"f:size":{}}}`))
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":3}`))
+	e.must(equal("phase", phaseOf(obj), "Running"), equal("spec", specOf(obj), "map[size:3]"))
 }
 
-func applyGuards(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "guarded")
-	if err != nil {
-		return err
-	}
+func applyGuards(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "guarded")
 	guarded := func(guard string) error {
 		patch := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":"guarded",%s},"spec":{"size":7}}`,
 			withSchema.GroupVersion(), withSchema.Kind, guard)
@@ -301,35 +206,20 @@ func applyGuards(ctx context.Context, e Env) error {
 	}
 	const foreign = `"uid":"22222222-2222-4222-8222-222222222222"`
 	version := ""
-	return first(
-		func() error {
-			return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "uid mismatch"}.check(guarded(foreign))
-		},
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1}`) },
-		func() error {
-			version = obj.GetResourceVersion()
-			return e.apply(ctx, obj, "first", `"spec":{"size":2}`)
-		},
-		func() error {
-			return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified"}.
-				check(guarded(fmt.Sprintf(`"resourceVersion":%q`, version)))
-		},
-		func() error {
-			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.uid"}.check(guarded(foreign))
-		},
-		func() error { return guarded(fmt.Sprintf(`"uid":%q`, obj.GetUID())) },
-		func() error {
-			return refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "does not match the name on the URL"}.
-				check(guarded(`"name":"other"`))
-		},
-	)
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "uid mismatch"}.check(guarded(foreign)))
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
+	version = obj.GetResourceVersion()
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":2}`))
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified"}.
+		check(guarded(fmt.Sprintf(`"resourceVersion":%q`, version))))
+	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.uid"}.check(guarded(foreign)))
+	e.must(guarded(fmt.Sprintf(`"uid":%q`, obj.GetUID())))
+	e.must(refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "does not match the name on the URL"}.
+		check(guarded(`"name":"other"`)))
 }
 
-func applyOptions(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "options")
-	if err != nil {
-		return err
-	}
+func applyOptions(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "options")
 	invalid := refusal{code: 422, reason: metav1.StatusReasonInvalid}
 	nameless := e.Client.Patch(ctx, obj.DeepCopy(), applied(obj, `"spec":{"size":1}`))
 	forced := e.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{}`)), client.ForceOwnership)
@@ -337,24 +227,16 @@ func applyOptions(ctx context.Context, e Env) error {
 	problems := invalid.check(nameless)
 	invalid.text, invalid.cause = "force: Forbidden: may not be specified for non-apply patch", metav1.CauseTypeForbidden
 	malformed := e.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.ApplyPatchType, []byte(`{"spec":`)), client.FieldOwner("first"))
-	return errors.Join(problems, invalid.check(forced), refusal{code: 400, reason: metav1.StatusReasonBadRequest}.check(malformed))
+	e.must(problems, invalid.check(forced), refusal{code: 400, reason: metav1.StatusReasonBadRequest}.check(malformed))
 }
 
-func applyUnknown(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "unknown")
-	if err != nil {
-		return err
-	}
-	return refusal{code: 500, text: ".spec.unknown: field not declared in schema"}.check(e.apply(ctx, obj, "first", `"spec":{"unknown":1}`))
+func applyUnknown(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "unknown")
+	e.must(refusal{code: 500, text: ".spec.unknown: field not declared in schema"}.check(e.apply(ctx, obj, "first", `"spec":{"unknown":1}`)))
 }
 
-func applyDry(ctx context.Context, e Env) error {
-	obj, err := e.gauge(ctx, "dry")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error { return e.apply(ctx, obj, "first", `"spec":{"size":1}`, client.DryRunAll) },
-		func() error { return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, obj)) },
-	)
+func applyDry(ctx context.Context, e Env) {
+	obj := e.gauge(ctx, "dry")
+	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`, client.DryRunAll))
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, obj)))
 }

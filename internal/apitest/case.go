@@ -9,6 +9,11 @@ import (
 
 // Env is the environment of a case.
 type Env struct {
+	// T is the test of the case, a *testing.T. It fails, and ends, with the first difference.
+	T interface {
+		Helper()
+		Fatal(args ...any)
+	}
 	// Client is a client of the server under test: without a cache, and with a REST mapper that finds new kinds.
 	Client client.WithWatch
 	// Namespace exists, is empty and is used by one case only. Its name has at most 30 characters.
@@ -21,8 +26,8 @@ type Case struct {
 	Name string
 	// Reason is why this library or its users depend on it.
 	Reason string
-	// Run returns the differences as an error, or nil. It stops when ctx ends.
-	Run func(ctx context.Context, env Env) error
+	// Run stops when ctx ends.
+	Run func(ctx context.Context, env Env)
 }
 
 // Cases returns all cases in a fixed order. The slice is the caller's.

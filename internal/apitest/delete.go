@@ -2,8 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,165 +25,117 @@ func deleteCases() []Case {
 	}
 }
 
-func deleteForeign(ctx context.Context, e Env) error {
+func deleteForeign(ctx context.Context, e Env) {
 	cm := e.configMap("kept")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	err := e.Client.Delete(ctx, cm, client.Preconditions{UID: ptr.To[types.UID]("22222222-2222-4222-8222-222222222222")})
-	return errors.Join(
+	e.must(
 		refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the UID in the precondition"}.check(err),
 		e.read(ctx, cm), e.Client.Delete(ctx, cm, client.Preconditions{UID: &cm.UID}), e.gone(ctx, cm),
 	)
 }
 
-func deleteStale(ctx context.Context, e Env) error {
+func deleteStale(ctx context.Context, e Env) {
 	cm := e.configMap("kept")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	old := cm.ResourceVersion
 	cm.Data["k"] = "new"
-	if err := e.Client.Update(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Update(ctx, cm))
 	err := e.Client.Delete(ctx, cm, client.Preconditions{ResourceVersion: &old})
-	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the ResourceVersion in the precondition"}.check(err)
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the ResourceVersion in the precondition"}.check(err))
 }
 
-func deleteFinalizers(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withStatus, "held")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error {
-			return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
-		},
-		func() error { return e.Client.Delete(ctx, obj) },
-		func() error { return e.Client.Delete(ctx, obj) },
-		func() error { return e.read(ctx, obj) },
-		func() error {
-			return errors.Join(holds(obj.GetDeletionTimestamp() != nil, "there is no deletion timestamp"),
-				equal("grace", ptr.Deref(obj.GetDeletionGracePeriodSeconds(), -1), 0), equal("generation", obj.GetGeneration(), 2))
-		},
-		func() error {
-			return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":["example.com/b"]}}`)
-		},
-		func() error { return e.read(ctx, obj) },
-		func() error { return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
-		func() error { return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, obj)) },
-	)
+func deleteFinalizers(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withStatus, "held")
+	e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`))
+	e.must(e.Client.Delete(ctx, obj))
+	e.must(e.Client.Delete(ctx, obj))
+	e.must(e.read(ctx, obj))
+	e.must(holds(obj.GetDeletionTimestamp() != nil, "there is no deletion timestamp"),
+		equal("grace", ptr.Deref(obj.GetDeletionGracePeriodSeconds(), -1), 0), equal("generation", obj.GetGeneration(), 2))
+	e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":["example.com/b"]}}`))
+	e.must(e.read(ctx, obj))
+	e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, obj)))
 }
 
-func deleteNewFinalizer(ctx context.Context, e Env) error {
+func deleteNewFinalizer(ctx context.Context, e Env) {
 	cm := e.configMap("held")
 	cm.Finalizers = []string{"example.com/a"}
-	return first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { return e.Client.Delete(ctx, cm) },
-		func() error {
-			err := e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
-			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "no new finalizers can be added",
-				cause: metav1.CauseTypeForbidden}.check(err)
-		},
-		func() error { return e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
-	)
+	e.must(e.Client.Create(ctx, cm))
+	e.must(e.Client.Delete(ctx, cm))
+	err := e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
+	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "no new finalizers can be added",
+		cause: metav1.CauseTypeForbidden}.check(err))
+	e.must(e.patch(ctx, cm, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 }
 
-func deleteByUpdate(ctx context.Context, e Env) error {
+func deleteByUpdate(ctx context.Context, e Env) {
 	cm := e.configMap("held")
 	cm.Finalizers = []string{"example.com/a"}
-	return first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { return e.Client.Delete(ctx, cm) },
-		func() error { return e.read(ctx, cm) },
-		func() error {
-			version := cm.ResourceVersion
-			cm.Finalizers = nil
-			err := e.Client.Update(ctx, cm)
-			if err == nil && (cm.ResourceVersion != version || cm.DeletionTimestamp == nil || len(cm.Finalizers) > 0) {
-				return fmt.Errorf("answered with %v, want the object as it was at version %s, without the finalizer", cm.ObjectMeta, version)
-			}
-			return err
-		},
-		func() error { return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, cm)) },
-	)
+	e.must(e.Client.Create(ctx, cm))
+	e.must(e.Client.Delete(ctx, cm))
+	e.must(e.read(ctx, cm))
+	version := cm.ResourceVersion
+	cm.Finalizers = nil
+	e.must(e.Client.Update(ctx, cm))
+	e.must(holds(cm.ResourceVersion == version && cm.DeletionTimestamp != nil && len(cm.Finalizers) == 0,
+		"answered with %v, want the object as it was at version %s, without the finalizer", cm.ObjectMeta, version))
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, cm)))
 }
 
-func deleteUnboundPod(ctx context.Context, e Env) error {
+func deleteUnboundPod(ctx context.Context, e Env) {
 	pod := e.pod("unbound", nil)
 	pod.Spec.NodeSelector = map[string]string{"conformance": "nowhere"}
-	return first(
-		func() error { return e.createPod(ctx, pod) },
-		func() error { return e.Client.Delete(ctx, pod) },
-		func() error { return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, pod)) },
-	)
+	e.must(e.createPod(ctx, pod))
+	e.must(e.Client.Delete(ctx, pod))
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.read(ctx, pod)))
 }
 
-func deleteBoundPod(ctx context.Context, e Env) error {
-	node, err := e.node(ctx, "n", false)
-	if err != nil {
-		return err
-	}
+func deleteBoundPod(ctx context.Context, e Env) {
+	node := e.node(ctx, "n", false)
 	pod := e.pod("bound", nil)
 	pod.Spec.NodeName = node.Name
 	pod.Finalizers = []string{"example.com/a"}
-	return first(
-		func() error { return e.createPod(ctx, pod) },
-		func() error { return e.Client.Delete(ctx, pod, client.GracePeriodSeconds(20)) },
-		func() error { return e.read(ctx, pod) },
-		func() error { return holds(pod.DeletionTimestamp != nil, "there is no deletion timestamp") },
-		func() error { return e.patch(ctx, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
-		func() error { return e.gone(ctx, pod) },
-	)
+	e.must(e.createPod(ctx, pod))
+	e.must(e.Client.Delete(ctx, pod, client.GracePeriodSeconds(20)))
+	e.must(e.read(ctx, pod))
+	e.must(holds(pod.DeletionTimestamp != nil, "there is no deletion timestamp"))
+	e.must(e.patch(ctx, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
+	e.must(e.gone(ctx, pod))
 }
 
-func deleteAllOf(ctx context.Context, e Env) error {
+func deleteAllOf(ctx context.Context, e Env) {
 	for _, name := range []string{"a", "b", "c"} {
 		cm := e.configMap(name)
 		cm.Labels = map[string]string{"pick": map[string]string{"a": "yes", "b": "yes", "c": "no"}[name]}
-		if err := e.Client.Create(ctx, cm); err != nil {
-			return err
-		}
+		e.must(e.Client.Create(ctx, cm))
 	}
 	err := e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.MatchingLabels{"pick": "yes"})
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	var left corev1.ConfigMapList
-	if err := e.Client.List(ctx, &left, client.InNamespace(e.Namespace), client.HasLabels{"pick"}); err != nil {
-		return err
-	}
-	return equal("objects left", len(left.Items), 1)
+	e.must(e.Client.List(ctx, &left, client.InNamespace(e.Namespace), client.HasLabels{"pick"}))
+	e.must(equal("objects left", len(left.Items), 1))
 }
 
-func deleteDry(ctx context.Context, e Env) error {
+func deleteDry(ctx context.Context, e Env) {
 	cm, held := e.configMap("kept"), e.configMap("held")
 	held.Finalizers = []string{"example.com/a"}
-	return first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { return e.Client.Create(ctx, held) },
-		func() error { return e.Client.Delete(ctx, cm, client.DryRunAll) },
-		func() error { return e.Client.Delete(ctx, held, client.DryRunAll) },
-		func() error {
-			return e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.DryRunAll)
-		},
-		func() error { return errors.Join(e.read(ctx, cm), e.read(ctx, held)) },
-		func() error {
-			return holds(held.DeletionTimestamp == nil, "the object with a finalizer is being deleted")
-		},
-		func() error { return e.patch(ctx, held, types.MergePatchType, `{"metadata":{"finalizers":null}}`) },
-	)
+	e.must(e.Client.Create(ctx, cm))
+	e.must(e.Client.Create(ctx, held))
+	e.must(e.Client.Delete(ctx, cm, client.DryRunAll))
+	e.must(e.Client.Delete(ctx, held, client.DryRunAll))
+	e.must(e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.DryRunAll))
+	e.must(e.read(ctx, cm), e.read(ctx, held))
+	e.must(holds(held.DeletionTimestamp == nil, "the object with a finalizer is being deleted"))
+	e.must(e.patch(ctx, held, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 }
 
-func deleteBadOptions(ctx context.Context, e Env) error {
+func deleteBadOptions(ctx context.Context, e Env) {
 	cm := e.configMap("kept")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeFieldValueNotSupported}
-	return errors.Join(
+	e.must(
 		bad.check(e.Client.Delete(ctx, cm, &client.DeleteOptions{DryRun: []string{"Some"}})),
 		bad.check(e.Client.Delete(ctx, cm, client.PropagationPolicy("Sideways"))),
 		e.read(ctx, cm),

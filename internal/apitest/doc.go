@@ -7,7 +7,7 @@
 // # Guarantees
 //
 //   - A case uses its own namespace; the names of cluster-scoped objects contain the namespace. Cases may run at the same time.
-//   - Every wait is limited to 30 seconds.
+//   - Every wait is limited to two minutes.
 //   - A failing case reports what was expected and what was found.
 //
 // # Limits

@@ -18,14 +18,12 @@ const (
 	waitStep  = 20 * time.Millisecond
 )
 
-// first runs checks that depend on each other until one fails, and returns its error.
-func first(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
+// must ends the case unless all errors are nil.
+func (e Env) must(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		e.T.Helper()
+		e.T.Fatal(err)
 	}
-	return nil
 }
 
 func equal[T comparable](what string, got, want T) error {

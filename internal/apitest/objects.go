@@ -90,10 +90,9 @@ func (e Env) serve(ctx context.Context, gvk schema.GroupVersionKind, plural stri
 
 // custom creates an object of withStatus, withoutStatus or withSchema with spec.size 1.
 func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name string,
-	change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
-	if err := e.served(ctx, gvk); err != nil {
-		return nil, err
-	}
+	change ...func(*unstructured.Unstructured),
+) *unstructured.Unstructured {
+	e.must(e.served(ctx, gvk))
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(1)}}}
 	obj.SetGroupVersionKind(gvk)
 	obj.SetName(name)
@@ -101,7 +100,8 @@ func (e Env) custom(ctx context.Context, gvk schema.GroupVersionKind, name strin
 	for _, c := range change {
 		c(obj)
 	}
-	return obj, e.Client.Create(ctx, obj)
+	e.must(e.Client.Create(ctx, obj))
+	return obj
 }
 
 // served is serve for the kinds of all cases.
@@ -130,16 +130,15 @@ func (e Env) createPod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // readyPod creates a pod on a node and waits until it is Ready.
-func (e Env) readyPod(ctx context.Context, name, node string, labels map[string]string) (*corev1.Pod, error) {
+func (e Env) readyPod(ctx context.Context, name, node string, labels map[string]string) *corev1.Pod {
 	pod := e.pod(name, labels)
 	pod.Spec.NodeName = node
-	if err := e.createPod(ctx, pod); err != nil {
-		return nil, err
-	}
-	return pod, eventually(ctx, "pod "+name+" to be ready", func(ctx context.Context) (bool, error) {
+	e.must(e.createPod(ctx, pod))
+	e.must(eventually(ctx, "pod "+name+" to be ready", func(ctx context.Context) (bool, error) {
 		err := e.read(ctx, pod)
 		return podReady(pod), err
-	})
+	}))
+	return pod
 }
 
 func podReady(pod *corev1.Pod) bool {
@@ -153,7 +152,7 @@ func podReady(pod *corev1.Pod) bool {
 
 // node creates a Node that kwok manages, if it runs, and waits until it is Ready and untainted. Unless schedulable, the Node is
 // cordoned, so that only pods that are bound to it by name run on it.
-func (e Env) node(ctx context.Context, suffix string, schedulable bool) (*corev1.Node, error) {
+func (e Env) node(ctx context.Context, suffix string, schedulable bool) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: e.Namespace + "-" + suffix, Labels: map[string]string{"conformance": e.Namespace},
@@ -161,10 +160,8 @@ func (e Env) node(ctx context.Context, suffix string, schedulable bool) (*corev1
 		},
 		Spec: corev1.NodeSpec{Unschedulable: !schedulable},
 	}
-	if err := e.Client.Create(ctx, node); err != nil {
-		return nil, fmt.Errorf("creating node: %w", err)
-	}
-	return node, eventually(ctx, "node "+node.Name+" to be ready", func(ctx context.Context) (bool, error) {
+	e.must(e.Client.Create(ctx, node))
+	e.must(eventually(ctx, "node "+node.Name+" to be ready", func(ctx context.Context) (bool, error) {
 		if err := e.read(ctx, node); err != nil {
 			return false, err
 		}
@@ -179,7 +176,8 @@ func (e Env) node(ctx context.Context, suffix string, schedulable bool) (*corev1
 			}
 		}
 		return false, nil
-	})
+	}))
+	return node
 }
 
 func (e Env) budget(name string, labels map[string]string, minAvailable intstr.IntOrString) *policyv1.PodDisruptionBudget {

@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,103 +32,69 @@ func reference(owner client.Object) metav1.OwnerReference {
 		BlockOwnerDeletion: new(true)}
 }
 
-func ownersBackground(ctx context.Context, e Env) error {
+func ownersBackground(ctx context.Context, e Env) {
 	owner := e.configMap("owner")
-	if err := e.Client.Create(ctx, owner); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, owner))
 	child := ownedBy(owner, e)
-	return first(
-		func() error { return e.Client.Create(ctx, child) },
-		func() error {
-			return e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationBackground))
-		},
-		func() error { return e.gone(ctx, child) },
-	)
+	e.must(e.Client.Create(ctx, child))
+	e.must(e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	e.must(e.gone(ctx, child))
 }
 
-func ownersUID(ctx context.Context, e Env) error {
+func ownersUID(ctx context.Context, e Env) {
 	owner := e.configMap("owner")
-	if err := e.Client.Create(ctx, owner); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, owner))
 	child := ownedBy(owner, e)
 	child.OwnerReferences[0].UID = "22222222-2222-4222-8222-222222222222"
-	return first(
-		func() error { return e.Client.Create(ctx, child) },
-		func() error { return e.gone(ctx, child) },
-		func() error { return e.read(ctx, owner) },
-	)
+	e.must(e.Client.Create(ctx, child))
+	e.must(e.gone(ctx, child))
+	e.must(e.read(ctx, owner))
 }
 
-func ownersShared(ctx context.Context, e Env) error {
+func ownersShared(ctx context.Context, e Env) {
 	a, b := e.configMap("a"), e.configMap("b")
-	if err := errors.Join(e.Client.Create(ctx, a), e.Client.Create(ctx, b)); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, a), e.Client.Create(ctx, b))
 	child := ownedBy(a, e)
 	child.OwnerReferences = append(child.OwnerReferences, reference(b))
-	return first(
-		func() error { return e.Client.Create(ctx, child) },
-		func() error { return e.Client.Delete(ctx, a) },
-		func() error {
-			return eventually(ctx, "the dead reference to go", func(ctx context.Context) (bool, error) {
-				err := e.read(ctx, child)
-				return len(child.OwnerReferences) == 1 && child.OwnerReferences[0].UID == b.UID, err
-			})
-		},
-	)
+	e.must(e.Client.Create(ctx, child))
+	e.must(e.Client.Delete(ctx, a))
+	e.must(eventually(ctx, "the dead reference to go", func(ctx context.Context) (bool, error) {
+		err := e.read(ctx, child)
+		return len(child.OwnerReferences) == 1 && child.OwnerReferences[0].UID == b.UID, err
+	}))
 }
 
-func ownersOrphan(ctx context.Context, e Env) error {
+func ownersOrphan(ctx context.Context, e Env) {
 	owner := e.configMap("owner")
-	if err := e.Client.Create(ctx, owner); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, owner))
 	child := ownedBy(owner, e)
-	return first(
-		func() error { return e.Client.Create(ctx, child) },
-		func() error {
-			return e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationOrphan))
-		},
-		func() error { return e.gone(ctx, owner) },
-		func() error { return e.read(ctx, child) },
-		func() error { return equal("owner references", len(child.OwnerReferences), 0) },
-	)
+	e.must(e.Client.Create(ctx, child))
+	e.must(e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	e.must(e.gone(ctx, owner))
+	e.must(e.read(ctx, child))
+	e.must(equal("owner references", len(child.OwnerReferences), 0))
 }
 
-func ownersForeground(ctx context.Context, e Env) error {
+func ownersForeground(ctx context.Context, e Env) {
 	owner := e.configMap("owner")
-	if err := e.Client.Create(ctx, owner); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, owner))
 	child := ownedBy(owner, e)
 	child.Finalizers = []string{"example.com/a"}
-	return first(
-		func() error { return e.Client.Create(ctx, child) },
-		func() error {
-			return e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationForeground))
-		},
-		func() error {
-			return eventually(ctx, "the child to be deleted", func(ctx context.Context) (bool, error) {
-				err := e.read(ctx, child)
-				return child.DeletionTimestamp != nil, err
-			})
-		},
-		func() error { return e.read(ctx, owner) },
-		func() error {
-			return holds(len(owner.Finalizers) == 1 && owner.Finalizers[0] == metav1.FinalizerDeleteDependents, "the owner's finalizers are %v",
-				owner.Finalizers)
-		},
-		func() error {
-			return e.patch(ctx, child, types.JSONPatchType,
-				`[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/a"},{"op":"remove","path":"/metadata/finalizers/0"}]`)
-		},
-		func() error { return errors.Join(e.gone(ctx, child), e.gone(ctx, owner)) },
-	)
+	e.must(e.Client.Create(ctx, child))
+	e.must(e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	e.must(eventually(ctx, "the child to be deleted", func(ctx context.Context) (bool, error) {
+		err := e.read(ctx, child)
+		return child.DeletionTimestamp != nil, err
+	}))
+	e.must(e.read(ctx, owner))
+	e.must(holds(len(owner.Finalizers) == 1 && owner.Finalizers[0] == metav1.FinalizerDeleteDependents, "the owner's finalizers are %v",
+		owner.Finalizers))
+	e.must(e.patch(ctx, child, types.JSONPatchType,
+		`[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/a"},{"op":"remove","path":"/metadata/finalizers/0"}]`))
+	e.must(e.gone(ctx, child), e.gone(ctx, owner))
 }
 
-func ownersDeployment(ctx context.Context, e Env) error {
+func ownersDeployment(ctx context.Context, e Env) {
 	d := e.deployment("web", 2)
 	pods := func(ctx context.Context, want int) error {
 		return eventually(ctx, "the pods of the deployment", func(ctx context.Context) (bool, error) {
@@ -138,17 +103,11 @@ func ownersDeployment(ctx context.Context, e Env) error {
 			return len(list.Items) == want, err
 		})
 	}
-	return first(
-		func() error { return e.Client.Create(ctx, d) },
-		func() error { return pods(ctx, 2) },
-		func() error {
-			var sets appsv1.ReplicaSetList
-			err := e.Client.List(ctx, &sets, client.InNamespace(e.Namespace))
-			return errors.Join(err, equal("replica sets", len(sets.Items), 1))
-		},
-		func() error {
-			return e.Client.Delete(ctx, d, client.PropagationPolicy(metav1.DeletePropagationBackground))
-		},
-		func() error { return pods(ctx, 0) },
-	)
+	e.must(e.Client.Create(ctx, d))
+	e.must(pods(ctx, 2))
+	var sets appsv1.ReplicaSetList
+	err := e.Client.List(ctx, &sets, client.InNamespace(e.Namespace))
+	e.must(err, equal("replica sets", len(sets.Items), 1))
+	e.must(e.Client.Delete(ctx, d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	e.must(pods(ctx, 0))
 }

@@ -2,7 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,109 +26,77 @@ func (e Env) patch(ctx context.Context, obj client.Object, t types.PatchType, fo
 	return e.Client.Patch(ctx, obj, client.RawPatch(t, fmt.Appendf(nil, format, args...)))
 }
 
-func patchMerge(ctx context.Context, e Env) error {
+func patchMerge(ctx context.Context, e Env) {
 	cm := e.configMap("merged")
 	cm.Data = map[string]string{"a": "1", "b": "2"}
-	return first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { return e.patch(ctx, cm, types.MergePatchType, `{"data":{"a":null,"c":"3"}}`) },
-		func() error { return e.read(ctx, cm) },
-		func() error { return equal("data", fmt.Sprint(cm.Data), "map[b:2 c:3]") },
-	)
+	e.must(e.Client.Create(ctx, cm))
+	e.must(e.patch(ctx, cm, types.MergePatchType, `{"data":{"a":null,"c":"3"}}`))
+	e.must(e.read(ctx, cm))
+	e.must(equal("data", fmt.Sprint(cm.Data), "map[b:2 c:3]"))
 }
 
-func patchStale(ctx context.Context, e Env) error {
+func patchStale(ctx context.Context, e Env) {
 	cm := e.configMap("stale")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	old := cm.ResourceVersion
-	if err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":"new"},"metadata":{"resourceVersion":%q}}`, old); err != nil {
-		return err
-	}
+	e.must(e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":"new"},"metadata":{"resourceVersion":%q}}`, old))
 	err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":"late"},"metadata":{"resourceVersion":%q}}`, old)
-	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified"}.check(err)
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified"}.check(err))
 }
 
-func patchForeign(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withStatus, "foreign")
-	if err != nil {
-		return err
-	}
+func patchForeign(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withStatus, "foreign")
 	foreign := `{"metadata":{"uid":"22222222-2222-4222-8222-222222222222"},"status":{"phase":"x"},"spec":{"size":2}}`
 	want := refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.uid", cause: metav1.CauseTypeFieldValueInvalid}
 	raw := client.RawPatch(types.MergePatchType, []byte(foreign))
-	return first(
-		func() error {
-			return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"uid":%q},"spec":{"size":3}}`, obj.GetUID())
-		},
-		func() error { return want.check(e.Client.Patch(ctx, obj.DeepCopy(), raw)) },
-		func() error { return e.Client.Delete(ctx, obj) },
-		func() error {
-			return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.Client.Patch(ctx, obj.DeepCopy(), raw))
-		},
-	)
+	e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"uid":%q},"spec":{"size":3}}`, obj.GetUID()))
+	e.must(want.check(e.Client.Patch(ctx, obj.DeepCopy(), raw)))
+	e.must(e.Client.Delete(ctx, obj))
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.Client.Patch(ctx, obj.DeepCopy(), raw)))
 }
 
-func patchTest(ctx context.Context, e Env) error {
+func patchTest(ctx context.Context, e Env) {
 	cm := e.configMap("tested")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	version := cm.ResourceVersion
 	err := e.patch(ctx, cm, types.JSONPatchType,
 		`[{"op":"test","path":"/data/k","value":"other"},{"op":"replace","path":"/data/k","value":"new"}]`)
-	return first(
-		func() error { return refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(err) },
-		func() error { return e.read(ctx, cm) },
-		func() error { return equal("version", cm.ResourceVersion, version) },
-		func() error {
-			return e.patch(ctx, cm, types.JSONPatchType,
-				`[{"op":"test","path":"/metadata/uid","value":%q},{"op":"replace","path":"/data/k","value":"new"}]`, cm.UID)
-		},
-		func() error { return equal("data", cm.Data["k"], "new") },
-	)
+	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(err))
+	e.must(e.read(ctx, cm))
+	e.must(equal("version", cm.ResourceVersion, version))
+	e.must(e.patch(ctx, cm, types.JSONPatchType,
+		`[{"op":"test","path":"/metadata/uid","value":%q},{"op":"replace","path":"/data/k","value":"new"}]`, cm.UID))
+	e.must(equal("data", cm.Data["k"], "new"))
 }
 
-func patchTestNull(ctx context.Context, e Env) error {
+func patchTestNull(ctx context.Context, e Env) {
 	cm := e.configMap("tested")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	absent := e.patch(ctx, cm, types.JSONPatchType,
 		`[{"op":"test","path":"/data/none","value":null},{"op":"add","path":"/data/none","value":"x"}]`)
 	present := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/data/k","value":null}]`)
 	parent := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/metadata/annotations/none","value":null}]`)
-	return errors.Join(absent, refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(present),
+	e.must(absent, refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(present),
 		refusal{code: 422, reason: metav1.StatusReasonInvalid}.check(parent))
 }
 
-func patchMalformed(ctx context.Context, e Env) error {
+func patchMalformed(ctx context.Context, e Env) {
 	cm := e.configMap("malformed")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
-	return refusal{code: 400, reason: metav1.StatusReasonBadRequest}.check(e.patch(ctx, cm, types.JSONPatchType, `{"op":"test"}`))
+	e.must(e.Client.Create(ctx, cm))
+	e.must(refusal{code: 400, reason: metav1.StatusReasonBadRequest}.check(e.patch(ctx, cm, types.JSONPatchType, `{"op":"test"}`)))
 }
 
-func patchStrategic(ctx context.Context, e Env) error {
+func patchStrategic(ctx context.Context, e Env) {
 	pod := e.pod("two", nil)
-	if err := e.createPod(ctx, pod); err != nil {
-		return err
-	}
+	e.must(e.createPod(ctx, pod))
 	err := e.patch(ctx, pod, types.StrategicMergePatchType,
 		`{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]},"metadata":{"uid":%q}}`, pod.UID)
-	if err != nil {
-		return err
-	}
-	return errors.Join(equal("image", pod.Spec.Containers[0].Image, "example.com/image:2"), equal("containers", len(pod.Spec.Containers), 1))
+	e.must(err)
+	e.must(equal("image", pod.Spec.Containers[0].Image, "example.com/image:2"), equal("containers", len(pod.Spec.Containers), 1))
 }
 
-func patchStrategicCustom(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withStatus, "plain")
-	if err != nil {
-		return err
-	}
-	err = e.patch(ctx, obj, types.StrategicMergePatchType, `{"spec":{"size":2}}`)
-	return refusal{code: 415, reason: metav1.StatusReasonUnsupportedMediaType}.check(err)
+func patchStrategicCustom(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withStatus, "plain")
+	err := e.patch(ctx, obj, types.StrategicMergePatchType, `{"spec":{"size":2}}`)
+	e.must(refusal{code: 415, reason: metav1.StatusReasonUnsupportedMediaType}.check(err))
 }

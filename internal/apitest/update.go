@@ -2,8 +2,6 @@ package apitest
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,221 +28,141 @@ func updateCases() []Case {
 	}
 }
 
-func updateStale(ctx context.Context, e Env) error {
+func updateStale(ctx context.Context, e Env) {
 	cm := e.configMap("stale")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	old := cm.DeepCopy()
 	cm.Data["k"] = "new"
 	old.Data["k"] = "late"
-	if err := e.Client.Update(ctx, cm); err != nil {
-		return err
-	}
-	return refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified",
-		kind: "configmaps"}.check(e.Client.Update(ctx, old))
+	e.must(e.Client.Update(ctx, cm))
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified",
+		kind: "configmaps"}.check(e.Client.Update(ctx, old)))
 }
 
-func updateUnconditional(ctx context.Context, e Env) error {
+func updateUnconditional(ctx context.Context, e Env) {
 	cm := e.configMap("free")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	cm.ResourceVersion, cm.Data["k"] = "", "new"
-	if err := e.Client.Update(ctx, cm); err != nil {
-		return err
-	}
-	obj, err := e.custom(ctx, withStatus, "bound")
-	if err != nil {
-		return err
-	}
+	e.must(e.Client.Update(ctx, cm))
+	obj := e.custom(ctx, withStatus, "bound")
 	obj.SetResourceVersion("")
-	return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.resourceVersion"}.check(e.Client.Update(ctx, obj))
+	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.resourceVersion"}.check(e.Client.Update(ctx, obj)))
 }
 
-func updateForeign(ctx context.Context, e Env) error {
+func updateForeign(ctx context.Context, e Env) {
 	cm := e.configMap("foreign")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	cm.UID = "22222222-2222-4222-8222-222222222222"
-	return refusal{code: 409, reason: metav1.StatusReasonConflict,
-		text: "Precondition failed: UID in precondition"}.check(e.Client.Update(ctx, cm))
+	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict,
+		text: "Precondition failed: UID in precondition"}.check(e.Client.Update(ctx, cm)))
 }
 
-func updateNoop(ctx context.Context, e Env) error {
+func updateNoop(ctx context.Context, e Env) {
 	cm := e.configMap("same")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	version := cm.ResourceVersion
-	steps := first(
-		func() error { return e.Client.Update(ctx, cm) },
-		func() error {
-			return e.Client.Patch(ctx, cm, client.RawPatch("application/merge-patch+json", []byte(`{"data":{"k":"v"},"metadata":{"labels":null}}`)))
-		},
-		func() error { return e.read(ctx, cm) },
-	)
-	return errors.Join(steps, equal("version", cm.ResourceVersion, version))
+	e.must(e.Client.Update(ctx, cm))
+	e.must(e.Client.Patch(ctx, cm, client.RawPatch("application/merge-patch+json", []byte(`{"data":{"k":"v"},"metadata":{"labels":null}}`))))
+	e.must(e.read(ctx, cm))
+	e.must(equal("version", cm.ResourceVersion, version))
 }
 
-func updateGeneration(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withStatus, "counted")
-	if err != nil {
-		return err
-	}
-	return first(
-		func() error {
-			obj.SetLabels(map[string]string{"a": "b"})
-			return errors.Join(e.Client.Update(ctx, obj), equal("generation after a label", obj.GetGeneration(), 1))
-		},
-		func() error {
-			setField(obj, "x", "status", "phase")
-			return errors.Join(e.Client.Status().Update(ctx, obj), equal("generation after a status", obj.GetGeneration(), 1))
-		},
-		func() error {
-			setField(obj, int64(2), "spec", "size")
-			return errors.Join(e.Client.Update(ctx, obj), equal("generation after the spec", obj.GetGeneration(), 2))
-		},
-		func() error {
-			setField(obj, "x", "other")
-			return errors.Join(e.Client.Update(ctx, obj), equal("generation after another field", obj.GetGeneration(), 3))
-		},
-		func() error {
-			obj.SetGeneration(9)
-			obj.SetLabels(nil)
-			return errors.Join(e.Client.Update(ctx, obj), equal("generation after a client's own", obj.GetGeneration(), 3))
-		},
-	)
+func updateGeneration(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withStatus, "counted")
+	obj.SetLabels(map[string]string{"a": "b"})
+	e.must(e.Client.Update(ctx, obj), equal("generation after a label", obj.GetGeneration(), 1))
+	setField(obj, "x", "status", "phase")
+	e.must(e.Client.Status().Update(ctx, obj), equal("generation after a status", obj.GetGeneration(), 1))
+	setField(obj, int64(2), "spec", "size")
+	e.must(e.Client.Update(ctx, obj), equal("generation after the spec", obj.GetGeneration(), 2))
+	setField(obj, "x", "other")
+	e.must(e.Client.Update(ctx, obj), equal("generation after another field", obj.GetGeneration(), 3))
+	obj.SetGeneration(9)
+	obj.SetLabels(nil)
+	e.must(e.Client.Update(ctx, obj), equal("generation after a client's own", obj.GetGeneration(), 3))
 }
 
-func updateGenerationPlain(ctx context.Context, e Env) error {
-	obj, err := e.custom(ctx, withoutStatus, "counted", func(u *unstructured.Unstructured) { setField(u, "start", "status", "phase") })
-	if err != nil {
-		return err
-	}
+func updateGenerationPlain(ctx context.Context, e Env) {
+	obj := e.custom(ctx, withoutStatus, "counted", func(u *unstructured.Unstructured) { setField(u, "start", "status", "phase") })
 	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
-	return first(
-		func() error { return equal("status after create", phase, "start") },
-		func() error {
-			setField(obj, "x", "status", "phase")
-			return errors.Join(e.Client.Update(ctx, obj), equal("generation after a status", obj.GetGeneration(), 2))
-		},
-		func() error {
-			setField(obj, "y", "status", "phase")
-			return refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.Client.Status().Update(ctx, obj))
-		},
-	)
+	e.must(equal("status after create", phase, "start"))
+	setField(obj, "x", "status", "phase")
+	e.must(e.Client.Update(ctx, obj), equal("generation after a status", obj.GetGeneration(), 2))
+	setField(obj, "y", "status", "phase")
+	e.must(refusal{code: 404, reason: metav1.StatusReasonNotFound}.check(e.Client.Status().Update(ctx, obj)))
 }
 
-func updateRename(ctx context.Context, e Env) error {
+func updateRename(ctx context.Context, e Env) {
 	cm := e.configMap("named")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	err := e.Client.Patch(ctx, cm, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"name":"other"}}`)))
-	return refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "does not match the name on the URL"}.check(err)
+	e.must(refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "does not match the name on the URL"}.check(err))
 }
 
-func updateDeletion(ctx context.Context, e Env) error {
+func updateDeletion(ctx context.Context, e Env) {
 	cm := e.configMap("kept")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	now := metav1.NewTime(time.Now())
 	cm.DeletionTimestamp = &now
-	return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.deletionTimestamp"}.check(e.Client.Update(ctx, cm))
+	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.deletionTimestamp"}.check(e.Client.Update(ctx, cm)))
 }
 
-func updateSystemFields(ctx context.Context, e Env) error {
+func updateSystemFields(ctx context.Context, e Env) {
 	cm := e.configMap("bare")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	bare := e.configMap("bare")
 	bare.Data["k"] = "new"
-	if err := e.Client.Update(ctx, bare); err != nil {
-		return err
-	}
-	return errors.Join(equal("UID", bare.UID, cm.UID), holds(bare.CreationTimestamp.Equal(&cm.CreationTimestamp), "the creation time changed"))
+	e.must(e.Client.Update(ctx, bare))
+	e.must(equal("UID", bare.UID, cm.UID), holds(bare.CreationTimestamp.Equal(&cm.CreationTimestamp), "the creation time changed"))
 }
 
-func updateImmutable(ctx context.Context, e Env) error {
+func updateImmutable(ctx context.Context, e Env) {
 	cm := e.configMap("fixed")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "fixed", Namespace: e.Namespace}, Data: map[string][]byte{"k": []byte("v")}}
 	refused := func(field string) refusal {
 		return refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeForbidden,
 			text: field + ": Forbidden: field is immutable when `immutable` is set"}
 	}
-	steps := []func() error{
-		func() error { return errors.Join(e.Client.Create(ctx, cm), e.Client.Create(ctx, secret)) },
-		func() error {
-			return refused("binaryData").check(e.patch(ctx, cm.DeepCopy(), types.MergePatchType, `{"binaryData":{"b":"eA=="}}`))
-		},
-	}
+	e.must(e.Client.Create(ctx, cm), e.Client.Create(ctx, secret))
 	for _, obj := range []client.Object{cm, secret} {
-		fixed := func() error { return e.patch(ctx, obj, types.MergePatchType, `{"immutable":true}`) }
-		steps = slices.Insert(steps, 1, fixed)
-		steps = append(steps,
-			func() error {
-				return refused("data").check(e.patch(ctx, obj.DeepCopyObject().(client.Object), types.MergePatchType, `{"data":{"k":null}}`))
-			},
-			func() error {
-				return refused("immutable").check(e.patch(ctx, obj.DeepCopyObject().(client.Object), types.MergePatchType, `{"immutable":false}`))
-			},
-			func() error { return e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`) },
-		)
+		changed := obj.DeepCopyObject().(client.Object)
+		e.must(e.patch(ctx, obj, types.MergePatchType, `{"immutable":true}`))
+		e.must(refused("data").check(e.patch(ctx, changed, types.MergePatchType, `{"data":{"k":null}}`)))
+		e.must(refused("immutable").check(e.patch(ctx, changed, types.MergePatchType, `{"immutable":false}`)))
+		e.must(e.patch(ctx, obj, types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`))
 	}
-	return first(steps...)
+	e.must(refused("binaryData").check(e.patch(ctx, cm.DeepCopy(), types.MergePatchType, `{"binaryData":{"b":"eA=="}}`)))
 }
 
-func updateSecretType(ctx context.Context, e Env) error {
+func updateSecretType(ctx context.Context, e Env) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: e.Namespace}}
-	if err := e.Client.Create(ctx, secret); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, secret))
 	err := e.patch(ctx, secret, types.MergePatchType, `{"type":"example.com/other"}`)
 	invalid := refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "type: Invalid value", cause: metav1.CauseTypeFieldValueInvalid}
-	return invalid.check(err)
+	e.must(invalid.check(err))
 }
 
-func updatePodSpec(ctx context.Context, e Env) error {
-	node, err := e.node(ctx, "n", false)
-	if err != nil {
-		return err
-	}
-	pod, err := e.readyPod(ctx, "bound", node.Name, nil)
-	if err != nil {
-		return err
-	}
-	forbidden := func(text, format string, args ...any) func() error {
-		return func() error {
-			err := e.patch(ctx, pod.DeepCopy(), types.StrategicMergePatchType, format, args...)
-			return refusal{code: 422, reason: metav1.StatusReasonInvalid, text: text, cause: metav1.CauseTypeForbidden}.check(err)
-		}
+func updatePodSpec(ctx context.Context, e Env) {
+	node := e.node(ctx, "n", false)
+	pod := e.readyPod(ctx, "bound", node.Name, nil)
+	forbidden := func(text, format string, args ...any) {
+		err := e.patch(ctx, pod.DeepCopy(), types.StrategicMergePatchType, format, args...)
+		e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: text, cause: metav1.CauseTypeForbidden}.check(err))
 	}
 	const others = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
-	return first(
-		forbidden(others, `{"spec":{"nodeName":%q}}`, node.Name+"-other"),
-		forbidden(others, `{"spec":{"nodeName":null}}`),
-		forbidden(others, `{"spec":{"terminationGracePeriodSeconds":7}}`),
-		forbidden("spec.containers: Forbidden: pod updates may not add or remove containers",
-			`{"spec":{"containers":[{"name":"d","image":"example.com/image:1"}]}}`),
-		func() error {
-			return e.patch(ctx, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]}}`)
-		},
-		func() error {
-			return eventually(ctx, "a toleration to be added", func(ctx context.Context) (bool, error) {
-				if err := e.read(ctx, pod); err != nil {
-					return false, err
-				}
-				pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "example.com/a", Operator: corev1.TolerationOpExists})
-				err := e.Client.Update(ctx, pod)
-				return err == nil, err
-			})
-		},
-		func() error {
-			return equal("image", pod.Spec.Containers[0].Image, "example.com/image:2")
-		},
-	)
+	forbidden(others, `{"spec":{"nodeName":%q}}`, node.Name+"-other")
+	forbidden(others, `{"spec":{"nodeName":null}}`)
+	forbidden(others, `{"spec":{"terminationGracePeriodSeconds":7}}`)
+	forbidden("spec.containers: Forbidden: pod updates may not add or remove containers",
+		`{"spec":{"containers":[{"name":"d","image":"example.com/image:1"}]}}`)
+	e.must(e.patch(ctx, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"c","image":"example.com/image:2"}]}}`))
+	e.must(eventually(ctx, "a toleration to be added", func(ctx context.Context) (bool, error) {
+		if err := e.read(ctx, pod); err != nil {
+			return false, err
+		}
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "example.com/a", Operator: corev1.TolerationOpExists})
+		err := e.Client.Update(ctx, pod)
+		return err == nil, err
+	}))
+	e.must(equal("image", pod.Spec.Containers[0].Image, "example.com/image:2"))
 }

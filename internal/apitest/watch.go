@@ -65,11 +65,9 @@ func watchOptions(initial *bool, match metav1.ResourceVersionMatch, bookmarks bo
 	}}
 }
 
-func watchList(ctx context.Context, e Env) error {
+func watchList(ctx context.Context, e Env) {
 	cm := e.watched("a")
-	if err := e.Client.Create(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, cm))
 	const notOlder = metav1.ResourceVersionMatchNotOlderThan
 	marked := []string{"ADDED a", "BOOKMARK initial-events-end"}
 	tests := map[string]struct {
@@ -81,73 +79,55 @@ func watchList(ctx context.Context, e Env) error {
 		"without bookmarks": {watchOptions(new(true), notOlder, false), []string{"ADDED a"}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
-		if err := e.watchShows(ctx, cm, name, tests[name].options, tests[name].want); err != nil {
-			return err
-		}
+		e.watchShows(ctx, cm, name, tests[name].options, tests[name].want)
 	}
-	return nil
 }
 
 // watchShows holds the first events of a watch against those that are wanted, and then a change of a ConfigMap.
-func (e Env) watchShows(ctx context.Context, cm *corev1.ConfigMap, name string, o client.ListOption, wanted []string) error {
+func (e Env) watchShows(ctx context.Context, cm *corev1.ConfigMap, name string, o client.ListOption, wanted []string) {
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, o)
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
 	var obj runtime.Object
 	for _, want := range wanted {
 		var got string
-		if got, obj, err = shown(ctx, w); err != nil || got != want {
-			return errors.Join(err, equal("event of a watch "+name, got, want))
-		}
+		got, obj, err = shown(ctx, w)
+		e.must(err, equal("event of a watch "+name, got, want))
 	}
 	last, ok := obj.(*corev1.ConfigMap)
-	if !ok || last.ResourceVersion == "" {
-		return holds(false, "the last event holds %T %v", obj, obj)
-	}
-	if err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":%q}}`, name); err != nil {
-		return err
-	}
+	e.must(holds(ok && last.ResourceVersion != "", "the last event holds %T %v", obj, obj))
+	e.must(e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":%q}}`, name))
 	got, _, err := shown(ctx, w)
-	return errors.Join(err, equal("event after a write, of a watch "+name, got, "MODIFIED a"))
+	e.must(err, equal("event after a write, of a watch "+name, got, "MODIFIED a"))
 }
 
-func watchListMetadata(ctx context.Context, e Env) error {
+func watchListMetadata(ctx context.Context, e Env) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	w, err := e.openWatch(ctx, list, watchOptions(new(true), metav1.ResourceVersionMatchNotOlderThan, true))
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
 	got, obj, err := shown(ctx, w)
 	_, ok := obj.(*metav1.PartialObjectMetadata)
-	return errors.Join(err, equal("event", got, "BOOKMARK initial-events-end"), holds(ok, "the event holds a %T", obj))
+	e.must(err, equal("event", got, "BOOKMARK initial-events-end"), holds(ok, "the event holds a %T", obj))
 }
 
-func watchFromNow(ctx context.Context, e Env) error {
-	if err := e.Client.Create(ctx, e.watched("a")); err != nil {
-		return err
-	}
+func watchFromNow(ctx context.Context, e Env) {
+	e.must(e.Client.Create(ctx, e.watched("a")))
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(new(false), metav1.ResourceVersionMatchNotOlderThan, false))
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
-	if err := e.Client.Create(ctx, e.watched("b")); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, e.watched("b")))
 	got, _, err := shown(ctx, w)
-	return errors.Join(err, equal("event", got, "ADDED b"))
+	e.must(err, equal("event", got, "ADDED b"))
 }
 
-func watchBadOptions(ctx context.Context, e Env) error {
+func watchBadOptions(ctx context.Context, e Env) {
 	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeForbidden}
 	_, plain := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(new(true), "", true))
 	_, match := e.openWatch(ctx, &corev1.ConfigMapList{}, watchOptions(nil, metav1.ResourceVersionMatchNotOlderThan, true))
 	list := e.Client.List(ctx, &corev1.ConfigMapList{}, watchOptions(new(true), "", false), client.InNamespace(e.Namespace))
-	return errors.Join(bad.check(plain), bad.check(match), bad.check(list))
+	e.must(bad.check(plain), bad.check(match), bad.check(list))
 }
 
 // events takes n events from a watch and renders them as "TYPE name", and checks that their versions grow.
@@ -189,88 +169,62 @@ func (e Env) watched(name string) *corev1.ConfigMap {
 	return cm
 }
 
-func watchOrder(ctx context.Context, e Env) error {
+func watchOrder(ctx context.Context, e Env) {
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{})
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
 	cm := e.watched("a")
-	steps := first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { cm.Data["k"] = "new"; return e.Client.Update(ctx, cm) },
-		func() error { return e.Client.Update(ctx, cm) }, // changes nothing
-		func() error { return e.Client.Delete(ctx, cm) },
-		func() error { return e.Client.Create(ctx, e.watched("b")) },
-	)
-	if steps != nil {
-		return steps
-	}
+	e.must(e.Client.Create(ctx, cm))
+	cm.Data["k"] = "new"
+	e.must(e.Client.Update(ctx, cm))
+	e.must(e.Client.Update(ctx, cm)) // changes nothing
+	e.must(e.Client.Delete(ctx, cm))
+	e.must(e.Client.Create(ctx, e.watched("b")))
 	got, err := events(ctx, w, 4)
-	return errors.Join(err, equal("events", got, "ADDED a MODIFIED a DELETED a ADDED b"))
+	e.must(err, equal("events", got, "ADDED a MODIFIED a DELETED a ADDED b"))
 }
 
-func watchFromList(ctx context.Context, e Env) error {
+func watchFromList(ctx context.Context, e Env) {
 	var list corev1.ConfigMapList
 	cm := e.watched("a")
-	steps := first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error {
-			return e.Client.List(ctx, &list, client.InNamespace(e.Namespace), client.HasLabels{"watched"})
-		},
-		func() error { return equal("listed", len(list.Items), 1) },
-		func() error { return e.Client.Create(ctx, e.watched("b")) },
-	)
-	if steps != nil {
-		return steps
-	}
+	e.must(e.Client.Create(ctx, cm))
+	e.must(e.Client.List(ctx, &list, client.InNamespace(e.Namespace), client.HasLabels{"watched"}))
+	e.must(equal("listed", len(list.Items), 1))
+	e.must(e.Client.Create(ctx, e.watched("b")))
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
-	if err := e.Client.Delete(ctx, cm); err != nil {
-		return err
-	}
+	e.must(e.Client.Delete(ctx, cm))
 	got, err := events(ctx, w, 2)
-	return errors.Join(err, equal("events", got, "ADDED b DELETED a"))
+	e.must(err, equal("events", got, "ADDED b DELETED a"))
 }
 
-func watchSelector(ctx context.Context, e Env) error {
+func watchSelector(ctx context.Context, e Env) {
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{})
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
 	cm := e.configMap("a")
-	steps := first(
-		func() error { return e.Client.Create(ctx, cm) },
-		func() error { cm.Labels = map[string]string{"watched": "yes"}; return e.Client.Update(ctx, cm) },
-		func() error { cm.Labels = nil; return e.Client.Update(ctx, cm) },
-	)
-	if steps != nil {
-		return steps
-	}
+	e.must(e.Client.Create(ctx, cm))
+	cm.Labels = map[string]string{"watched": "yes"}
+	e.must(e.Client.Update(ctx, cm))
+	cm.Labels = nil
+	e.must(e.Client.Update(ctx, cm))
 	got, err := events(ctx, w, 2)
-	return errors.Join(err, equal("events", got, "ADDED a DELETED a"))
+	e.must(err, equal("events", got, "ADDED a DELETED a"))
 }
 
-func watchMetadata(ctx context.Context, e Env) error {
+func watchMetadata(ctx context.Context, e Env) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	w, err := e.openWatch(ctx, list)
-	if err != nil {
-		return err
-	}
+	e.must(err)
 	defer w.Stop()
-	if err := e.Client.Create(ctx, e.watched("a")); err != nil {
-		return err
-	}
+	e.must(e.Client.Create(ctx, e.watched("a")))
 	select {
 	case event := <-w.ResultChan():
 		_, ok := event.Object.(*metav1.PartialObjectMetadata)
-		return holds(ok, "the event holds a %T", event.Object)
+		e.must(holds(ok, "the event holds a %T", event.Object))
 	case <-time.After(waitLimit):
-		return errors.New("no event came")
+		e.must(errors.New("no event came"))
 	}
 }

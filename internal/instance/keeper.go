@@ -14,8 +14,13 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// DefaultRefresh is the default of Options.Refresh.
-const DefaultRefresh = 10 * time.Minute
+const (
+	// DefaultRefresh is the default of Options.Refresh.
+	DefaultRefresh = 10 * time.Minute
+	// refusedDeletion is how long to wait before a deletion that the provider refused, or a look in one, is tried again: the instance costs
+	// money, so it is never given up.
+	refusedDeletion = 10 * time.Minute
+)
 
 // Options are those of a Keeper.
 type Options struct {
@@ -28,9 +33,6 @@ type Options struct {
 	// Refresh is the time between two looks at an instance that runs: no event says that it is lost. Default DefaultRefresh; negative: only
 	// events cause a look.
 	Refresh time.Duration
-	// RefusedDeletion is how long to wait before a deletion that the provider refused, or a look in one, is tried again: the instance costs
-	// money, so it is never given up. Default ten minutes.
-	RefusedDeletion time.Duration
 }
 
 // Keeper makes the calls to one Driver. Safe for concurrent use for different Tokens.
@@ -52,9 +54,6 @@ func NewKeeper(o Options) (*Keeper, error) {
 	}
 	if o.Refresh == 0 {
 		o.Refresh = DefaultRefresh
-	}
-	if o.RefusedDeletion <= 0 {
-		o.RefusedDeletion = 10 * time.Minute
 	}
 	return &Keeper{options: o, attempts: attempts{all: map[attemptKey]attempt{}}}, nil
 }
@@ -334,7 +333,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (attempt, time.Duration) {
 	a = a.after(key.token, a.of, err, k.options.Backoff, now)
 	if a.until.IsZero() {
-		a.until = now.Add(k.options.RefusedDeletion)
+		a.until = now.Add(refusedDeletion)
 	}
 	k.attempts.remember(key, a, now)
 	left, held := a.holds(a.of, now)

@@ -23,6 +23,11 @@ type actor interface {
 	next(w *World) time.Time
 }
 
+// prompt is an actor that acts only when something else has happened.
+type prompt struct{}
+
+func (prompt) next(*World) time.Time { return time.Time{} }
+
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[string]bool{}, given: map[string]bool{}}
 	w.apps = w.drawApps()
@@ -47,7 +52,7 @@ func (w *World) addActors() {
 }
 
 // kubelets create the Nodes of instances that run.
-type kubelets struct{}
+type kubelets struct{ prompt }
 
 func (kubelets) can(ctx context.Context, w *World) []func() {
 	var all []func()
@@ -58,8 +63,6 @@ func (kubelets) can(ctx context.Context, w *World) []func() {
 	}
 	return all
 }
-
-func (kubelets) next(*World) time.Time { return time.Time{} }
 
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
@@ -79,6 +82,8 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 // refused until the Machine's limit for that. Others than the library collect such Nodes: the cloud controller manager, or a person who is
 // told by machineset/guard.
 type cloudControllers struct {
+	prompt
+
 	unseen map[string]bool
 	given  map[string]bool // those whose deletion was refused
 }
@@ -126,8 +131,6 @@ func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 	return all
 }
 
-func (*cloudControllers) next(*World) time.Time { return time.Time{} }
-
 // loops are the controllers of Kubernetes in the store.
 type loops struct{ stepped *fake.Stepped }
 
@@ -172,7 +175,7 @@ func (l loops) next(*World) time.Time {
 }
 
 // network delivers requests whose sender has given up.
-type network struct{}
+type network struct{ prompt }
 
 func (network) can(_ context.Context, w *World) []func() {
 	if len(w.late) == 0 {
@@ -184,8 +187,6 @@ func (network) can(_ context.Context, w *World) []func() {
 		first()
 	}}
 }
-
-func (network) next(*World) time.Time { return time.Time{} }
 
 // instances are those of the cloud, in order.
 func (w *World) instances() []cloud.Instance {

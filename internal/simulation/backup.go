@@ -89,8 +89,8 @@ const mistakeSteps = 30
 
 // managementKinds are those of the operator.
 func (w *World) managementKinds() []schema.GroupKind {
-	all := make([]schema.GroupKind, 0, len(w.options.Operator.Kinds))
-	for _, k := range w.options.Operator.Kinds {
+	all := make([]schema.GroupKind, 0, len(w.kinds))
+	for _, k := range w.kinds {
 		all = append(all, k.GVK.GroupKind())
 	}
 	return all
@@ -117,7 +117,7 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 // operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their
 // instance is gone, and instances and Nodes whose Machine the backup does not know. They create the infrastructure of a MachinePool whose
 // deletion the backup has ended, when it was too late for that.
-type operators struct{}
+type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
 	if !w.calm || !w.backups.restored {
@@ -150,8 +150,6 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	}
 	return all
 }
-
-func (operators) next(*World) time.Time { return time.Time{} }
 
 // hasMachine reports whether an object of the operator has a UID.
 func (w *World) hasMachine(uid string) bool {

@@ -7,8 +7,8 @@
 //	}
 //
 // A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets that create Nodes, users, and two managers, each with the
-// reconcilers of Machines, MachineSets, MachineDeployments and MachinePools, or those of an Operator of your own, and with caches that are
-// behind by some events, kind by kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of
+// reconcilers of Machines, MachineSets, MachineDeployments and MachinePools, and with caches that are behind by some events, kind by
+// kind. Half of the histories have Pods with a budget: the controllers, scheduler and kubelets of
 // fake.Loops act on them, kubelets die, and each manager drains Nodes with a drain runner that has caches of its own. Half of them begin
 // when everything runs.
 //
@@ -49,14 +49,14 @@
 // time, then no reconciler makes a request, and after a deletion nothing is left.
 //
 // The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
-// one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices. History.Draw draws it. Report.Print
+// one with fewer faults that breaks the same invariant, and Replayed runs it again from its Choices.  Report.Print
 // says how often each fault, each pair of faults and each reason of a condition was seen, and which faults and pairs were never seen.
 //
 // # Limits
 //
 // There are no volumes or workload clusters in the World yet. Infrastructure objects without a provider do nothing. Pools have no Machines
-// for their instances. An Operator whose Reconcilers have no AddTo is woken for every event, so that a missing event source is not found.
-// It is not found either where polling has the same effect, as a driver's poll of instances has for events of Nodes.
+// for their instances. A missing event source is not found where polling has the same effect, as a driver's poll of instances has for
+// events of Nodes.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose
 // caches see events all the same.
 //

@@ -100,7 +100,7 @@ func (w *World) drawFaults() {
 	w.habits = w.drawHabits()
 }
 
-func (w *World) has(f Fault) bool { return w.drawnTo[f] && slices.Contains(w.options.Faults, f) }
+func (w *World) has(f Fault) bool { return w.drawnTo[f] }
 
 // oneRequestIn is how many requests there are to one that goes wrong, oneDeletionIn how many deletions of instances, after which there is
 // no way back, and oneBetweenIn how many requests to one before which something else happens.

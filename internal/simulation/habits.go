@@ -66,7 +66,7 @@ type habits struct {
 
 // drawHabits decides whether the cloud of a history has habits; a history without has none of their faults.
 func (w *World) drawHabits() *habits {
-	if w.options.Operator.Missing == nil && w.provided == nil && w.choices.pick(3) == 0 {
+	if w.provided == nil && w.choices.pick(3) == 0 {
 		times := func() map[string]time.Time { return map[string]time.Time{} }
 		return &habits{
 			world: w, hidden: times(), half: times(), slow: times(), kept: times(), lies: times(), denied: map[string]int{},

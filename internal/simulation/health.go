@@ -47,24 +47,22 @@ type guards struct {
 func limits() []any { return []any{nil, int64(1), "80%", int64(2), "[0-5]", "40%", "[1-2]"} }
 
 // drawKinds decides whether a history has a health check, or templates from which sets clone, with or without providers of what they clone,
-// or neither. The operator serves them.
-func drawKinds(choices *Choices, o *Operator) (h *health, parts bool, of *provided) {
-	switch choices.pick(3) {
+// or neither. The API server serves their kinds.
+func (w *World) drawKinds() {
+	switch w.choices.pick(3) {
 	case 0:
-		return nil, false, nil
 	case 1:
-		o.Kinds = append(partKinds(), o.Kinds...)
-		if choices.pick(2) == 1 {
-			o.Kinds = append(configKinds(), o.Kinds...)
-			of = newProvided()
+		w.parts, w.kinds = true, append(partKinds(), w.kinds...)
+		if w.choices.pick(2) == 1 {
+			w.provided, w.kinds = newProvided(), append(configKinds(), w.kinds...)
 		}
-		return nil, true, of
+	default:
+		w.health, w.kinds = drawHealth(w.choices), append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
 	}
-	return drawHealth(choices, o), false, nil
 }
 
-// drawHealth gives a history a health check, which the operator serves.
-func drawHealth(choices *Choices, o *Operator) *health {
+// drawHealth returns the health check of a history.
+func drawHealth(choices *Choices) *health {
 	pick := func(among ...time.Duration) time.Duration { return among[choices.pick(len(among))] }
 	h := &health{
 		timeout: pick(5*time.Minute, time.Minute, 8*time.Minute), startup: pick(10*time.Minute, 3*time.Minute),
@@ -74,8 +72,6 @@ func drawHealth(choices *Choices, o *Operator) *health {
 	for i := range choices.pick(4) {
 		h.domains = append(h.domains, fmt.Sprintf("zone-%d", i))
 	}
-	o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
-	o.SetUp = setUpHealth
 	return h
 }
 
@@ -127,7 +123,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	}
 	g := &guards{gate: m.gate, next: w.Now()}
 	w.health.guards[p] = g
-	all, err := setUpLibrary(ctx, m)
+	all, err := setUpLibrary(m)
 	if err != nil {
 		return nil, err
 	}

@@ -2,19 +2,14 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // History is what happened in a World.
 type History struct {
 	// Events are its lines, in order.
 	Events []Event
-	// Phases are the changes of the phases of Machines, in order.
-	Phases []Phase
 	// Choices lead to it again (Replayed). Faults is how much of it went wrong or was done by users.
 	Choices []uint32
 	Faults  int
@@ -35,38 +30,6 @@ func (e Event) String() string {
 		line += "  ->  " + e.Answer
 	}
 	return line
-}
-
-// Phase is a change of the phase of a Machine.
-type Phase struct {
-	// Before is how many events there were before it, and At is the virtual time since the beginning.
-	Before int
-	At     time.Duration
-	// Machine is in Phase now; empty says that it is gone.
-	Machine, Phase string
-}
-
-// moved notes that a Machine has another phase.
-func (h *History) moved(at time.Duration, obj *unstructured.Unstructured, removed bool) {
-	if obj.GetKind() != "Machine" {
-		return
-	}
-	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
-	switch {
-	case removed:
-		phase = ""
-	case phase == "":
-		phase = "Pending"
-	}
-	for _, last := range slices.Backward(h.Phases) {
-		if last.Machine == obj.GetName() {
-			if last.Phase == phase {
-				return
-			}
-			break
-		}
-	}
-	h.Phases = append(h.Phases, Phase{Before: len(h.Events), At: at, Machine: obj.GetName(), Phase: phase})
 }
 
 // Table returns the history as text, a line for each event.

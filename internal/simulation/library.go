@@ -17,17 +17,16 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// library returns the operator of the library's own reconcilers for the kinds of Cluster API.
-func library() *Operator {
-	o := &Operator{SetUp: setUpLibrary}
+// libraryKinds are the kinds of Cluster API that the reconcilers of the library act on.
+func libraryKinds() []fake.ServedKind {
+	var all []fake.ServedKind
 	for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment"} {
-		o.Kinds = append(o.Kinds, fake.ServedKind{GVK: kindOf(kind), Status: true})
+		all = append(all, fake.ServedKind{GVK: kindOf(kind), Status: true})
 	}
-	o.Kinds = append(o.Kinds, poolKinds()...)
-	return o
+	return append(all, poolKinds()...)
 }
 
-func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
+func setUpLibrary(m Manager) ([]Reconciler, error) {
 	machines, err := setUpMachines(m)
 	if err != nil {
 		return nil, err
@@ -38,7 +37,7 @@ func setUpLibrary(_ context.Context, m Manager) ([]Reconciler, error) {
 	}
 	deployments, err := setUpDeployments(m)
 	all := []Reconciler{machines, sets, deployments}
-	if err != nil || !m.pools {
+	if err != nil || m.process.world.pool == nil {
 		return all, err
 	}
 	pools, err := setUpPools(m)
@@ -70,7 +69,7 @@ func stepsOf(m Manager) ([]machine.Step, error) {
 	if m.process.world.provided != nil {
 		return machine.Steps(), nil
 	}
-	steps, err := MachineSteps(m)
+	steps, err := machineSteps(m)
 	return withParts(m, steps, err)
 }
 
@@ -119,8 +118,8 @@ func setUpDeployments(m Manager) (Reconciler, error) {
 // register lets the Report count what the metrics of a reconciler count.
 func (m Manager) register(metrics prometheus.Collector) error { return m.Registry.Register(metrics) }
 
-// MachineSteps returns the steps of Machines whose instances the cloud of a World makes, without bootstrap data.
-func MachineSteps(m Manager) ([]machine.Step, error) {
+// machineSteps returns the steps of Machines whose instances the cloud of a World makes, without bootstrap data.
+func machineSteps(m Manager) ([]machine.Step, error) {
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: m.Calls, Poll: pollEvery,
 		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {

@@ -29,7 +29,7 @@ type narrowing struct {
 
 // drawNarrowing decides whether caches of a history are narrowed, and of which kind; a history without has none of that fault.
 func (w *World) drawNarrowing() *narrowing {
-	if !w.has(CacheNarrowed) || w.options.Operator.Missing != nil || w.choices.pick(2) == 0 {
+	if !w.has(CacheNarrowed) || w.choices.pick(2) == 0 {
 		w.drawnTo[CacheNarrowed] = false
 		return nil
 	}

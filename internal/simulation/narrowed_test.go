@@ -45,7 +45,7 @@ func nodeElsewhere() *unstructured.Unstructured {
 
 func TestABookmarkMovesACacheOnAndSaysNothingOfTheObject(t *testing.T) {
 	t.Parallel()
-	v := newView(servedKinds(library()))
+	v := newView(servedKinds(libraryKinds()))
 	k := v.kinds[fake.MachineGVK().GroupKind()]
 	m := fake.Machine("m")
 	m.SetResourceVersion("7")

@@ -64,7 +64,7 @@ func poolKinds() []fake.ServedKind {
 
 // drawPool decides whether the root of a history is a MachinePool: one of two without a health check and with a cloud without bad habits.
 func (w *World) drawPool() *pool {
-	if w.options.Operator.Missing != nil || w.health != nil || w.habits != nil || w.provided != nil || w.choices.pick(2) == 0 {
+	if w.health != nil || w.habits != nil || w.provided != nil || w.choices.pick(2) == 0 {
 		for _, f := range poolFaults() {
 			w.drawnTo[f] = false
 		}

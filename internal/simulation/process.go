@@ -91,11 +91,16 @@ func (p *process) setUp(ctx context.Context) error {
 		return err
 	}
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
-	p.all, err = p.world.options.Operator.SetUp(ctx, Manager{
+	m := Manager{
 		Ports: engine.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
 		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), Controller: p.controllerOptions(),
-		process: p, pools: p.world.pool != nil,
-	})
+		process: p,
+	}
+	if p.world.health != nil {
+		p.all, err = setUpHealth(ctx, m)
+	} else {
+		p.all, err = setUpLibrary(m)
+	}
 	return err
 }
 

@@ -43,7 +43,7 @@ func newProvided() *provided {
 
 // provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
 // server as it is: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
-type provider struct{}
+type provider struct{ prompt }
 
 // configGVK is the kind of bootstrap objects.
 func configGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
@@ -75,8 +75,6 @@ func (provider) can(ctx context.Context, w *World) []func() {
 	}
 	return all
 }
-
-func (provider) next(*World) time.Time { return time.Time{} }
 
 // works reports whether a provider does anything for an object now.
 func (w *World) works(obj *unstructured.Unstructured) bool {

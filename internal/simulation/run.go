@@ -249,7 +249,7 @@ func (w *World) end(ctx context.Context) {
 // onceMore asks for something else in the silence, or lets one Node fail that a check judges: what a process remembers of the time of the
 // faults must not hold it up.
 func (w *World) onceMore(ctx context.Context) {
-	if w.broken != nil || w.options.Operator.Missing != nil || w.pool != nil || w.choices.pick(2) == 0 {
+	if w.broken != nil || w.pool != nil || w.choices.pick(2) == 0 {
 		return
 	}
 	node := w.chooseNode(func(node *corev1.Node) bool { return w.isChecked(node) && readyOf(node).Status == corev1.ConditionTrue })
@@ -271,9 +271,6 @@ func (w *World) ending() bool {
 func (w *World) delete(ctx context.Context) {
 	w.note("user", "delete everything", "")
 	w.undeploy(ctx)
-	for _, obj := range w.options.Operator.Objects {
-		w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, copied(obj))))
-	}
 	if w.pool != nil {
 		w.collects(ctx, otherNode)
 	}

@@ -50,13 +50,6 @@ type scene struct {
 
 // populate creates the root, and a Machine of another owner.
 func (w *World) populate(ctx context.Context) error {
-	if o := w.options.Operator; o.Missing != nil {
-		var errs []error
-		for _, obj := range o.Objects {
-			errs = append(errs, w.store.Client().Create(ctx, copied(obj)))
-		}
-		return errors.Join(errs...)
-	}
 	if w.pool != nil {
 		return w.createPool(ctx)
 	}
@@ -169,9 +162,6 @@ func (w *World) missing(ctx context.Context) string {
 	w.confirmRestored(ctx)
 	w.relent(ctx)
 	w.helps(ctx)
-	if o := w.options.Operator; o.Missing != nil {
-		return o.Missing(w)
-	}
 	if w.pool != nil {
 		return w.missingOfPool()
 	}

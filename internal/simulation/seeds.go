@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
@@ -32,11 +30,9 @@ type Seeds struct {
 	// FailFast stops at the first broken invariant.
 	FailFast bool
 	// Progress receives a line for each broken invariant at once, and one about all histories now and then; nil prints nothing. Every is the
-	// time between two of the latter; default ten seconds. Two lines are never written at the same time.
+	// least time between two of the latter; default ten seconds. Two lines are never written at the same time.
 	Progress io.Writer
 	Every    time.Duration
-	// Clock measures the time for Progress. Default the real one.
-	Clock clock.WithTicker
 }
 
 // Report is what came of the histories.
@@ -69,12 +65,9 @@ func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 	}
 	s.Workers = cmp.Or(s.Workers, runtime.GOMAXPROCS(0))
 	s.Every = cmp.Or(s.Every, 10*time.Second)
-	if s.Clock == nil {
-		s.Clock = clock.RealClock{}
-	}
 	var next atomic.Uint64
 	next.Store(s.From)
-	r := &running{Report: Report{Seen: Coverage{}}, begun: s.Clock.Now(), of: s}
+	r := &running{Report: Report{Seen: Coverage{}}, begun: time.Now(), printed: time.Now(), of: s}
 	var workers sync.WaitGroup
 	for range s.Workers {
 		workers.Go(func() {
@@ -87,9 +80,8 @@ func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 			}
 		})
 	}
-	stop := r.report(ctx)
 	workers.Wait()
-	stop()
+	r.line()
 	slices.SortFunc(r.Failed, func(a, b Failure) int { return cmp.Compare(a.Seed, b.Seed) })
 	return r.Report, r.err
 }
@@ -98,11 +90,11 @@ func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 type running struct {
 	Report
 
-	of    Seeds
-	begun time.Time
-	mu    sync.Mutex
-	first uint64
-	err   error
+	of             Seeds
+	begun, printed time.Time
+	mu             sync.Mutex
+	first          uint64
+	err            error
 }
 
 func (r *running) hasFailed() bool {
@@ -131,6 +123,9 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	r.Histories++
 	r.Events += uint64(len(w.history.Events))
 	r.Seen.add(w.seen)
+	if time.Since(r.printed) >= r.of.Every {
+		r.line()
+	}
 }
 
 // maxFailureLine bounds the line about a broken invariant, in bytes: with what stands for the rest there are at most 300.
@@ -144,35 +139,13 @@ func (r *running) say(f Failure) {
 	}
 }
 
-// report prints progress until stop is called.
-func (r *running) report(ctx context.Context) (stop func()) {
-	if r.of.Progress == nil {
-		return func() {}
-	}
-	done := make(chan struct{})
-	var printing sync.WaitGroup
-	printing.Go(func() {
-		ticker := r.of.Clock.NewTicker(r.of.Every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			case <-ticker.C():
-				r.line()
-			}
-		}
-	})
-	return func() { close(done); printing.Wait(); r.line() }
-}
-
+// line prints how far the histories are.
 func (r *running) line() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	took := r.of.Clock.Since(r.begun)
-	each := float64(r.Histories) / max(took.Seconds(), 0.001)
+	if r.of.Progress == nil {
+		return
+	}
+	r.printed = time.Now()
+	each := float64(r.Histories) / max(time.Since(r.begun).Seconds(), 0.001)
 	_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second, %.1f a second and worker\n",
 		r.Histories+r.Skipped, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
 }

@@ -2,10 +2,8 @@ package simulation_test
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"flag"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/internal/simulation"
 )
@@ -24,7 +21,6 @@ var (
 	seeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 runs those of make test")
 	steps = flag.Int("steps", 0, "how many things happen before the faults stop; 0 is the default of Options.Steps")
 	needs = flag.String("needs", "", "parts of the World and faults, separated by commas, without which a history is not run")
-	draws = flag.String("timeline", "", "a file for the drawing (SVG) of the first seed, or of the shortest history that fails")
 	tries = flag.Int("shrink", 300, "how many histories may be run to find a shorter one; 0 stops at the first that fails")
 )
 
@@ -50,54 +46,9 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	}
 	if report.First != nil {
 		shortest := report.First.Shrunk(t.Context(), s.Options, *tries)
-		draw(t, &shortest.History)
 		t.Fatalf("%d histories; run one with -seed N -seeds 1; the shortest history found:\n%s", report.Histories+report.Skipped,
 			shortest.Table())
 	}
-	if *draws != "" {
-		history, err := simulation.Run(t.Context(), simulation.Seeded(*first), s.Options)
-		require.NoError(t, err)
-		draw(t, &history)
-	}
-}
-
-// draw writes the drawing of a history to the file of -timeline.
-func draw(t *testing.T, h *simulation.History) {
-	t.Helper()
-	if *draws == "" {
-		return
-	}
-	var drawing bytes.Buffer
-	h.Draw(&drawing)
-	require.NoError(t, os.WriteFile(*draws, drawing.Bytes(), 0o600))
-}
-
-func TestADrawingShowsEachMachineAndWhatWentWrong(t *testing.T) {
-	t.Parallel()
-	h := simulation.History{
-		Events: []simulation.Event{
-			{Actor: "manager-0", What: "create Machine a"},
-			{Actor: "manager-0", What: "patch Machine a", Answer: "500: simulated"},
-			{At: time.Minute, Actor: "user", What: "delete Machine a"},
-			{At: time.Hour, Actor: "manager-0", What: "patch Machine a"},
-		},
-		Phases: []simulation.Phase{
-			{Before: 1, Machine: "a", Phase: "Pending"}, {Before: 3, Machine: "a", Phase: "Deleting"}, {Before: 4, Machine: "a"},
-		},
-	}
-	var drawing bytes.Buffer
-	h.Draw(&drawing)
-	var texts []string
-	decoder := xml.NewDecoder(&drawing)
-	for token, err := decoder.Token(); !errors.Is(err, io.EOF); token, err = decoder.Token() {
-		require.NoError(t, err)
-		if text, is := token.(xml.CharData); is && strings.TrimSpace(string(text)) != "" {
-			texts = append(texts, strings.TrimSpace(string(text)))
-		}
-	}
-	require.Subset(t, texts, []string{
-		"a", "(1)        0s  manager-0  patch Machine a  ->  500: simulated", "(2)      1m0s  user       delete Machine a", "1h0m0s", "Deleting",
-	})
 }
 
 // Seeds that failed once are run again.
@@ -136,7 +87,7 @@ func TestABrokenInvariantIsPrintedAtOnceInOneLine(t *testing.T) {
 	t.Parallel()
 	var printed bytes.Buffer
 	report, err := simulation.RunSeeds(t.Context(), simulation.Seeds{
-		Count: 2, Workers: 1, Progress: &printed, Every: time.Hour, Clock: clocktesting.NewFakeClock(time.Now()),
+		Count: 2, Workers: 1, Progress: &printed, Every: time.Hour,
 		Options: simulation.Options{Steps: 1, Invariants: []simulation.Invariant{{
 			Name: "there is no Machine",
 			AfterWrite: func(_ *simulation.World, e simulation.Write) error {

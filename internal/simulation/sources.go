@@ -82,11 +82,6 @@ func (p *process) controllerOptions() controller.Options {
 // listen starts the sources of each Reconciler that has some.
 func (p *process) listen(ctx context.Context) error {
 	for i, r := range p.all {
-		if r.AddTo == nil && p.drainer != nil {
-			if err := p.drainer.Source().Start(ctx, wakes{process: p, reconciler: i}); err != nil {
-				return err
-			}
-		}
 		if r.AddTo == nil {
 			continue
 		}

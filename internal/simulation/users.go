@@ -123,7 +123,7 @@ func (w *World) hooks(ctx context.Context) {
 // ours are the objects of the operator's kinds, the last kind first: owners come after what they own.
 func (w *World) ours() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
-	for _, k := range slices.Backward(w.options.Operator.Kinds) {
+	for _, k := range slices.Backward(w.kinds) {
 		all = append(all, w.Objects(k.GVK.Kind)...)
 	}
 	return all

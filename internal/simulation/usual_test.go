@@ -2,5 +2,5 @@
 
 package simulation_test
 
-// usual is how many seeds every test run has.
-const usual = 300
+// usual is how many seeds every test run has, about ten seconds of two processors; give -seeds for more.
+const usual = 100

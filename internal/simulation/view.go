@@ -35,6 +35,8 @@ type change struct {
 // view is the cache of one process: a cache.Cache that has what was delivered to it, kind by kind, and is otherwise behind. Nothing in it
 // runs by itself.
 type view struct {
+	cache.Cache // only what is below is used
+
 	kinds   map[schema.GroupKind]*viewed
 	indexes map[string]client.IndexerFunc // by kind and name
 	indexed map[indexedBy][]string        // what the indexes say of objects, which never change
@@ -208,37 +210,23 @@ func (v *view) IndexField(_ context.Context, obj client.Object, field string, ex
 // GetInformer implements cache.Informers.
 func (v *view) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	k, _, err := v.of(obj)
-	return informer{k}, err
+	return informer{kind: k}, err
 }
-
-// GetInformerForKind implements cache.Informers.
-func (v *view) GetInformerForKind(_ context.Context, gvk schema.GroupVersionKind, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	return informer{v.kinds[gvk.GroupKind()]}, nil
-}
-
-// RemoveInformer implements cache.Informers.
-func (v *view) RemoveInformer(context.Context, client.Object) error { return nil }
-
-// Start implements cache.Informers.
-func (v *view) Start(context.Context) error { return nil }
 
 // WaitForCacheSync implements cache.Informers.
 func (v *view) WaitForCacheSync(context.Context) bool { return true }
 
 // informer says how far a kind is, and passes its events on.
-type informer struct{ kind *viewed }
+type informer struct {
+	cache.Informer // only what is below is used
+
+	kind *viewed
+}
 
 // AddEventHandler implements cache.Informer.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.kind.add(h)
 	return registration{}, nil
-}
-
-// AddEventHandlerWithResyncPeriod implements cache.Informer.
-func (i informer) AddEventHandlerWithResyncPeriod(
-	h toolscache.ResourceEventHandler, _ time.Duration,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(h)
 }
 
 // AddEventHandlerWithOptions implements cache.Informer.
@@ -247,12 +235,6 @@ func (i informer) AddEventHandlerWithOptions(
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(h)
 }
-
-// RemoveEventHandler implements cache.Informer.
-func (informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
-
-// AddIndexers implements cache.Informer.
-func (informer) AddIndexers(toolscache.Indexers) error { return nil }
 
 // HasSynced implements cache.Informer.
 func (informer) HasSynced() bool { return true }

@@ -31,6 +31,7 @@ type World struct {
 	options Options
 	clock   *clocktesting.FakeClock
 	begun   time.Time
+	kinds   []fake.ServedKind // of the operator
 	served  []schema.GroupVersionKind
 	store   *fake.Store
 	cloud   *fake.Driver
@@ -78,11 +79,6 @@ type Options struct {
 	Steps int
 	// Invariants are checked in addition to Invariants().
 	Invariants []Invariant
-	// Faults are those that may happen. Nil means AllFaults().
-	Faults []Fault
-	// Operator is what the managers run. Nil means the library's own reconcilers for the kinds of Cluster API, for a MachineSet or a
-	// MachineDeployment that people change.
-	Operator *Operator
 }
 
 func kindOf(kind string) schema.GroupVersionKind {
@@ -90,9 +86,9 @@ func kindOf(kind string) schema.GroupVersionKind {
 }
 
 // servedKinds are the kinds that processes cache, in the order in which they are looked at.
-func servedKinds(o *Operator) []schema.GroupVersionKind {
-	all := make([]schema.GroupVersionKind, 0, len(o.Kinds)+1)
-	for _, k := range o.Kinds {
+func servedKinds(kinds []fake.ServedKind) []schema.GroupVersionKind {
+	all := make([]schema.GroupVersionKind, 0, len(kinds)+1)
+	for _, k := range kinds {
 		all = append(all, k.GVK)
 	}
 	return append(all, corev1.SchemeGroupVersion.WithKind("Node"))
@@ -129,33 +125,20 @@ func sorted(objects map[types.NamespacedName]*unstructured.Unstructured) []*unst
 func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	o.Steps = cmp.Or(o.Steps, 150)
-	if o.Faults == nil {
-		o.Faults = AllFaults()
-	}
-	var checked *health
-	var parts bool
-	var of *provided
-	switch {
-	case o.Operator == nil:
-		o.Operator = library()
-		checked, parts, of = drawKinds(choices, o.Operator)
-	case o.Operator.Missing == nil:
-		given := *o.Operator
-		given.Missing = func(*World) string { return "" }
-		o.Operator = &given
-	}
 	w := &World{
-		ctx: ctx, choices: choices, options: o, served: servedKinds(o.Operator), begun: begun,
-		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false}, health: checked, parts: parts, provided: of,
+		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
+		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		leaving: map[types.UID]int{},
 	}
+	w.drawKinds()
+	w.served = servedKinds(w.kinds)
 	for _, gvk := range slices.Concat(w.served, others()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
-	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: o.Operator.Kinds})
+	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: w.kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
-		Zones: checked.zones()})
+		Zones: w.health.zones()})
 	w.keeps = w.choices.pick(10) == 9
 	w.bare = w.choices.pick(2) == 1
 	w.drawFaults()
@@ -207,7 +190,6 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
-	w.history.moved(w.Now().Sub(w.begun), obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/inframachine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
@@ -49,7 +50,7 @@ func TestNoInstanceIsMadeForAnObjectThatDoesNotKeepItsFinalizer(t *testing.T) {
 	var on atomic.Bool
 	var seen atomic.Int64
 	on.Store(true)
-	w := newWorld(t, worldOptions{ports: func(p *inframachine.Ports) { p.Client = withoutFinalizers{p.Client, &on, &seen} }})
+	w := newWorld(t, worldOptions{ports: func(p *engine.Ports) { p.Client = withoutFinalizers{p.Client, &on, &seen} }})
 	m, infra := w.machineOf("m1", "small")
 	require.Eventually(t, func() bool { return seen.Load() > 2 }, time.Minute, 10*time.Millisecond)
 	require.Empty(t, w.instances())

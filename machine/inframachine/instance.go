@@ -104,14 +104,10 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	r.FailureDomain = cmp.Or(r.FailureDomain, s.Machine.WantedFailureDomain)
 	r.ProviderID, r.Resume = s.State.ProviderID, s.State.Resume
 	s.memory().token = r.Token
-	in := instance.Input{
+	return instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
-		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), Created: s.Object.GetCreationTimestamp().Time,
+		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), Created: s.Object.GetCreationTimestamp().Time, FirstBoot: s.firstBoot,
 	}
-	if !s.env.options.WithoutUserData {
-		in.FirstBoot = s.firstBoot
-	}
-	return in
 }
 
 // firstBoot returns the bootstrap data of the Machine.

@@ -3,14 +3,12 @@ package inframachine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -19,15 +17,6 @@ import (
 
 // Finalizer is the default of Options.Finalizer.
 const Finalizer = "machinist.dev/inframachine"
-
-// Ports are the interfaces that a Reconciler uses: those of all kinds, and events of what the input is made of.
-type Ports struct {
-	engine.Ports
-
-	// InputEvents enqueue InfraMachines whose class or Secrets have changed. Without them, an InfraMachine that is parked because of its
-	// credentials is tried again when provider.Backoff says so, and at its next own event.
-	InputEvents []source.Source
-}
 
 // Options are those of a Reconciler. Calls is required.
 type Options struct {
@@ -41,8 +30,6 @@ type Options struct {
 	// UserData returns the first-boot data from the bootstrap Secret of the Machine, before each creation. Default: the key "value" of the
 	// Secret, read through Ports.APIReader.
 	UserData func(ctx context.Context, secret types.NamespacedName) ([]byte, error)
-	// WithoutUserData: the instances need no first-boot data, and do not wait for it.
-	WithoutUserData bool
 	// Backoff says how long to wait after an error. Default provider.DefaultBackoff().
 	Backoff provider.Backoff
 	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
@@ -100,8 +87,4 @@ func Spec(_ context.Context, m *contract.ProvidedMachineState) (provider.Request
 	delete(content, "providerID")
 	spec, err := json.Marshal(content)
 	return provider.Request{Spec: spec}, err
-}
-
-func (p Ports) validate() error {
-	return errors.Join(p.Check(), p.CheckEvents("InfraMachine"))
 }

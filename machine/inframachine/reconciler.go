@@ -21,31 +21,31 @@ type (
 )
 
 // Reconciler reconciles InfraMachines of one kind with a Driver. Its methods Reconcile, ReconcileObject and Forget are those of
-// engine.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
+// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
 // use.
 type Reconciler struct {
 	*passes
 
 	frame   *frame
 	kinds   Kinds
-	ports   Ports
+	ports   engine.Ports
 	options Options
 	keeper  *instance.Keeper
 	memory  *engine.Memory[recollection]
 	indexed bool // see IndexInfraMachines
 }
 
-// New returns a Reconciler. It reports all errors in its inputs at once, and makes no request and no call.
-func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports all errors in its inputs at once, and makes no request and no call.
+func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.InfraMachine)
 	keeper, err := instance.NewKeeper(instance.Options{
 		Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll, Refresh: options.Refresh,
 	})
-	err = errors.Join(kinds.validate(), ports.validate(), err, CheckSteps(options.Steps))
+	err = errors.Join(kinds.validate(), ports.Check(), ports.CheckEvents("InfraMachine"), err, checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)
 	}
-	f, err := engine.NewFrame(kinds.InfraMachine, ports.Ports, options.shared().WithDefaults(kinds.InfraMachine.GVK.Kind, Finalizer), nil)
+	f, err := engine.NewFrame(kinds.InfraMachine, ports, options.shared().WithDefaults(kinds.InfraMachine.GVK.Kind, Finalizer), nil)
 	if err != nil {
 		return nil, err
 	}

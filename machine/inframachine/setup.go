@@ -19,12 +19,12 @@ import (
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It records events through the manager, and reads no
-// Clusters: to follow them, fill Ports and call New and AddToManager. The required rights are PolicyRules.
+// Clusters: to follow them, fill the ports and call New and AddToManager. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
 	if options.Recorder == nil {
 		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.InfraMachine).Name)
 	}
-	r, err := New(kinds, Ports{Ports: engine.PortsFromManager(mgr)}, options)
+	r, err := New(kinds, engine.PortsFromManager(mgr), options)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.IndexInfraMachines(ctx); err != nil {
 		return err
 	}
-	builder := r.frame.Controller(ctx, mgr).Watches(engine.NewObject(r.kinds.Machine),
-		handler.EnqueueRequestsFromMapFunc(r.ofMachine), ctrlbuilder.WithPredicates(r.machineChanges()))
-	for _, events := range r.ports.InputEvents {
-		builder = builder.WatchesRawSource(events)
-	}
-	return builder.Complete(r)
+	return r.frame.Controller(ctx, mgr).Watches(engine.NewObject(r.kinds.Machine),
+		handler.EnqueueRequestsFromMapFunc(r.ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).Complete(r)
 }
 
 // ofMachine maps an event about a Machine to its InfraMachine.
@@ -72,7 +68,7 @@ type Wiring struct {
 	StatusSubresource     bool
 	// Secrets: Options.UserData is not set, so bootstrap data Secrets are read.
 	Secrets bool
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is that of external.Clusters.
 	Clusters bool
 	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
 	Events bool

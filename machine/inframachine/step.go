@@ -6,7 +6,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Step is one part of the reconciler of InfraMachines, with a name. engine.Step documents its fields.
+// Step is one part of the reconciler of InfraMachines, with a name. pass.Step documents its fields.
 type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
@@ -22,8 +22,9 @@ const (
 	StepRemoveFinalizer = "remove-finalizer"
 )
 
-// Steps returns a new list of the steps of an InfraMachine, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
-// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// Steps returns a new list of the steps of an InfraMachine, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
+// pass.Remove, and set Options.Steps. New rejects a list with duplicates, with steps of Steps in another order, or without
+// a step that keeps an instance from being lost or a deletion from never ending. A step of the same name may replace each of them.
 //
 //   - StepPaused ends the pass of a paused InfraMachine;
 //   - StepMachine reads the owner Machine and ends the pass while there is none; StepFinalizer stores the finalizer;
@@ -40,9 +41,8 @@ func Steps() []Step {
 	})
 }
 
-// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which an
-// instance would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
-func CheckSteps(steps []Step) error {
+// checkSteps reports why a list of steps cannot be used.
+func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "InfraMachine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepMachine},
 		Needs: []engine.Need{

@@ -12,10 +12,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -82,19 +78,8 @@ func TestWrongCredentialsParkUntilTheyChange(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	token := "wrong"
-	changed := make(chan struct{})
-	events := source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go func() {
-			select {
-			case <-ctx.Done():
-			case <-changed:
-				q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "m1"}})
-			}
-		}()
-		return nil
-	})
 	w := newWorld(t, worldOptions{
-		cloud: fake.DriverOptions{Token: "right"}, ports: func(p *inframachine.Ports) { p.InputEvents = []source.Source{events} },
+		cloud: fake.DriverOptions{Token: "right"},
 		options: inframachine.Options{Input: func(ctx context.Context, m *contract.ProvidedMachineState) (provider.Request, error) {
 			r, err := inframachine.Spec(ctx, m)
 			r.Credentials = func(context.Context) (provider.Values, error) {
@@ -115,7 +100,7 @@ func TestWrongCredentialsParkUntilTheyChange(t *testing.T) {
 	mu.Lock()
 	token = "right"
 	mu.Unlock()
-	close(changed)
+	w.wake(infra, "2")
 	w.reaches(m, string(phases.Running))
 }
 

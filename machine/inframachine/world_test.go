@@ -43,6 +43,8 @@ type world struct {
 }
 
 type worldOptions struct {
+	// ports changes the ports of the provider under test.
+	ports   func(*engine.Ports)
 	version contract.Version // default v1beta2
 	cloud   fake.DriverOptions
 	options inframachine.Options
@@ -52,8 +54,6 @@ type worldOptions struct {
 	clusters bool
 	// noBootstrap: no provider makes bootstrap data.
 	noBootstrap bool
-	// ports changes the ports of the provider under test.
-	ports func(*inframachine.Ports)
 }
 
 func machineGVK(v contract.Version) schema.GroupVersionKind {
@@ -163,7 +163,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, kinds inframachine.
 	if o.options.Recorder == nil {
 		o.options.Recorder = mgr.GetEventRecorder("cloudmachine")
 	}
-	ports := inframachine.Ports{Ports: engine.PortsFromManager(mgr)}
+	ports := engine.PortsFromManager(mgr)
 	if o.clusters {
 		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 		require.NoError(w.t, err)

@@ -11,30 +11,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// CacheOptions say for how long the answer of Get is used again.
+// CacheOptions are those of Cache.
 type CacheOptions struct {
-	// For returns the time for one instance. Default: one minute for Running and Stopped, 15 seconds otherwise.
-	For func(Instance) time.Duration
-	// Max is how many instances are kept; beyond, those that expire first are dropped. Default 100,000.
-	Max int
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// Cache returns a Decorator that answers Get from the last answer of Create or Get, for a time. Errors are not kept: neither is the absence
+// Cache returns a Decorator that answers Get from the last answer of Create or Get: for one minute when the instance is Running or Stopped,
+// for 15 seconds otherwise. It keeps 100,000 answers; beyond, those that expire first are dropped. Errors are not kept: neither is the absence
 // of an instance, because a provider may show a new instance late. After Delete, nothing is kept about the instance.
 func Cache(o CacheOptions) Decorator {
-	if o.For == nil {
-		o.For = func(i Instance) time.Duration {
-			if i.State == Running || i.State == Stopped {
-				return time.Minute
-			}
-			return 15 * time.Second
-		}
-	}
-	if o.Max <= 0 {
-		o.Max = 100_000
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -59,8 +45,20 @@ type cached struct {
 	entries map[cacheKey]cacheEntry
 }
 
-// afterDelete is for how long nothing is kept about an instance after Delete.
-const afterDelete = 10 * time.Minute
+const (
+	// afterDelete is for how long nothing is kept about an instance after Delete.
+	afterDelete = 10 * time.Minute
+	// mostKept is how many instances are kept.
+	mostKept = 100_000
+)
+
+// keptFor is for how long an answer is used again.
+func keptFor(s State) time.Duration {
+	if s == Running || s == Stopped {
+		return time.Minute
+	}
+	return 15 * time.Second
+}
 
 func (c *cached) decorate(calls Calls) Calls {
 	create, get, remove := calls.Create, calls.Get, calls.Delete
@@ -106,7 +104,7 @@ func (c *cached) keep(r Request, instance Instance, err error) {
 	if before := c.entries[key]; before.deleted && now.Before(before.until) {
 		return
 	}
-	c.entries[key] = cacheEntry{instance: instance.clone(), until: now.Add(c.options.For(instance))}
+	c.entries[key] = cacheEntry{instance: instance.clone(), until: now.Add(keptFor(instance.State))}
 	c.shrink(now)
 }
 
@@ -120,11 +118,11 @@ func (c *cached) drop(r Request) {
 
 // shrink drops what has expired when there is too much, and then the tenth that expires first.
 func (c *cached) shrink(now time.Time) {
-	if len(c.entries) <= c.options.Max {
+	if len(c.entries) <= mostKept {
 		return
 	}
 	maps.DeleteFunc(c.entries, func(_ cacheKey, e cacheEntry) bool { return !now.Before(e.until) })
-	if len(c.entries) <= c.options.Max {
+	if len(c.entries) <= mostKept {
 		return
 	}
 	keys := slices.SortedFunc(maps.Keys(c.entries), func(a, b cacheKey) int {

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,15 +12,13 @@ import (
 type Values map[string][]byte
 
 // Format implements fmt.Formatter, so that no secret is printed.
-func (v Values) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, v.text()) }
+func (v Values) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, v.String()) }
 
-// MarshalLog implements logr.Marshaler, so that no secret is logged.
-func (v Values) MarshalLog() any { return v.text() }
+// MarshalText implements encoding.TextMarshaler, so that no secret is stored or logged as JSON.
+func (v Values) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// MarshalJSON implements json.Marshaler, so that no secret is stored.
-func (v Values) MarshalJSON() ([]byte, error) { return json.Marshal(v.text()) }
-
-func (v Values) text() string { return fmt.Sprintf("credentials %v", slices.Sorted(maps.Keys(v))) }
+// String implements fmt.Stringer, which loggers use.
+func (v Values) String() string { return fmt.Sprintf("credentials %v", slices.Sorted(maps.Keys(v))) }
 
 // ErrNoCredentials matches the error of Credentials that do not exist, as opposed to ones that cannot be read.
 var ErrNoCredentials = errors.New("there are no credentials")

@@ -4,7 +4,7 @@
 // machine.WithDriver puts a Driver in the place of the infrastructure object of a Machine, and package inframachine behind InfraMachines of
 // Cluster API. Both use it through its [Calls], which [Of] makes with decorators:
 //
-//	calls := provider.Of(driver, metrics.Decorator(), provider.Timeout(provider.TimeoutOptions{}),
+//	calls := provider.Of(driver, metrics.Decorator(), provider.Timeout(time.Minute),
 //		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}), provider.Cache(provider.CacheOptions{}))
 //
 // # A new cloud in one file

@@ -74,15 +74,13 @@ type Request struct {
 }
 
 // Format implements fmt.Formatter, so that no secret is printed.
-func (r Request) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, r.text()) }
+func (r Request) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, r.String()) }
 
-// MarshalLog implements logr.Marshaler, so that no secret is logged.
-func (r Request) MarshalLog() any { return r.text() }
+// MarshalText implements encoding.TextMarshaler, so that no secret is stored or logged as JSON.
+func (r Request) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// MarshalJSON implements json.Marshaler, so that no secret is stored.
-func (r Request) MarshalJSON() ([]byte, error) { return json.Marshal(r.text()) }
-
-func (r Request) text() string {
+// String implements fmt.Stringer, which loggers use.
+func (r Request) String() string {
 	return fmt.Sprintf("instance %q of %q (token %s, provider ID %q)", r.Name, r.Cluster, r.Token, r.ProviderID)
 }
 

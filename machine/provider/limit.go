@@ -11,24 +11,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TimeoutOptions say how long a call may take.
-type TimeoutOptions struct {
-	// Default is the limit of every call, Of those of some. Default one minute.
-	Default time.Duration
-	Of      map[Operation]time.Duration
-}
-
 // Timeout returns a Decorator that ends the context of a call after a time. Its error has the class Unavailable: the provider may have done
 // what it was asked for.
-func Timeout(o TimeoutOptions) Decorator {
-	if o.Default <= 0 {
-		o.Default = time.Minute
-	}
+func Timeout(limit time.Duration) Decorator {
 	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
-		limit := o.Default
-		if own, found := o.Of[op]; found {
-			limit = own
-		}
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return timedOut(ctx, op, limit, call(limited))
@@ -40,8 +26,6 @@ type RateLimitOptions struct {
 	// PerSecond is the number of calls, and Burst how many of them may come at once. Default 10 and 1.
 	PerSecond float64
 	Burst     int
-	// Pause is for how long an account makes no calls after an error of the class RateLimited without a RetryAfter. Default ten seconds.
-	Pause time.Duration
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
@@ -56,9 +40,6 @@ func RateLimit(o RateLimitOptions) Decorator {
 	}
 	if o.Burst <= 0 {
 		o.Burst = 1
-	}
-	if o.Pause <= 0 {
-		o.Pause = 10 * time.Second
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -89,8 +70,10 @@ type turn struct {
 	token string
 }
 
-// Turns that were not used, and accounts that had no calls, are forgotten.
 const (
+	// pauseLimited is for how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
+	pauseLimited = 10 * time.Second
+	// Turns that were not used, and accounts that had no calls, are forgotten.
 	unusedTurn    = 10 * time.Minute
 	unusedAccount = time.Hour
 )
@@ -140,7 +123,7 @@ func (l *limits) block(name string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[name]
-	if until := l.options.Clock.Now().Add(cmp.Or(retryAfter(err), l.options.Pause)); a != nil && until.After(a.blocked) {
+	if until := l.options.Clock.Now().Add(cmp.Or(retryAfter(err), pauseLimited)); a != nil && until.After(a.blocked) {
 		a.blocked = until
 		a.limiter = rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst)
 		a.limiter.ReserveN(until, l.options.Burst)

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,42 +8,32 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/utils/clock"
 )
 
-// MetadataOptions say how the metadata service of a cloud is asked for credentials. Names and Get are required.
-type MetadataOptions struct {
-	// Names maps the names of Values to what Get is asked for, such as paths.
-	Names map[string]string
-	// Get asks the service for one value. An error that matches ErrNoCredentials says that there is no such service, or that it has no
-	// such value: this process does not run on an instance, or that has no identity. ctx has the values of the first caller's, and ends
-	// after Limit.
-	Get func(ctx context.Context, path string) ([]byte, error)
-	// Limit is how long all values may take together. Default five seconds.
-	Limit time.Duration
-	// Keep is for how long an answer is used again; less than what the cloud grants, so that credentials do not expire in between. Default
-	// one minute.
-	Keep time.Duration
-	// Clock defaults to the real one.
-	Clock clock.PassiveClock
-}
+const (
+	// metadataLimit is how long all values may take together.
+	metadataLimit = 5 * time.Second
+	// metadataKept is for how long an answer is used again: less than what clouds grant, so that credentials do not expire in between.
+	metadataKept = time.Minute
+)
 
-// FromMetadata returns Credentials from the metadata service of the instance that this process runs on. Credentials are read in each pass
-// over a Machine, so an answer is used again for a while; errors are not kept. Callers at the same time share one question and its answer.
-// Without any value there are none, with some of them it is an error of the class Unauthenticated. Safe for concurrent use.
-func FromMetadata(o MetadataOptions) Credentials {
-	o.Limit, o.Keep = cmp.Or(o.Limit, 5*time.Second), cmp.Or(o.Keep, time.Minute)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	m := &metadata{options: o}
+// FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
+// what get is asked for, such as paths. An error of get that matches ErrNoCredentials says that there is no such service, or that it has no
+// such value: this process does not run on an instance, or that has no identity. ctx has the values of the first caller's, and ends after
+// five seconds.
+//
+// Credentials are read in each pass over a Machine, so an answer is used again for a minute; errors are not kept. Callers at the same time
+// share one question and its answer. Without any value there are none, with some of them it is an error of the class Unauthenticated. Safe
+// for concurrent use.
+func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
+	m := &metadata{names: names, get: get}
 	return m.read
 }
 
 // metadata keeps the last answer.
 type metadata struct {
-	options MetadataOptions
+	names map[string]string
+	get   func(ctx context.Context, path string) ([]byte, error)
 
 	mu   sync.Mutex
 	last *answer
@@ -58,7 +47,7 @@ type answer struct {
 	until  time.Time // zero for a failure
 }
 
-// read returns the answer of a question that all callers share, so that each of them waits for Limit at most.
+// read returns the answer of a question that all callers share, so that each of them waits for metadataLimit at most.
 func (m *metadata) read(ctx context.Context) (Values, error) {
 	a := m.answer(ctx)
 	select {
@@ -73,7 +62,7 @@ func (m *metadata) read(ctx context.Context) (Values, error) {
 func (m *metadata) answer(ctx context.Context) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.last != nil && m.last.serves(m.options.Clock.Now()) {
+	if m.last != nil && m.last.serves(time.Now()) {
 		return m.last
 	}
 	a := &answer{done: make(chan struct{})}
@@ -81,7 +70,7 @@ func (m *metadata) answer(ctx context.Context) *answer {
 	go func() {
 		defer close(a.done)
 		if a.values, a.err = m.ask(context.WithoutCancel(ctx)); a.err == nil {
-			a.until = m.options.Clock.Now().Add(m.options.Keep)
+			a.until = time.Now().Add(metadataKept)
 		}
 	}()
 	return a
@@ -97,12 +86,12 @@ func (a *answer) serves(now time.Time) bool {
 }
 
 func (m *metadata) ask(ctx context.Context) (Values, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.options.Limit)
+	ctx, cancel := context.WithTimeout(ctx, metadataLimit)
 	defer cancel()
 	values := Values{}
 	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(m.options.Names)) {
-		value, err := m.options.Get(ctx, m.options.Names[name])
+	for _, name := range slices.Sorted(maps.Keys(m.names)) {
+		value, err := m.get(ctx, m.names[name])
 		switch {
 		case errors.Is(err, ErrNoCredentials):
 			missing = append(missing, name)

@@ -1,9 +1,6 @@
 package userdata
 
-import (
-	"encoding/base64"
-	"fmt"
-)
+import "fmt"
 
 // Budget is how much first-boot data one cloud takes.
 type Budget struct {
@@ -11,21 +8,19 @@ type Budget struct {
 	Cloud string
 	// Bytes is the largest size that is accepted.
 	Bytes int
-	// Encoded says that the limit is that of the data in base64.
-	Encoded bool
 	// Binary says that bytes are kept as they are, so that gzip is possible. Without it only text is.
 	Binary bool
 }
 
-// Budgets returns what clouds say about their limits, the smallest first.
-func Budgets() []Budget {
+// budgets returns what clouds say about their limits, the smallest first.
+func budgets() []Budget {
 	return []Budget{
 		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html: in raw form, before base64
 		{Cloud: "AWS", Bytes: 16 << 10, Binary: true},
 		// https://docs.hetzner.cloud/reference/cloud#servers-create-a-server
 		{Cloud: "Hetzner Cloud", Bytes: 32 << 10},
-		// https://docs.openstack.org/nova/latest/user/metadata.html: the field user_data is base64
-		{Cloud: "OpenStack", Bytes: 65535, Encoded: true, Binary: true},
+		// https://docs.openstack.org/nova/latest/user/metadata.html: the field user_data is base64 of at most 65535 bytes
+		{Cloud: "OpenStack", Bytes: 65535 / 4 * 3, Binary: true},
 		// https://learn.microsoft.com/azure/virtual-machines/custom-data: the decoded array
 		{Cloud: "Azure", Bytes: 65535, Binary: true},
 		// https://docs.digitalocean.com/reference/api: 64 KiB of text
@@ -35,9 +30,9 @@ func Budgets() []Budget {
 	}
 }
 
-// BudgetOf returns the Budget of a cloud of Budgets by its name.
+// BudgetOf returns the Budget of a cloud by its name: AWS, Hetzner Cloud, OpenStack, Azure, DigitalOcean or Google Cloud.
 func BudgetOf(cloud string) (Budget, bool) {
-	for _, b := range Budgets() {
+	for _, b := range budgets() {
 		if b.Cloud == cloud {
 			return b, true
 		}
@@ -45,24 +40,8 @@ func BudgetOf(cloud string) (Budget, bool) {
 	return Budget{}, false
 }
 
-// SizeError says that a document is too large for a cloud. Two stages (RenderStages) always have a small first document.
-type SizeError struct {
-	// Budget is the limit, Size is how much there would be of it.
-	Budget Budget
-	Size   int
-}
-
-func (e *SizeError) Error() string {
-	form := ""
-	if e.Budget.Encoded {
-		form = " in base64"
-	}
-	return fmt.Sprintf("the first-boot data of %d bytes%s is over the limit of %s, %d bytes: boot in two stages, or leave files to the image",
-		e.Size, form, e.Budget.Cloud, e.Budget.Bytes)
-}
-
 // Fit returns the document as it is if the cloud takes it; otherwise in gzip, if it is for cloud-init and the cloud keeps bytes; otherwise
-// a *SizeError. The files of an Ignition document are compressed already.
+// an error: two stages (RenderStages) always have a small first document. The files of an Ignition document are compressed already.
 func (d Document) Fit(b Budget) (Document, error) {
 	err := b.check(d)
 	if err == nil {
@@ -79,12 +58,9 @@ func (d Document) Fit(b Budget) (Document, error) {
 }
 
 func (b Budget) check(d Document) error {
-	size := d.Size()
-	if b.Encoded {
-		size = base64.StdEncoding.EncodedLen(size)
-	}
-	if size > b.Bytes {
-		return &SizeError{Budget: b, Size: size}
+	if size := d.Size(); size > b.Bytes {
+		return fmt.Errorf("the first-boot data of %d bytes is over the limit of %s, %d bytes: boot in two stages, or leave files to the image",
+			size, b.Cloud, b.Bytes)
 	}
 	return nil
 }

@@ -50,8 +50,6 @@ type Config struct {
 	SSHKeys []string
 	// HostCAs are certificates in PEM that the whole machine trusts in addition, for example that of a mirror.
 	HostCAs string
-	// Sources are where packages and programs come from; without a value it is where their projects publish them.
-	Sources Sources
 	// SandboxImage is the pause image; without a value it is the one of the container runtime.
 	SandboxImage string
 	// Files are written in addition. One with the path of a template takes the place of that.
@@ -113,18 +111,6 @@ type Proxy struct {
 	HTTP, HTTPS Secret
 	// No are hosts, domains and networks to reach without it, in addition to loopback addresses and Services.
 	No []string
-}
-
-// Sources are URLs that begin with https://, with everything below them as its project publishes it.
-type Sources struct {
-	// Kubernetes is a mirror of pkgs.k8s.io/core:/stable: for systems with packages, and of dl.k8s.io/release for others.
-	Kubernetes string
-	// Containerd is a mirror of Docker's packages for the system. A system with a container runtime does not use it.
-	Containerd string
-	// Plugins is a mirror of the releases of the CNI plugins. Systems with packages do not use it.
-	Plugins string
-	// KubeletSHA256 is the checksum of the kubelet where it is downloaded as a program; without a value it is what is published beside it.
-	KubeletSHA256 string
 }
 
 // File is a file of a machine, owned by root.

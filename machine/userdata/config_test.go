@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
@@ -32,6 +33,9 @@ func builtin(t testing.TB, name string) userdata.System {
 	require.NoError(t, err)
 	return system
 }
+
+// worker7 names the second stage of a machine.
+var worker7 = types.NamespacedName{Namespace: "first-boot", Name: "worker-7"}
 
 // minimal is the least that joins a cluster.
 func minimal(t testing.TB, version string) userdata.Config {

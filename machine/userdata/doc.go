@@ -17,7 +17,7 @@
 //
 // Templates are data. A [System] is read from a manifest in JSON and the sources that it lists; [Templates] has those of the built-in
 // systems, to copy or overlay, and [Load] reads yours. One file is replaced by a [File] with its path, and the KubeletConfiguration is
-// changed by Config.Kubelet. Templates see [Values].
+// changed by Config.Kubelet. A mirror of packages is a value of the manifest; the example of [Templates] sets one.
 //
 // # Hostile values
 //
@@ -28,15 +28,15 @@
 //     source says which: .env, .json, .toml, .pem. A file of a language without reliable quotes (.conf, .service) holds plain values
 //     only, and others are an error.
 //   - A cloud-config is JSON, which is YAML as well; contents with unusual characters are base64.
-//   - Values are checked before: [System.Validate] returns everything that is wrong at once, with the paths of fields.
+//   - What a machine could not boot or join with is an error of [Render], which has everything that is wrong, with the paths of fields.
 //
 // What is secret is a [Secret], which fmt, JSON and loggers do not show. A [Document] shows only its size. No error has a value
 // of the Config in it.
 //
 // # Size
 //
-// Clouds limit first-boot data; [Budgets] has the limits with their sources. [Document.Fit] compresses where that is
-// needed and accepted, or returns a [*SizeError]. The documents for all systems fit into the 16 KiB of AWS as they are.
+// Clouds limit first-boot data; [BudgetOf] returns the limit of a cloud. [Document.Fit] compresses where that is
+// needed and accepted, or returns an error. The documents for all systems fit into the 16 KiB of AWS as they are.
 //
 // What does not fit boots in two stages: [RenderStages] returns a small document, which gets the rest from a Secret of the cluster, and
 // the Role and RoleBinding that allow to get this Secret and no other. The first stage has the same bootstrap token, so reading it
@@ -45,7 +45,7 @@
 // # Limits
 //
 // Use one bootstrap token for each machine ([TokenSecret]). A kubelet gives itself only some labels of kubernetes.io; others are
-// propagated from the Machine. The keys of package repositories come from the repositories over TLS; set Sources to use mirrors. A
+// propagated from the Machine. The keys of package repositories come from the repositories over TLS. A
 // RHEL that is not registered by its image needs packages from somewhere: register it in a template of your own.
 //
 // Kubermatic's operating-system-manager and Gardener's machine-controller-manager do the same with text templates of shell. Compared to the

@@ -29,12 +29,6 @@ func (d Document) Size() int { return len(d.content.Reveal()) }
 // String names format and size.
 func (d Document) String() string { return fmt.Sprintf("%s document of %d bytes", d.format, d.Size()) }
 
-// GoString returns what String does.
-func (d Document) GoString() string { return d.String() }
-
-// MarshalLog implements logr.Marshaler.
-func (d Document) MarshalLog() any { return d.String() }
-
 // MarshalText implements encoding.TextMarshaler: what a logger or JSON shows is what String returns. Bytes has the document.
 func (d Document) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 

@@ -1,11 +1,14 @@
 package userdata_test
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"testing/fstest"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
@@ -57,7 +60,7 @@ func ExampleRenderStages() {
 		fmt.Println(err)
 		return
 	}
-	stages, err := userdata.RenderStages(system, exampleConfig(), userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+	stages, err := userdata.RenderStages(system, exampleConfig(), types.NamespacedName{Namespace: "first-boot", Name: "worker-7"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -68,6 +71,49 @@ func ExampleRenderStages() {
 	// Output:
 	// system:bootstrap:abcdef may [get] [secrets] [worker-7]
 	// worker-7 script true
+}
+
+// overlay has files in the place of some of another file system.
+type overlay struct {
+	fs.FS
+
+	files fstest.MapFS
+}
+
+func (o overlay) Open(name string) (fs.File, error) {
+	if o.files[name] != nil {
+		return o.files.Open(name)
+	}
+	return o.FS.Open(name)
+}
+
+// Machines without a way to the internet take packages from a mirror, and a cloud of your own has its own limit.
+func ExampleTemplates() {
+	templates, err := userdata.Templates()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	manifest, err := fs.ReadFile(templates, "ubuntu-24.04.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mirrored := bytes.ReplaceAll(manifest, []byte("https://pkgs.k8s.io/"), []byte("https://mirror.example.com/"))
+	system, err := userdata.Load(overlay{templates, fstest.MapFS{"mirrored.json": {Data: mirrored}}}, "mirrored.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	doc, err := userdata.Render(system, exampleConfig())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	small, err := doc.Fit(userdata.Budget{Cloud: "our cloud", Bytes: 6 << 10, Binary: true})
+	fmt.Println(bytes.Contains(doc.Bytes(), []byte("https://mirror.example.com/core:/stable:")), small.Size() < doc.Size(), err)
+	// Output:
+	// true true <nil>
 }
 
 // A system of your own is a manifest and templates. Values are quoted by the language of the file.

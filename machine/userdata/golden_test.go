@@ -28,7 +28,7 @@ func TestFirstStagesAreTheGoldenOnes(t *testing.T) {
 	for _, name := range []string{userdata.Ubuntu2404, userdata.Flatcar} {
 		c := minimal(t, "v1.36.3")
 		c.SSHKeys = []string{key}
-		stages, err := userdata.RenderStages(builtin(t, name), c, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+		stages, err := userdata.RenderStages(builtin(t, name), c, worker7)
 		require.NoError(t, err)
 		golden(t, name+"_first_stage.txt", unpacked(t, stages.First))
 	}

@@ -25,21 +25,18 @@ const (
 // SentinelFile is there once the kubelet has joined the cluster. Rule: Cluster API's bootstrap contract.
 const SentinelFile = "/run/cluster-api/bootstrap-success.complete"
 
-// ErrNoSystem is matched by the error about a System that is the zero value.
-var ErrNoSystem = errors.New("the system has no templates: use Builtin or Load")
-
 // Render returns the document with which a machine of this system boots for the first time and joins its cluster. It is pure: equal
-// input gives equal bytes. The error joins all that is wrong with the Config (*ConfigError), matches ErrNoSystem, or names the template
-// that cannot be rendered. No error has a value of the Config.
+// input gives equal bytes. The error joins all that is wrong with the Config, each with the path of its field, or names the template that
+// cannot be rendered. No error has a value of the Config.
 func Render(system System, config Config) (Document, error) {
-	if err := system.Validate(config); err != nil {
+	if err := system.validate(config); err != nil {
 		return Document{}, err
 	}
 	v := valuesOf(system, config)
 	return system.render(&v, "", system.Format())
 }
 
-func (s System) render(v *Values, stage string, format Format) (Document, error) {
+func (s System) render(v *values, stage string, format Format) (Document, error) {
 	b, err := s.boot(v, stage)
 	if err != nil {
 		return Document{}, err
@@ -61,7 +58,7 @@ type unit struct {
 }
 
 // boot renders the templates of a stage: empty for everything but what only the first of two stages has.
-func (s System) boot(v *Values, stage string) (boot, error) {
+func (s System) boot(v *values, stage string) (boot, error) {
 	b := boot{hostName: v.Node.Name, user: v.System["user"], keys: slices.Clone(v.SSHKeys)}
 	var errs []error
 	for _, f := range s.manifest.Files {
@@ -110,7 +107,7 @@ func put(files []File, f File) []File {
 	return append(files, f)
 }
 
-func (s System) file(f fileTemplate, v *Values) (File, error) {
+func (s System) file(f fileTemplate, v *values) (File, error) {
 	text, err := s.sources[f.Source].render(v)
 	if err != nil {
 		return File{}, err

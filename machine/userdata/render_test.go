@@ -92,14 +92,14 @@ func TestEveryDocumentIsComplete(t *testing.T) {
 const bootUnit = "machinist-boot.service"
 
 func TestEveryDocumentFitsTheSmallestCloud(t *testing.T) {
-	smallest := userdata.Budgets()[0]
+	smallest, _ := userdata.BudgetOf("AWS")
 	eachConfig(t, func(t *testing.T, system userdata.System, c userdata.Config) {
 		doc, err := userdata.Render(system, c)
 		require.NoError(t, err)
 		if doc.Size() > smallest.Bytes {
 			t.Errorf("%v is over %d bytes, also before it is compressed", doc, smallest.Bytes)
 		}
-		stages, err := userdata.RenderStages(system, c, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+		stages, err := userdata.RenderStages(system, c, worker7)
 		require.NoError(t, err)
 		if half := smallest.Bytes / 2; stages.First.Size() > half {
 			t.Errorf("the first stage, %v, is over %d bytes", stages.First, half)

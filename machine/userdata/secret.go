@@ -2,7 +2,7 @@ package userdata
 
 import "fmt"
 
-// Secret is text that is never printed, logged or stored by accident: fmt, JSON and logr show a fixed word in its place, also where a
+// Secret is text that is never printed, logged or stored by accident: fmt, JSON and loggers show a fixed word in its place, also where a
 // Secret is an unexported field of another type. The zero value is no secret. Safe for concurrent use.
 type Secret struct {
 	value *string // behind a pointer, because fmt calls no methods of unexported fields and would print a string
@@ -45,6 +45,3 @@ func (s Secret) Format(to fmt.State, _ rune) { _, _ = fmt.Fprint(to, s.String())
 
 // MarshalText implements encoding.TextMarshaler, which JSON, YAML and structured loggers use.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalLog implements logr.Marshaler.
-func (s Secret) MarshalLog() any { return s.String() }

@@ -11,16 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 func TestATokenReadsOnlyTheDataOfItsMachine(t *testing.T) {
-	stage := userdata.Stage{Namespace: "first-boot", Name: "worker-7", Labels: map[string]string{"a": "b"},
-		Owners: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Machine", Name: "m", UID: "u"}}}
-	stages, err := userdata.RenderStages(builtin(t, userdata.RHEL9), minimal(t, "v1.36.3"), stage)
+	stages, err := userdata.RenderStages(builtin(t, userdata.RHEL9), minimal(t, "v1.36.3"), worker7)
 	require.NoError(t, err)
-	meta := metav1.ObjectMeta{Namespace: "first-boot", Name: "worker-7", Labels: stage.Labels, OwnerReferences: stage.Owners}
+	meta := metav1.ObjectMeta{Namespace: "first-boot", Name: "worker-7"}
 	if diff := cmp.Diff(&rbacv1.Role{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}, ObjectMeta: meta,
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"worker-7"},
@@ -39,14 +38,12 @@ func TestATokenReadsOnlyTheDataOfItsMachine(t *testing.T) {
 	require.Equal(t, userdata.SecretType, stages.Secret.Type)
 	require.True(t, *stages.Secret.Immutable)
 	require.Equal(t, "script", string(stages.Secret.Data["format"]))
-	stages.Role.Labels["a"] = "changed"
-	require.Equal(t, "b", stages.Secret.Labels["a"], "the objects share nothing")
 }
 
 func TestTheFirstStageTrustsOnlyTheCAAndHidesItsToken(t *testing.T) {
 	for _, name := range userdata.Names() {
 		c := everything(t, "v1.36.3", userdata.IPv4)
-		stages, err := userdata.RenderStages(builtin(t, name), c, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+		stages, err := userdata.RenderStages(builtin(t, name), c, worker7)
 		require.NoError(t, err)
 		files, err := userdata.Files(stages.First.Bytes())
 		require.NoError(t, err)
@@ -77,7 +74,7 @@ func TestTheSecondStageWritesWhatOneStageWould(t *testing.T) {
 		c := everything(t, "v1.36.3", userdata.DualStack)
 		doc, err := userdata.Render(builtin(t, name), c)
 		require.NoError(t, err)
-		stages, err := userdata.RenderStages(builtin(t, name), c, userdata.Stage{Namespace: "first-boot", Name: "worker-7"})
+		stages, err := userdata.RenderStages(builtin(t, name), c, worker7)
 		require.NoError(t, err)
 		files, err := userdata.Files(doc.Bytes())
 		require.NoError(t, err)
@@ -89,25 +86,15 @@ func TestTheSecondStageWritesWhatOneStageWould(t *testing.T) {
 	}
 }
 
-func TestAnotherTokenNeedsASubject(t *testing.T) {
-	system, c := builtin(t, userdata.Ubuntu2404), minimal(t, "v1.36.3")
-	_, err := userdata.RenderStages(system, c, userdata.Stage{Token: userdata.NewSecret("s3cr3t\n")})
-	require.Equal(t, []string{"Stage.Namespace", "Stage.Name", "Stage.Subject", "Stage.Token"}, fieldsOf(err))
-	require.NotContains(t, err.Error(), "s3cr3t")
-
-	who := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "first-boot", Name: "worker-7"}
-	stages, err := userdata.RenderStages(system, c, userdata.Stage{Namespace: "first-boot", Name: "worker-7",
-		Token: userdata.NewSecret("header.payload-_.signature"), Subject: who})
-	require.NoError(t, err)
-	require.Equal(t, []rbacv1.Subject{who}, stages.RoleBinding.Subjects)
-	require.Contains(t, string(stages.First.Bytes()), "Authorization: Bearer header.payload-_.signature")
-	require.NotContains(t, string(stages.First.Bytes()), token, "the token that joins comes with the second stage")
+func TestAStageNeedsANamespaceAndAName(t *testing.T) {
+	_, err := userdata.RenderStages(builtin(t, userdata.Ubuntu2404), minimal(t, "v1.36.3"), types.NamespacedName{Name: "worker-7"})
+	require.EqualError(t, err, "key: must be the namespace and the name of a Secret")
 }
 
 func TestASecondStageThatNoSecretCanHoldIsRefused(t *testing.T) {
 	c := minimal(t, "v1.36.3")
 	c.Files = []userdata.File{{Path: "/a", Content: userdata.NewSecret(strings.Repeat("x", corev1.MaxSecretSize))}}
-	_, err := userdata.RenderStages(builtin(t, userdata.Flatcar), c, userdata.Stage{Namespace: "a", Name: "b"})
+	_, err := userdata.RenderStages(builtin(t, userdata.Flatcar), c, types.NamespacedName{Namespace: "a", Name: "b"})
 	require.ErrorContains(t, err, "more than a Secret can have, 1048576")
 }
 

@@ -94,7 +94,11 @@ const (
 
 // Load reads a system from a manifest and the sources that it lists, whose paths are relative to the root of fsys. The extension of a
 // source says how its values are quoted: .env, .json, .toml and .pem have quotings of their own, .conf and .service hold plain values only,
-// and .sh is a script without values. Sources are text/template with the fields of Values. Errors name the file.
+// and .sh is a script without values. Errors name the file.
+//
+// Sources are text/template with the fields of a Config, with defaults, and of what follows from it: Minor (v1.36), System (the values
+// of the manifest), Taints (with the uninitialized one), FetchURL, HasIPv4, HasIPv6, KubeletArgs, FindNodeIPs, NoProxy, and NetworkMethod,
+// NetworkAddresses, NetworkGateways and NetworkDNS of IPv4 or IPv6.
 func Load(fsys fs.FS, name string) (System, error) {
 	m, err := readManifest(fsys, name)
 	if err != nil {
@@ -186,11 +190,11 @@ func (f fileTemplate) mode() (fs.FileMode, error) {
 }
 
 // conditions are what a manifest can make a file depend on.
-func conditions() map[string]func(*Values) bool {
-	return map[string]func(*Values) bool{
-		"network":  func(v *Values) bool { return v.Network != nil },
-		"proxy":    func(v *Values) bool { return !v.Proxy.HTTP.IsZero() || !v.Proxy.HTTPS.IsZero() },
-		"hostCAs":  func(v *Values) bool { return v.HostCAs != "" },
-		"nodeName": func(v *Values) bool { return v.Node.Name != "" },
+func conditions() map[string]func(*values) bool {
+	return map[string]func(*values) bool{
+		"network":  func(v *values) bool { return v.Network != nil },
+		"proxy":    func(v *values) bool { return !v.Proxy.HTTP.IsZero() || !v.Proxy.HTTPS.IsZero() },
+		"hostCAs":  func(v *values) bool { return v.HostCAs != "" },
+		"nodeName": func(v *values) bool { return v.Node.Name != "" },
 	}
 }

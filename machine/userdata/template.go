@@ -61,7 +61,7 @@ func parseSource(name, text string) (source, error) {
 	return source{parsed: parsed}, nil
 }
 
-func (s source) render(v *Values) (string, error) {
+func (s source) render(v *values) (string, error) {
 	if s.parsed == nil {
 		return s.script, nil
 	}

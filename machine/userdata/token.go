@@ -1,11 +1,11 @@
 package userdata
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -16,11 +16,10 @@ const SecretType corev1.SecretType = "cluster.x-k8s.io/secret"
 // deletes it after it has expired. Make the token with crypto/rand and for one machine: tokens that are cut from names or shared by a
 // pool are guessed, or stop working for those who are slow (gardener's have three characters of chance, Kubermatic's are of a
 // whole MachineDeployment). Groups are extra ones, which begin with system:bootstrappers:. The description names the machine, for people.
-// The error is a *ConfigError.
 func TokenSecret(token Secret, expires time.Time, description string, groups ...string) (*corev1.Secret, error) {
 	parts := tokenForm.FindStringSubmatch(token.Reveal())
 	if parts == nil {
-		return nil, &ConfigError{Field: "token", Problem: tokenProblem}
+		return nil, errors.New("token: " + tokenProblem)
 	}
 	object := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -37,10 +36,4 @@ func TokenSecret(token Secret, expires time.Time, description string, groups ...
 		object.Data["auth-extra-groups"] = []byte(strings.Join(groups, ","))
 	}
 	return object, nil
-}
-
-// bootstrapUser is who a bootstrap token is at the API server.
-func bootstrapUser(token Secret) rbacv1.Subject {
-	id, _, _ := strings.Cut(token.Reveal(), ".")
-	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:bootstrap:" + id}
 }

@@ -14,22 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ConfigError says what is wrong with one field of a Config. It never has the value of the field, which may be secret. Find all of them
-// with errors.As on each error of the joined one.
-type ConfigError struct {
-	// Field is the path of the field, such as Cluster.Token.
-	Field string
-	// Problem is what is wrong and what is expected.
-	Problem string
-}
-
-func (e *ConfigError) Error() string { return e.Field + ": " + e.Problem }
-
-// problems collects ConfigErrors.
+// problems collects what is wrong. It never has the value of a field, which may be secret.
 type problems struct{ errs []error }
 
+// add adds a problem of a field, such as Cluster.Token.
 func (p *problems) add(field, problem string, args ...any) {
-	p.errs = append(p.errs, &ConfigError{Field: field, Problem: fmt.Sprintf(problem, args...)})
+	p.errs = append(p.errs, errors.New(field+": "+fmt.Sprintf(problem, args...)))
 }
 
 // addUnless adds a problem unless ok.
@@ -39,21 +29,13 @@ func (p *problems) addUnless(ok bool, field, problem string) {
 	}
 }
 
-var (
-	versionForm  = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
-	sha256Form   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	imageForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
-	providerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*://[A-Za-z0-9._:/@=,+-]+$`)
-	linkForm     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
-	noProxyForm  = regexp.MustCompile(`^[A-Za-z0-9.*:/_-]+$`)
-	keyForm      = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [\x20-\x7e]*)?$`)
-)
+var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// Validate checks a Config for this system and returns all that is wrong, as joined errors of the type *ConfigError, or nil. Render calls
-// it.
-func (s System) Validate(c Config) error {
+// validate returns all with which a machine would not boot or not join its cluster, and a private key in the place of a certificate. What
+// is only wrong in a file of the machine, such as a public key that nobody can log in with, is left to the tools that read it.
+func (s System) validate(c Config) error {
 	if s.sources == nil {
-		return ErrNoSystem
+		return errors.New("the system has no templates: use Builtin or Load")
 	}
 	var p problems
 	v := valuesOf(s, c)
@@ -66,21 +48,18 @@ func (s System) Validate(c Config) error {
 	if c.Network != nil {
 		p.network(*c.Network)
 	}
-	p.proxy(c.Proxy)
-	for i, key := range c.SSHKeys {
-		p.addUnless(keyForm.MatchString(key), fmt.Sprintf("SSHKeys[%d]", i),
-			"must be a type, a key and maybe a comment, in one line and without options")
+	for field, u := range []Secret{c.Proxy.HTTP, c.Proxy.HTTPS} {
+		p.addUnless(u.IsZero() || validURL(u.Reveal(), "http", "https"), []string{"Proxy.HTTP", "Proxy.HTTPS"}[field],
+			"must be a URL such as http://proxy.example.com:3128")
 	}
 	if c.HostCAs != "" {
 		p.certificates("HostCAs", c.HostCAs)
 	}
-	p.sources(c.Sources)
-	p.addUnless(c.SandboxImage == "" || imageForm.MatchString(c.SandboxImage), "SandboxImage", "must be the name of an image")
 	p.files(c.Files)
 	return errors.Join(p.errs...)
 }
 
-func (p *problems) version(s System, v *Values) {
+func (p *problems) version(s System, v *values) {
 	switch {
 	case !versionForm.MatchString(v.Version):
 		p.add("Version", "must be a version with a patch, such as v1.36.3")
@@ -109,49 +88,21 @@ func (p *problems) kubelet(overrides json.RawMessage) {
 }
 
 func (p *problems) network(n Network) {
-	p.addUnless(linkForm.MatchString(n.Interface), "Network.Interface", "must be the name of an interface, such as eth0")
+	p.addUnless(n.Interface != "", "Network.Interface", "must be the name of an interface, such as eth0")
 	for i, a := range n.Addresses {
 		p.addUnless(a.IsValid(), fmt.Sprintf("Network.Addresses[%d]", i),
 			"must be an address with the length of its network, such as 192.0.2.7/24")
 	}
-	p.onePerFamily("Network.Gateways", n.Gateways)
+	p.addresses("Network.Gateways", n.Gateways)
 	p.addUnless(len(n.Gateways) == 0 || len(n.Addresses) > 0, "Network.Gateways",
 		"need static addresses: without any, DHCP says what the gateway is")
 	p.addresses("Network.DNS", n.DNS)
-	p.addUnless(n.MTU == 0 || n.MTU >= 1280 && n.MTU <= 65535, "Network.MTU", "must be from 1280 to 65535, or 0")
 }
 
 func (p *problems) addresses(field string, addresses []netip.Addr) {
 	for i, a := range addresses {
 		p.addUnless(a.IsValid() && a.Zone() == "", fmt.Sprintf("%s[%d]", field, i), "must be an IP address without a zone")
 	}
-}
-
-func (p *problems) onePerFamily(field string, addresses []netip.Addr) {
-	p.addresses(field, addresses)
-	if len(addresses) > 2 || len(addresses) == 2 && addresses[0].Is4() == addresses[1].Is4() {
-		p.add(field, "must have at most one address of each family")
-	}
-}
-
-func (p *problems) proxy(proxy Proxy) {
-	for field, u := range []Secret{proxy.HTTP, proxy.HTTPS} {
-		p.addUnless(u.IsZero() || validURL(u.Reveal(), "http", "https"), []string{"Proxy.HTTP", "Proxy.HTTPS"}[field],
-			"must be a URL such as http://proxy.example.com:3128")
-	}
-	for i, no := range proxy.No {
-		p.addUnless(noProxyForm.MatchString(no), fmt.Sprintf("Proxy.No[%d]", i), "must be one host, domain, address or network")
-	}
-}
-
-func (p *problems) sources(s Sources) {
-	for _, from := range []struct{ field, url string }{
-		{"Kubernetes", s.Kubernetes}, {"Containerd", s.Containerd}, {"Plugins", s.Plugins},
-	} {
-		ok := from.url == "" || validURL(from.url, "https") && !strings.ContainsAny(from.url, "?#@")
-		p.addUnless(ok, "Sources."+from.field, "must be a URL that begins with https:// and ends with a path")
-	}
-	p.addUnless(s.KubeletSHA256 == "" || sha256Form.MatchString(s.KubeletSHA256), "Sources.KubeletSHA256", "must be 64 hexadecimal digits")
 }
 
 func (p *problems) files(files []File) {

@@ -27,11 +27,10 @@ func (p *problems) cluster(c Cluster) {
 	p.addUnless(c.Domain == "" || validName(c.Domain), "Cluster.Domain", "must be a domain, such as cluster.local")
 }
 
-func (p *problems) node(v *Values) {
+func (p *problems) node(v *values) {
 	n := v.Node
 	p.addUnless(n.Name == "" || validName(n.Name), "Node.Name", "must be a valid name of a Node")
 	p.addUnless(n.Name == "" || len(n.Name) <= 63, "Node.Name", "must have at most 63 characters, since it is the host name too")
-	p.addUnless(n.ProviderID == "" || providerForm.MatchString(n.ProviderID), "Node.ProviderID", "must have the form scheme://id")
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		p.label(key, n.Labels[key])
 	}
@@ -43,7 +42,9 @@ func (p *problems) node(v *Values) {
 		p.addUnless(!seen[id], field, "is there twice, by key and effect")
 		seen[id] = true
 	}
-	p.onePerFamily("Node.Addresses", n.Addresses)
+	p.addresses("Node.Addresses", n.Addresses)
+	p.addUnless(len(n.Addresses) < 2 || len(n.Addresses) == 2 && n.Addresses[0].Is4() != n.Addresses[1].Is4(), "Node.Addresses",
+		"must have at most one address of each family")
 	for i, a := range n.Addresses {
 		ok := a.Is4() && v.HasIPv4() || !a.Is4() && v.HasIPv6()
 		p.addUnless(ok, fmt.Sprintf("Node.Addresses[%d]", i), "must be of a family of Families")

@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,9 +12,9 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Values are what templates can use: the fields of a Config with its defaults, and what follows from them. Every value that a template
-// prints is quoted for the language of its file.
-type Values struct {
+// values are what templates can use, see Load: the fields of a Config with its defaults, and what follows from them. Every value that a
+// template prints is quoted for the language of its file.
+type values struct {
 	Config
 	// Minor is the minor version of Kubernetes, such as v1.36.
 	Minor string
@@ -21,34 +22,19 @@ type Values struct {
 	System map[string]string
 	// Taints are those of the Node and the uninitialized one, sorted.
 	Taints []corev1.Taint
-	// Fetch is how the first of two stages gets the second; empty otherwise.
-	Fetch Fetch
+	// FetchURL is where the first of two stages gets the second; empty otherwise.
+	FetchURL string
 }
 
-// Fetch is how the first of two stages gets the second.
-type Fetch struct {
-	// URL is that of the Secret at the API server; Token is what may read it.
-	URL   string
-	Token Secret
-}
-
-func valuesOf(s System, c Config) Values {
-	c.Architecture = or(c.Architecture, AMD64)
-	c.Families = or(c.Families, IPv4)
-	c.Cluster.Domain = or(c.Cluster.Domain, "cluster.local")
+func valuesOf(s System, c Config) values {
+	c.Architecture = cmp.Or(c.Architecture, AMD64)
+	c.Families = cmp.Or(c.Families, IPv4)
+	c.Cluster.Domain = cmp.Or(c.Cluster.Domain, "cluster.local")
 	minor := c.Version
 	if last := strings.LastIndex(minor, "."); last > 0 {
 		minor = minor[:last]
 	}
-	return Values{Config: c, Minor: minor, System: s.manifest.Values, Taints: taints(c.Node)}
-}
-
-func or[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
+	return values{Config: c, Minor: minor, System: s.manifest.Values, Taints: taints(c.Node)}
 }
 
 // UninitializedTaint is what Cluster API's contract wants every Node to be registered with.
@@ -73,13 +59,13 @@ func taints(n Node) []corev1.Taint {
 }
 
 // HasIPv4 and HasIPv6 say which families Nodes have.
-func (v *Values) HasIPv4() bool { return v.Families != IPv6 }
+func (v *values) HasIPv4() bool { return v.Families != IPv6 }
 
 // HasIPv6 says whether Nodes have IPv6.
-func (v *Values) HasIPv6() bool { return v.Families != IPv4 }
+func (v *values) HasIPv6() bool { return v.Families != IPv4 }
 
 // KubeletArgs are the arguments that a KubeletConfiguration cannot hold.
-func (v *Values) KubeletArgs() string {
+func (v *values) KubeletArgs() string {
 	var args []string
 	if v.Node.Name != "" {
 		args = append(args, "--hostname-override="+v.Node.Name)
@@ -104,30 +90,17 @@ func (v *Values) KubeletArgs() string {
 }
 
 // FindNodeIPs says that the machine has to find its two addresses itself: a kubelet without a cloud provider finds only one.
-func (v *Values) FindNodeIPs() bool {
+func (v *values) FindNodeIPs() bool {
 	return v.Families == DualStack && len(v.Node.Addresses) == 0 && !v.Cluster.ExternalCloudProvider
 }
 
 // NoProxy is what is reached without the proxy.
-func (v *Values) NoProxy() string {
+func (v *values) NoProxy() string {
 	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", ".svc", "." + v.Cluster.Domain}, v.Proxy.No...), ",")
 }
 
-// KubernetesSource is where the kubelet comes from.
-func (v *Values) KubernetesSource() string { return v.sourceOf(v.Sources.Kubernetes, "kubernetes") }
-
-// ContainerdSource is where containerd comes from, empty where it is part of the system.
-func (v *Values) ContainerdSource() string { return v.sourceOf(v.Sources.Containerd, "containerd") }
-
-// PluginsSource is where the CNI plugins come from, empty where they are packages.
-func (v *Values) PluginsSource() string { return v.sourceOf(v.Sources.Plugins, "plugins") }
-
-func (v *Values) sourceOf(configured, name string) string {
-	return strings.TrimSuffix(or(configured, v.System[name]), "/")
-}
-
 // NetworkMethod says how an interface gets its addresses, in NetworkManager's words.
-func (v *Values) NetworkMethod(family Families) string {
+func (v *values) NetworkMethod(family Families) string {
 	switch {
 	case len(v.NetworkAddresses(family)) > 0:
 		return "manual"
@@ -138,17 +111,17 @@ func (v *Values) NetworkMethod(family Families) string {
 }
 
 // NetworkAddresses are the static addresses of a family.
-func (v *Values) NetworkAddresses(family Families) []string {
+func (v *values) NetworkAddresses(family Families) []string {
 	return ofFamily(v.Network.Addresses, netip.Prefix.Addr, family)
 }
 
 // NetworkGateways are the gateways of a family.
-func (v *Values) NetworkGateways(family Families) []string {
+func (v *values) NetworkGateways(family Families) []string {
 	return ofFamily(v.Network.Gateways, netip.Addr.Unmap, family)
 }
 
 // NetworkDNS are the name servers of a family.
-func (v *Values) NetworkDNS(family Families) []string {
+func (v *values) NetworkDNS(family Families) []string {
 	return ofFamily(v.Network.DNS, netip.Addr.Unmap, family)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,10 +19,10 @@ import (
 )
 
 // failing returns the names of the cases that a Driver does not pass.
-func failing(t *testing.T, driver provider.Driver, limit time.Duration) []string {
+func failing(t *testing.T, driver provider.Driver) []string {
 	t.Helper()
 	env := conformance.Env{
-		Driver: driver, Invalid: []byte(`{"size":"enormous"}`), Limit: limit, Pause: time.Millisecond, Token: tokens(),
+		Driver: driver, Invalid: []byte(`{"size":"enormous"}`), Limit: time.Minute, Pause: time.Millisecond, Token: tokens(),
 		Request: provider.Request{
 			Cluster: "conformance", Spec: []byte(`{"size":"large"}`), Account: "default/cloud",
 			Credentials: func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("s3cret")}, nil },
@@ -73,7 +74,7 @@ func TestADriverWithTheHabitsOfCloudsPasses(t *testing.T) {
 			Boot: 30 * time.Millisecond, Vanish: 30 * time.Millisecond, Hidden: 20 * time.Millisecond, Token: "s3cret",
 		},
 	} {
-		require.Empty(t, failing(t, fake.NewDriver(o), time.Minute), name)
+		require.Empty(t, failing(t, fake.NewDriver(o)), name)
 	}
 }
 
@@ -149,12 +150,8 @@ func (b *broken) note(token string, n int) int {
 type defect struct {
 	name, found string
 	options     fake.DriverOptions
-	limit       time.Duration // of waits that cannot succeed
 	plant       func(*broken)
 }
-
-// hopeless is the limit of waits of which some cannot succeed. The others have to, however busy the machine is.
-const hopeless = 10 * time.Second
 
 func defects() []defect {
 	return append(defectsOfLives(), defectsOfSpecifications()...)
@@ -170,12 +167,12 @@ func defectsOfLives() []defect {
 			}
 		}},
 		{
-			name: "instances never run", found: "a new instance runs after a while", limit: hopeless,
+			name: "instances never run", found: "a new instance runs after a while",
 			options: fake.DriverOptions{Boot: time.Hour}, plant: func(*broken) {},
 		},
 		{name: "tokens are forgotten later", found: "a second create with a token returns the same instance", plant: forgetTokens},
 		{name: "create looks first, without a lock", found: "concurrent creates with a token make one instance", plant: lookThenCreate},
-		{name: "get ignores the provider ID", found: "an instance is found by its token and by its provider ID", limit: hopeless,
+		{name: "get ignores the provider ID", found: "an instance is found by its token and by its provider ID",
 			plant: func(b *broken) {
 				b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 					r.ProviderID = ""
@@ -280,7 +277,7 @@ func byName(b *broken) {
 
 func defectsOfSpecifications() []defect {
 	return []defect{
-		{name: "delete validates", found: "a deletion needs no specification", limit: hopeless, plant: func(b *broken) {
+		{name: "delete validates", found: "a deletion needs no specification", plant: func(b *broken) {
 			b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 				if err := b.Driver.Validate(ctx, r); err != nil && b.Made(r.Token) > 0 {
 					return false, err
@@ -339,13 +336,11 @@ func TestEachDefectIsFoundByOneCaseAndEachCaseFindsOne(t *testing.T) {
 		delete(left, d.found)
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			b := &broken{Driver: fake.NewDriver(d.options)}
-			d.plant(b)
-			limit := d.limit
-			if limit == 0 {
-				limit = time.Minute
-			}
-			require.Equal(t, []string{d.found}, failing(t, b, limit))
+			synctest.Test(t, func(t *testing.T) { // waits that cannot succeed take no time
+				b := &broken{Driver: fake.NewDriver(d.options)}
+				d.plant(b)
+				require.Equal(t, []string{d.found}, failing(t, b))
+			})
 		})
 	}
 	require.Empty(t, left, "cases without a defect that only they find")

@@ -70,10 +70,13 @@ func ExampleCases() {
 		Invalid: []byte(`{"color":"red"}`),
 		Token:   func() string { n++; return fmt.Sprint("token-", n) },
 	}
-	for _, c := range conformance.Cases() {
+	check := func(c conformance.Case) {
 		if err := c.Run(context.Background(), env); err != nil {
 			fmt.Printf("%s, because %s:\n  %s\n", c.Name, c.Reason, strings.ReplaceAll(err.Error(), "\n", "\n  "))
 		}
+	}
+	for _, c := range conformance.Cases() {
+		check(c)
 	}
 	// Output:
 	// a deletion of what does not exist is gone, because the last answer may be lost:

@@ -13,26 +13,24 @@ trust_certificates() {
   fi
 }
 
-# download_checked URL FILE SHA256 downloads a file, with the checksum that is published beside it where none is given.
+# download_checked URL FILE downloads a file, and compares it with the checksum that is published beside it.
 download_checked() {
-  local sum=$3
+  local sum
   download "$1" "$2"
-  if [[ -z $sum ]]; then
-    download "$1.sha256" "$2.sha256"
-    sum=$(cut -d ' ' -f 1 "$2.sha256")
-  fi
+  download "$1.sha256" "$2.sha256"
+  sum=$(cut -d ' ' -f 1 "$2.sha256")
   sha256sum --check --quiet <<<"$sum  $2"
 }
 
 install_runtime() {
   local name=cni-plugins-linux-$ARCHITECTURE-$plugins_version.tgz
   mkdir -p /opt/cni/bin /opt/bin /etc/containerd
-  download_checked "$PLUGINS_SOURCE/$plugins_version/$name" /opt/cni/plugins.tgz ''
+  download_checked "$PLUGINS_SOURCE/$plugins_version/$name" /opt/cni/plugins.tgz
   tar -xzf /opt/cni/plugins.tgz -C /opt/cni/bin
 }
 
 install_kubelet() {
-  download_checked "$KUBERNETES_SOURCE/$KUBERNETES_VERSION/bin/linux/$ARCHITECTURE/kubelet" /opt/bin/kubelet.new "$KUBELET_SHA256"
+  download_checked "$KUBERNETES_SOURCE/$KUBERNETES_VERSION/bin/linux/$ARCHITECTURE/kubelet" /opt/bin/kubelet.new
   chmod 0755 /opt/bin/kubelet.new
   mv /opt/bin/kubelet.new /opt/bin/kubelet
 }
