@@ -1,4 +1,4 @@
-package contract_test
+package house
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ const maxLines = 400
 // developerPath matches an absolute path of a developer's machine at the start of a word.
 var developerPath = regexp.MustCompile("(^|[\\s\"'`=:,(<])/(home|root|work|Users)/[\\w.-]")
 
-func TestTheTopLevelHoldsOnlyTheHouse(t *testing.T) {
+func TestTopLevel(t *testing.T) {
 	allowed := []string{"contract", "phases", "noderef", "drain", "machine", "machineset", "machinepool", "fake", "internal", "examples",
 		"LICENSE", "README.md", "go.mod", "go.sum", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 	entries, err := os.ReadDir(root)
@@ -33,7 +33,7 @@ func TestTheTopLevelHoldsOnlyTheHouse(t *testing.T) {
 	}
 }
 
-func TestEveryLibraryPackageHasADocFileAndAnExample(t *testing.T) {
+func TestDocFiles(t *testing.T) {
 	for _, p := range listPackages(t) {
 		if strings.HasPrefix(p.rel(), "examples/") || strings.HasPrefix(p.rel(), "internal/") || p.Name == "main" {
 			continue
@@ -47,7 +47,7 @@ func TestEveryLibraryPackageHasADocFileAndAnExample(t *testing.T) {
 	}
 }
 
-func TestNoPackageIsNamedAfterNothing(t *testing.T) {
+func TestPackageNames(t *testing.T) {
 	for _, p := range listPackages(t) {
 		name := path.Base(p.rel())
 		if p.Name == "main" || p.Name == "" {
@@ -64,7 +64,7 @@ func TestNoPackageIsNamedAfterNothing(t *testing.T) {
 // nestedLibraries are modules of their own that others import, because of what they require. The go command lists none of them in the root.
 func nestedLibraries() []string { return []string{"contract/clusterapi"} }
 
-func TestNestedModulesStandUnderExamples(t *testing.T) {
+func TestNestedModules(t *testing.T) {
 	// A module elsewhere would cut a piece out of the library; requirements of examples must not reach those who import it.
 	for _, file := range repositoryFiles(t) {
 		if path.Base(file) == "go.mod" && file != "go.mod" && !strings.HasPrefix(file, "examples/") &&
@@ -74,7 +74,7 @@ func TestNestedModulesStandUnderExamples(t *testing.T) {
 	}
 }
 
-func TestNestedLibrariesHaveADocFileAndAnExample(t *testing.T) {
+func TestNestedLibraries(t *testing.T) {
 	for _, name := range nestedLibraries() {
 		for _, file := range []string{"go.mod", "doc.go", "example_test.go"} {
 			if _, err := os.Stat(filepath.Join(root, name, file)); err != nil {
@@ -87,7 +87,7 @@ func TestNestedLibrariesHaveADocFileAndAnExample(t *testing.T) {
 	}
 }
 
-func TestEveryDirectRequirementIsArgued(t *testing.T) {
+func TestRequirements(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
 	reasons, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
@@ -102,7 +102,7 @@ func TestEveryDirectRequirementIsArgued(t *testing.T) {
 	}
 }
 
-func TestNoFileIsLongAndNoneNamesADeveloperMachine(t *testing.T) {
+func TestFiles(t *testing.T) {
 	for _, file := range repositoryFiles(t) {
 		content, err := os.ReadFile(filepath.Join(root, file))
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestNoFileIsLongAndNoneNamesADeveloperMachine(t *testing.T) {
 	}
 }
 
-func TestAPathOfADeveloperMachineIsRecognised(t *testing.T) {
+func TestDeveloperPath(t *testing.T) {
 	slash := "/" // keeps the samples themselves from being found
 	tests := map[string]bool{
 		"see " + slash + "home/jane/machinist":      true,

@@ -1,8 +1,7 @@
-package contract_test
+package house
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -19,27 +18,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/phases"
 )
 
-var update = flag.Bool("update", false,
-	"write the generated parts of README.md and of package comments, and the record of exports, instead of comparing them")
-
-const maxReadmeLines = 250
+const maxReadmeLines = 170
 
 // marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
 var marker = regexp.MustCompile(
-	`(?s)<!-- (snippet|diagram|packages|versions|compatibility)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
+	`(?s)<!-- (snippet|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
 
 // documents are the pages with generated parts, and which of those each has.
 func documents() map[string][]string {
 	return map[string][]string{
-		"README.md":                  {"snippet", "diagram", "packages", "versions", "compatibility"},
+		"README.md":                  {"snippet", "packages", "versions"},
 		"examples/embed/TUTORIAL.md": {"snippet"},
 	}
 }
 
-func TestREADMEIsCurrent(t *testing.T) {
+func TestREADME(t *testing.T) {
 	for page, parts := range documents() {
 		t.Run(page, func(t *testing.T) { isCurrent(t, page, parts) })
 	}
@@ -74,34 +69,14 @@ func isCurrent(t *testing.T, page string, parts []string) {
 	}
 }
 
-func TestREADMEIsShortAndItsLinksLead(t *testing.T) {
+func TestREADMELinks(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	if lines := bytes.Count(content, []byte("\n")); lines > maxReadmeLines {
 		t.Errorf("README.md has %d lines, more than %d", lines, maxReadmeLines)
 	}
-	for page := range documents() {
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/CONCEPTS.md", "examples/embed/TUTORIAL.md"} {
 		linksLead(t, page)
-	}
-}
-
-// What CONCEPTS.md names exists: its links, and the exports that it names with the last part of their package.
-func TestConceptsNameWhatExists(t *testing.T) {
-	const page = "examples/CONCEPTS.md"
-	linksLead(t, page)
-	content, err := os.ReadFile(filepath.Join(root, page))
-	require.NoError(t, err)
-	named := regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w+)`").FindAllStringSubmatch(string(content), -1)
-	require.Greater(t, len(named), 10)
-	for _, name := range named {
-		records, err := filepath.Glob(filepath.Join(root, "*", name[1], "testdata", "api.txt"))
-		require.NoError(t, err)
-		all := ""
-		for _, file := range append(records, filepath.Join(root, name[1], "testdata", "api.txt")) {
-			text, _ := os.ReadFile(file) // a package of the root has none below a folder, and the others have none in the root
-			all += string(text)
-		}
-		require.Regexp(t, `(?m)^(const|func|type|var) `+name[2]+`\b`, all, "%s.%s", name[1], name[2])
 	}
 }
 
@@ -132,12 +107,6 @@ func generate(t *testing.T, name, arg string) string {
 			return fenced(language, string(whole))
 		}
 		return fenced("go", snippet(t, arg))
-	case "diagram":
-		var out strings.Builder
-		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out, phases.ClusterAPILife()))
-		return fenced("mermaid", out.String())
-	case "compatibility":
-		return compatibilityTable(t)
 	case "packages":
 		return packageTable(t)
 	default:
@@ -201,7 +170,7 @@ func packageTable(t *testing.T) string {
 	slices.SortStableFunc(listed, func(a, b goPackage) int { return floorIndex(a) - floorIndex(b) })
 	for _, p := range listed {
 		at := floorIndex(p)
-		if at < 0 || p.Name == "main" || strings.HasPrefix(p.rel(), "examples/") {
+		if at < 0 || p.Name == "main" || strings.HasPrefix(p.rel(), "examples/") || strings.HasPrefix(p.rel(), "internal/") {
 			continue
 		}
 		fmt.Fprintf(&out, "| [`%s`](%s) | %s | %s |\n", p.rel(), p.rel(), order[at].name, synopsis(t, p))
@@ -219,17 +188,6 @@ func synopsis(t *testing.T, p goPackage) string {
 	sentence = strings.TrimPrefix(sentence, "Package "+p.Name+" ")
 	require.NotEmpty(t, sentence, "package %s has no first sentence", p.rel())
 	return strings.ReplaceAll(strings.ToUpper(sentence[:1])+sentence[1:], "|", "\\|")
-}
-
-// compatibilityTable is what `make skew-table` has measured, with the versions that go.mod requires.
-func compatibilityTable(t *testing.T) string {
-	t.Helper()
-	measured, err := os.ReadFile(filepath.Join(root, "examples/lab/skew/measured.md"))
-	require.NoError(t, err)
-	want := fmt.Sprintf("\n| %s, required | %s |",
-		requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`))
-	require.Contains(t, string(measured), want, "the table was measured with other versions than go.mod requires: run `make skew-table`")
-	return string(measured)
 }
 
 // requirement returns what a pattern catches in a line of go.mod.

@@ -1,4 +1,4 @@
-package contract_test
+package house
 
 import (
 	"encoding/json"
@@ -15,14 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This test is about the whole module and stands in its lowest package, because no Go file stands at the top level and
-// everything else rests on contract. Its table of floors is the law; depguard in .golangci.yml says the
-// same per file, for editors.
-
-const module = "github.com/machinist-dev/machinist"
-
-// root is the module's directory as seen from this package: tests run in the folder of their package.
-const root = ".."
+// The table of floors is the law; depguard in .golangci.yml has the same per file, for editors.
 
 // floor is a group of packages that may import the same things.
 type floor struct {
@@ -79,7 +72,7 @@ func floors() []floor {
 			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			not:     []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "test kit", packages: []string{"internal/apitest", "internal/simulation", "internal/house", "fake/testenv",
+		{name: "test kit", packages: []string{"internal/apitest", "internal/apitest/published", "internal/simulation", "internal/house", "fake/testenv",
 			"machine/provider/conformance"},
 			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			unlinked: []string{kubectl}},
@@ -107,11 +100,11 @@ type goPackage struct {
 // rel returns the path below the module.
 func (p goPackage) rel() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
-func TestPackagesImportOnlyWhatTheirFloorAllows(t *testing.T) {
+func TestFloors(t *testing.T) {
 	for _, p := range listPackages(t) {
 		f, ok := floorOf(p.rel())
 		if !ok {
-			t.Errorf("package %s stands on no floor: give it a place in the table of contract/floors_test.go", p.rel())
+			t.Errorf("package %s stands on no floor: give it a place in the table of internal/house/floors_test.go", p.rel())
 			continue
 		}
 		for _, broken := range brokenRules(f, p.rel(), p.Imports, p.Deps) {
@@ -120,7 +113,7 @@ func TestPackagesImportOnlyWhatTheirFloorAllows(t *testing.T) {
 	}
 }
 
-func TestTestsImportOnlyWhatTheirFloorAllowsAndTheTestKit(t *testing.T) {
+func TestFloorsOfTests(t *testing.T) {
 	for _, p := range listPackages(t) {
 		f, ok := floorOf(p.rel())
 		if !ok {
@@ -143,7 +136,7 @@ func TestTestsImportOnlyWhatTheirFloorAllowsAndTheTestKit(t *testing.T) {
 	}
 }
 
-func TestTheRulesOfTheFloorsHold(t *testing.T) {
+func TestBrokenRules(t *testing.T) {
 	tests := map[string]struct {
 		pkg     string
 		imports []string
