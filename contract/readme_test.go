@@ -221,14 +221,14 @@ func synopsis(t *testing.T, p goPackage) string {
 	return strings.ReplaceAll(strings.ToUpper(sentence[:1])+sentence[1:], "|", "\\|")
 }
 
-// compatibilityTable is what `make skew-table` has measured, with the versions that go.mod requires.
+// compatibilityTable is what `make skew` has measured, with the versions that go.mod requires.
 func compatibilityTable(t *testing.T) string {
 	t.Helper()
 	measured, err := os.ReadFile(filepath.Join(root, "examples/lab/skew/measured.md"))
 	require.NoError(t, err)
 	want := fmt.Sprintf("\n| %s, required | %s |",
 		requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`))
-	require.Contains(t, string(measured), want, "the table was measured with other versions than go.mod requires: run `make skew-table`")
+	require.Contains(t, string(measured), want, "the table was measured with other versions than go.mod requires: run `make skew`")
 	return string(measured)
 }
 
