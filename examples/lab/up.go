@@ -3,17 +3,23 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
 )
 
 type upOptions struct {
 	nodes       int
-	hollow      int
 	output      string
 	keep        bool
 	termination time.Duration
@@ -23,26 +29,21 @@ func parseUp(args []string, stdout io.Writer) (upOptions, error) {
 	var o upOptions
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	checkout(flags)
-	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
-	flags.IntVar(&o.hollow, "hollow-nodes", 0, "start this many kubelets without a host, hollow-0 and up, and wait until their Nodes are "+
-		"Ready: they boot from rendered first-boot data, as machines do")
+	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, which kwok makes Ready")
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
 	flags.DurationVar(&o.termination, "pod-termination", 0, "how long a deleted pod takes to go, such as 5s")
-	usage := "controlplane up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
-	if err := parse(flags, args, usage, stdout); err != nil {
-		return o, err
-	}
-	switch {
-	case o.output != "text" && o.output != "json":
-		return o, fmt.Errorf("%w: -o must be text or json, not %q", errUsage, o.output)
-	case o.nodes < 0 || o.hollow < 0:
-		return o, fmt.Errorf("%w: -nodes and -hollow-nodes must not be negative", errUsage)
-	case o.termination < 0:
-		return o, fmt.Errorf("%w: -pod-termination must not be negative", errUsage)
-	}
-	return o, nil
+	usage := "lab up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
+	return o, cli.Parse(flags, args, usage, stdout, func() error {
+		switch {
+		case o.nodes < 0:
+			return errors.New("-nodes must not be negative")
+		case o.termination < 0:
+			return errors.New("-pod-termination must not be negative")
+		}
+		return cli.Format(o.output)
+	})
 }
 
 // up runs a control plane until ctx ends, which is how to end it and no error, or until a component dies.
@@ -51,13 +52,9 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := findGoRun().endWith(ctx)
+	ctx, cancel := withGoRun(ctx)
 	defer cancel()
-	settings := cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination}
-	if options.hollow > 0 {
-		settings.ManagedNodes = cluster.OtherNodes
-	}
-	plane, err := cluster.Start(ctx, settings)
+	plane, err := cluster.Start(ctx, cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination})
 	if err != nil {
 		return err
 	}
@@ -67,10 +64,7 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 		}
 		reportEnd(stderr, plane, options.keep)
 	}()
-	if err := startKubelets(ctx, plane, options.hollow); err != nil {
-		return err
-	}
-	if err := createNodes(ctx, plane.Config(), options.nodes, options.hollow); err != nil {
+	if err := createNodes(ctx, plane.Config(), options.nodes); err != nil {
 		return err
 	}
 	if err := announce(stdout, plane, options.output); err != nil {
@@ -82,6 +76,22 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	case err := <-plane.Died():
 		return err
 	}
+}
+
+// createNodes creates n Nodes as kubelets would.
+func createNodes(ctx context.Context, config *rest.Config, n int) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		name := fmt.Sprintf("node-%d", i)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create the Node %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func announce(w io.Writer, plane *cluster.ControlPlane, output string) error {
@@ -106,8 +116,8 @@ Ctrl-C stops it and removes everything.
 
 func reportEnd(w io.Writer, plane *cluster.ControlPlane, kept bool) {
 	if kept {
-		_, _ = fmt.Fprintf(w, "controlplane: stopped; its files are in %s\n", plane.Dir())
+		_, _ = fmt.Fprintf(w, "lab: stopped; its files are in %s\n", plane.Dir())
 		return
 	}
-	_, _ = fmt.Fprintln(w, "controlplane: stopped, everything is removed")
+	_, _ = fmt.Fprintln(w, "lab: stopped, everything is removed")
 }

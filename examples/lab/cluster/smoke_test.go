@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 const smokeAgent = "smoke-test"
@@ -236,9 +238,9 @@ func (s *smoke) crdsInstall(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list.Items)
 	_, err = ClusterAPICRDs(t.Context(), "v1beta2", "Potato")
-	require.ErrorIs(t, err, ErrNoCRD)
+	require.ErrorIs(t, err, published.ErrNoCRD)
 	_, err = ClusterAPICRDs(t.Context(), "v7", "Machine")
-	require.ErrorIs(t, err, ErrNoCRD)
+	require.ErrorIs(t, err, published.ErrNoCRD)
 }
 
 func (s *smoke) restart(t *testing.T) {
@@ -297,4 +299,20 @@ type testLog struct{ t *testing.T }
 func (l testLog) Write(line []byte) (int, error) {
 	l.t.Logf("%s", line)
 	return len(line), nil
+}
+
+// PID returns the process ID of a component, and false when it is not running.
+func (cp *ControlPlane) PID(c Component) (int, bool) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	p, ok := cp.running[c]
+	if !ok {
+		return 0, false
+	}
+	select {
+	case <-p.ended:
+		return 0, false
+	default:
+		return p.cmd.Process.Pid, true
+	}
 }
