@@ -17,8 +17,8 @@
 //	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
-// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, [Plan.Warnings] what is
-// lost, and [Plan.LowerBound] how long the drain takes at least.
+// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what is
+// lost.
 //
 // # Guarantees
 //
@@ -40,8 +40,7 @@
 //
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
-// controller of a finalizer still runs. [Plan.LowerBound] considers grace periods and budgets. It does not consider how long Pods take to
-// become ready elsewhere, and a runner may shorten grace periods. A drain does not recognize Nodes whose Pods wait for each other's
+// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's
 // budgets. Owner references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are
 // recognized. An in-tree volume is matched to the Pods that use it only by its plugin.
 package drain

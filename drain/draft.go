@@ -101,7 +101,7 @@ func applyOrder(ds []Decision) {
 
 // Plan applies holds, turns and what budgets still allow. It uses the budgets of the Draft, not Facts.Budgets.
 func (d Draft) Plan(facts Facts) Plan {
-	plan := Plan{Decisions: slices.Clone(d.decisions), budgets: d.budgets, now: facts.Now}
+	plan := Plan{Decisions: slices.Clone(d.decisions), budgets: d.budgets}
 	budgets := d.budgets.counter(facts.Spent)
 	decide := func(d *Decision) { settle(d, budgets, &facts) }
 	for _, node := range d.nodes {

@@ -27,7 +27,7 @@ func web(name string) *corev1.Pod {
 	}
 }
 
-// Before anything is evicted, a plan says what will never go by itself, what is lost, and what the drain takes at least.
+// Before anything is evicted, a plan says what will never go by itself and what is lost.
 func ExamplePlan_Permanent() {
 	all := intstr.FromString("100%")
 	budget := &policyv1.PodDisruptionBudget{
@@ -50,13 +50,10 @@ func ExamplePlan_Permanent() {
 	for _, w := range plan.Warnings(0) {
 		fmt.Println(w.Reason, w.Pods[0], w.Count)
 	}
-	bound := plan.LowerBound()
-	fmt.Println(bound.Waves, bound.Time, bound.Never)
 	// Output:
 	// BudgetNeverAllows [shop/web], 2 pods: set minAvailable below 100%
 	// LocalData shop/cache-0 1
 	// Unmanaged shop/cache-0 3
-	// 1 30s true
 }
 
 // A rule of Cluster API leaves the pods of one team alone; critical pods go last.

@@ -35,7 +35,6 @@ type Plan struct {
 	Decisions []Decision
 
 	budgets ledger
-	now     time.Time
 }
 
 // Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference
