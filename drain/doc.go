@@ -3,7 +3,7 @@
 //
 // A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] turns an
 // answer of the eviction endpoint into an [Outcome]. A [VolumePlanner] decides which volumes the deletion of the machine waits for after
-// the drain. [SerialVolumes] lets Pods with volumes leave one after the other. A [Policy] is data: it decides how long a drain only evicts,
+// the drain. A [Policy] is data: it decides how long a drain only evicts,
 // how it escalates, and what it does about a Node that does not answer. [Policy.Rule] is the last rule of a drain.
 //
 // # Usage
@@ -31,7 +31,6 @@
 //   - A MachineDrainRule that is invalid, or that asks for labels that were not read, holds only the Pods that it may select.
 //   - A volume that was not read is an error and does not count as detached. Inline, shared, orphaned and foreign volumes and those of
 //     ignored Pods are not waited for; [VolumePlanner] can include shared ones.
-//   - A limit of [SerialVolumes] ends a turn. It does not end the drain or the wait for a volume.
 //   - Only a [Policy] forces anything. Without one, Pods are evicted without a time limit, with their own grace periods.
 //   - A policy sets a grace period of 0 only with AllowImmediateKill, and not for a Node that does not answer unless it is known to be off.
 //   - A completed Pod does not block a drain that waits for its completion.

@@ -11,14 +11,8 @@ import (
 // work and requires no lock that guards those. It is immutable and safe for concurrent use.
 type Draft struct {
 	decisions []Decision
-	nodes     []draftedNode
 	budgets   ledger
 	selectors Selectors
-}
-
-type draftedNode struct {
-	name       string
-	start, end int // of its decisions
 }
 
 // Draft applies the rules to all Pods of all given Nodes, and finds the budgets that select them. known comes from an earlier Draft, see
@@ -36,7 +30,6 @@ func (p Planner) Draft(nodes []NodePods, budgets []*policyv1.PodDisruptionBudget
 		mine := draft.decisions[start:]
 		sortDecisions(mine)
 		applyOrder(mine)
-		draft.nodes = append(draft.nodes, draftedNode{nodes[i].Node, start, len(draft.decisions)})
 	}
 	draft.budgets, draft.selectors = newLedger(draft.decisions, budgets, known)
 	return draft
@@ -99,20 +92,12 @@ func applyOrder(ds []Decision) {
 	}
 }
 
-// Plan applies holds, turns and what budgets still allow. It uses the budgets of the Draft, not Facts.Budgets.
+// Plan applies holds and what budgets still allow. It uses the budgets of the Draft, not Facts.Budgets.
 func (d Draft) Plan(facts Facts) Plan {
 	plan := Plan{Decisions: slices.Clone(d.decisions), budgets: d.budgets}
 	budgets := d.budgets.counter(facts.Spent)
-	decide := func(d *Decision) { settle(d, budgets, &facts) }
-	for _, node := range d.nodes {
-		mine := plan.Decisions[node.start:node.end]
-		if turns := facts.Turns[node.name]; turns != nil {
-			turns.settleInTurn(mine, facts.Held, decide)
-			continue
-		}
-		for i := range mine {
-			decide(&mine[i])
-		}
+	for i := range plan.Decisions {
+		settle(&plan.Decisions[i], budgets, &facts)
 	}
 	return plan
 }

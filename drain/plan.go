@@ -73,7 +73,7 @@ type Counts struct {
 	Total       int
 	Evictable   int // can leave now, or the request is in flight
 	Terminating int // accepted by the API server or being deleted, not gone yet
-	Waiting     int // for a lower order, the volumes of other Pods, or completion
+	Waiting     int // for a lower order, or completion
 	Completing  int // those of Waiting that only wait for their own completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
@@ -123,7 +123,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupTerminating
 	case ReasonEvictionRequested:
 		return groupEvicting
-	case ReasonLowerOrder, ReasonVolumeTurn:
+	case ReasonLowerOrder:
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
@@ -178,7 +178,4 @@ type Facts struct {
 	Spent map[types.NamespacedName]int32
 	// Held is keyed by Pod UID.
 	Held map[types.UID]Hold
-	// Turns, by Node, let Pods with volumes leave one after the other; see [SerialVolumes]. On Nodes without an entry, Pods with volumes
-	// leave like other Pods.
-	Turns map[string]*VolumeTurns
 }

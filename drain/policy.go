@@ -39,9 +39,6 @@ type Policy struct {
 	Unreachable *UnreachablePolicy
 	// MultipleBudgets decides about Pods that more than one budget selects: the eviction API does not support them.
 	MultipleBudgets MultipleBudgetsPolicy
-	// SerialVolumes lets Pods with volumes leave the Node one after the other; nil lets them leave like other Pods. Package drain/runner
-	// requires Config.Volumes for it.
-	SerialVolumes *SerialVolumes
 	// DeleteInTerminatingNamespaces deletes Pods whose Namespace is being deleted, after their eviction was refused for that reason and they
 	// have rested. The Namespace controller deletes them too, and also ignores budgets.
 	DeleteInTerminatingNamespaces bool

@@ -95,7 +95,8 @@ func trimBeside(obj any) (any, error) {
 		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil
 		namespace.Spec, namespace.Status = corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	}
-	return TrimVolumes(obj)
+	trimVolumes(obj)
+	return obj, nil
 }
 
 // listFailures are the last answers of the API server to requests that failed, by kind. It is safe for concurrent use.

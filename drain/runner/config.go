@@ -32,8 +32,8 @@ type Config struct {
 	Informers Informers
 	// Planner makes the plans. Its zero value has the default rules.
 	Planner drain.Planner
-	// Volumes is the source of attached volumes; the Runner runs it. [Runner.StepVolumes] and drain.Policy.SerialVolumes require it.
-	Volumes VolumeSource
+	// Volumes are the attached volumes. [Runner.StepVolumes] requires them.
+	Volumes *CachedVolumes
 	// VolumePlanner decides which volumes are waited for.
 	VolumePlanner drain.VolumePlanner
 	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and when it is done;
@@ -129,7 +129,7 @@ type Wiring struct {
 	Budgets bool
 	// Deleter: Config.Deleter is set.
 	Deleter bool
-	// Volumes: Config.Volumes are [CachedVolumes].
+	// Volumes: Config.Volumes are set.
 	Volumes bool
 	// Events: Config.Events records through the API of events.k8s.io, like the recorder of a manager.
 	Events bool

@@ -60,7 +60,6 @@ func (r *Runner) report(ns *nodeState, result *Result, now time.Time, end func()
 		*p = progress{} // drained before, and now Pods are on the Node again
 	}
 	fresh := p.look(result, now)
-	ns.reportTurns(result, now)
 	for _, a := range ns.attempts {
 		if a.state == resting {
 			result.againAt(a.retryAt, now)

@@ -217,25 +217,6 @@ func TestStep_AProbeThatFailedIsNoAnswerAndIsRepeated(t *testing.T) {
 	g.settled(2)
 }
 
-func TestStep_VirtualMachinesWithVolumesAreAskedForInTurn(t *testing.T) {
-	g, volumes := newVolumeRig(t, nil)
-	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
-	g.budgets.shut()
-	g.evictor.answerWith(exhausted)
-	g.pods.put(podWith("n", "a"), podWith("n", "b"))
-	volumes.attach(attachment("n", "a"), attachment("n", "b"))
-	for range 2 {
-		g.step("n")
-		require.Len(t, g.runner.nodes["n"].queue, 1, "the other one waits for its turn")
-	}
-	g.start()
-	defer g.stop()
-	g.settled(1)
-	g.step("n") // refused: the turn passes on
-	g.settled(2)
-	g.wantRequests("a", "b")
-}
-
 func TestStep_AnAbandonedDrainProbesNothing(t *testing.T) {
 	g := newRig(t, nil)
 	g.budgets.shut()

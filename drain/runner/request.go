@@ -49,9 +49,6 @@ type Result struct {
 	Counts    drain.Counts
 	// Blockers are sorted. Their Since is as far as this process remembers.
 	Blockers []drain.Blocker
-	// Volumes are those that drain.Policy.SerialVolumes waits for before the next Pod leaves, sorted. Volumes that are waited for
-	// after the drain are in [VolumesResult].
-	Volumes []VolumeRef
 	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
 	// messages.
 	Message string

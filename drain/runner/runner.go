@@ -21,6 +21,7 @@ type Runner struct {
 	cfg        Config
 	kick       chan struct{} // wakes the dispatcher
 	budgetList *listing      // nil without Config.Informers
+	volumes    volumeSource  // nil without Config.Volumes
 
 	// looks orders reads of the Pods of a Node and the release of the Node: a read after the release would start a watch that no one ends.
 	// It is never taken within mu, nor by what a source calls.
@@ -48,7 +49,6 @@ type nodeState struct {
 	selectors  drain.Selectors               // of the budgets of the last plan
 	cordon     cordonMemo
 	cordonSeen time.Time // first Step that was shown the cordon, without a break
-	turns      *drain.VolumeTurns
 	progress   progress
 	startedAt  time.Time // first Step of this process
 	taintedAt  string    // resource version of the Node for which a taint patch was sent
@@ -81,6 +81,9 @@ func New(cfg Config) (*Runner, error) {
 		r.budgetList = newListing(cfg.Informers, "PodDisruptionBudgets", &policyv1.PodDisruptionBudget{})
 		r.budgetList.clock, r.budgetList.changed = cfg.Clock, r.wakeAll
 	}
+	if cfg.Volumes != nil {
+		r.volumes = cfg.Volumes
+	}
 	return r, nil
 }
 
@@ -109,8 +112,9 @@ func (r *Runner) Start(ctx context.Context) error {
 		r.budgetList.impatient = r.impatient
 		sources = append(sources, r.watchBudgets)
 	}
-	if r.cfg.Volumes != nil {
-		sources = append(sources, r.runVolumes)
+	if r.volumes != nil {
+		r.volumes.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
+		sources = append(sources, func(ctx context.Context) error { return r.volumes.run(ctx, r.wakeNode) })
 	}
 	ended := make(chan error, len(sources))
 	for _, run := range sources {

@@ -67,7 +67,6 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if !synced {
 		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, nil
 	}
-	r.takeTurns(ns, &req, pods)
 	return r.advance(ns, &req, pods, budgets, cordonedSince)
 }
 
@@ -82,10 +81,6 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 	policy := req.policy()
 	if err := policy.Validate(); err != nil {
 		return nil, fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
-	}
-	if policy.SerialVolumes != nil && r.cfg.Volumes == nil {
-		return nil, fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name,
-			errInvalidRequest)
 	}
 	r.list()
 	r.mu.Lock()
@@ -117,8 +112,8 @@ func (r *Runner) list() {
 	if r.budgetList != nil {
 		_, _ = r.budgetList.ask()
 	}
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-		cached.unknown()
+	if r.volumes != nil {
+		r.volumes.demand()
 	}
 }
 
@@ -240,11 +235,7 @@ func (r *Runner) act(
 	}
 	held := ns.held(&r.paused, s.Now)
 	respawnAt = ns.respawns.hold(pods, held, s.Now)
-	facts := drain.Facts{Now: s.Now, Spent: spent, Held: held}
-	if ns.turns != nil {
-		facts.Turns = map[string]*drain.VolumeTurns{ns.name: ns.turns}
-	}
-	plan = draft.Plan(facts)
+	plan = draft.Plan(drain.Facts{Now: s.Now, Spent: spent, Held: held})
 	policy := req.policy()
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
@@ -321,7 +312,7 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 			ns.waits[name] = true
 		}
 		switch {
-		case !ns.mayProbe(d) || ns.turns.Concerns(d.Pod) && ns.turns.Full(plan):
+		case !ns.mayProbe(d):
 		case hopeless(d):
 			ns.enqueueAgainst(d, r.budgets)
 		case r.budgets[d.Budgets[0]].probe(now, r.cfg.ProbeInterval):
@@ -339,14 +330,10 @@ func (ns *nodeState) mayProbe(d *drain.Decision) bool {
 }
 
 // enqueueAgainst queues a request for a hopeless Pod. Until the answer, the Pod is reported as before, so that a probe changes no status.
-// Only a Pod that takes a turn is reported as requested.
 func (ns *nodeState) enqueueAgainst(d *drain.Decision, known budgets) {
 	reported := drain.Hold{Reason: d.Reason, Message: d.Message}
 	if a := ns.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {
 		reported = a.hold
-	}
-	if ns.turns.Concerns(d.Pod) {
-		reported = drain.Hold{Reason: drain.ReasonEvictionRequested}
 	}
 	ns.enqueue(d, known, len(d.Budgets) == 1).against = reported
 	d.Action, d.Reason, d.Message = drain.Wait, reported.Reason, reported.Message

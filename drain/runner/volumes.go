@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -63,7 +61,7 @@ type VolumesResult struct {
 // It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not
 // synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
-	if r.cfg.Volumes == nil {
+	if r.volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
 	}
 	ns, unready := r.enter(&Request{Node: req.Node, Owner: req.Owner})
@@ -85,16 +83,12 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 
 // planVolumes reads the Pods of the Node only if volumes block without them. missing says what is not listed yet.
 func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
-	attachments, synced, err := r.attachments(req.Node.Name)
+	attachments, synced, err := r.volumes.attachmentsOn(req.Node.Name)
 	if err != nil || !synced {
-		missing = volumesUnlisted
-		if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-			missing += cached.why()
-		}
-		return plan, missing, err
+		return plan, volumesUnlisted + r.volumes.why(), err
 	}
 	facts := drain.VolumeFacts{
-		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.cfg.Volumes,
+		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.volumes,
 		StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
 	}
 	left, silent := req.unreachableIn(now)
@@ -110,17 +104,6 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
 	plan, err = r.cfg.VolumePlanner.Plan(facts)
 	return plan, "", err
-}
-
-// attachments asks the source. The error says why a source of this package cannot know them.
-func (r *Runner) attachments(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
-	attachments, synced = r.cfg.Volumes.Attachments(node)
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok && !synced && !cached.attachmentList.onDemand {
-		if unknown := cached.unknown(); unknown != nil {
-			_, err = unknown.ask()
-		}
-	}
-	return attachments, synced, err
 }
 
 func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {
@@ -151,80 +134,4 @@ func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, sile
 	after := cmp.Or(req.UnreachableAfter, 5*time.Minute)
 	since, silent := drain.UnreachableSince(req.Node)
 	return after - now.Sub(since), silent && after > 0
-}
-
-// runVolumes runs the source. A source of this package uses the clock of the Runner.
-func (r *Runner) runVolumes(ctx context.Context) error {
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-		cached.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
-	}
-	return r.cfg.Volumes.Run(ctx, r.volumeChanged)
-}
-
-// takeTurns decides which pods with volumes may leave a Node, when the policy lets them leave one after the other.
-func (r *Runner) takeTurns(ns *nodeState, req *Request, pods []*corev1.Pod) {
-	r.mu.Lock()
-	prev := ns.turns
-	r.mu.Unlock()
-	next := r.nextTurns(req.policy().SerialVolumes, prev, req.Node, pods)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ns.turns = next
-}
-
-// nextTurns calls the source, so it must not hold the lock: events of the source take it.
-func (r *Runner) nextTurns(serial *drain.SerialVolumes, prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
-	if serial == nil {
-		return nil
-	}
-	attachments, synced, err := r.attachments(node.Name)
-	if err != nil {
-		return serial.UnknownVolumes(prev, err.Error())
-	}
-	if !synced {
-		return serial.UnknownVolumes(prev, "waiting for the list of VolumeAttachments")
-	}
-	now := r.cfg.Clock.Now()
-	plan, err := r.cfg.VolumePlanner.Plan(drain.VolumeFacts{Now: now, Node: node, Attachments: attachments, Lookup: r.cfg.Volumes})
-	if err != nil {
-		return serial.UnknownVolumes(prev, err.Error())
-	}
-	return serial.Next(prev, drain.TurnFacts{
-		Now: now, Volumes: plan, Pods: pods,
-		Elsewhere: func(volume string) bool {
-			return slices.ContainsFunc(r.cfg.Volumes.AttachmentsOf(volume), func(a *storagev1.VolumeAttachment) bool {
-				return a.Spec.NodeName != node.Name && a.Status.Attached && a.DeletionTimestamp == nil
-			})
-		},
-	})
-}
-
-// reportTurns adds the volumes that are waited for to a result.
-func (ns *nodeState) reportTurns(result *Result, now time.Time) {
-	if ns.turns == nil {
-		return
-	}
-	for i := range ns.turns.Waits {
-		result.Volumes = append(result.Volumes, ns.turns.Waits[i].VolumeRef)
-	}
-	if text := ns.turns.Summary(0); text != "" {
-		if result.Message != "" {
-			text += "\n" + result.Message
-		}
-		result.Message = text
-	}
-	result.againAt(ns.turns.Deadline(), now)
-}
-
-// volumeChanged wakes the owner of the Node, and those of Nodes that wait until the volume is attached elsewhere.
-func (r *Runner) volumeChanged(node, volume string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, ns := range r.ring {
-		waits := ns.turns != nil && volume != "" &&
-			slices.ContainsFunc(ns.turns.Waits, func(w drain.VolumeWait) bool { return w.PV == volume })
-		if waits || ns.name == node {
-			r.wakeLocked(ns)
-		}
-	}
 }

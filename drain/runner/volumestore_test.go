@@ -74,7 +74,7 @@ func TestCachedVolumes_FollowsTheClusterThroughInformers(t *testing.T) {
 	mend := store.Inject(fake.Fault{
 		Match: fake.Match("", schema.GroupKind{Kind: "PersistentVolume"}, ""), Err: errors.New("forbidden"), Times: -1,
 	})
-	go func() { sourceEnded <- source.Run(ctx, func(string, string) { woken.Add(1) }) }()
+	go func() { sourceEnded <- source.Run(ctx, func(string) { woken.Add(1) }) }()
 	go func() { managerEnded <- mgr.Start(ctx) }()
 	names := func(node string) map[string]bool {
 		list, _ := source.Attachments(node)
