@@ -111,13 +111,9 @@ func ExamplePlanner_Plan() {
 	// false
 }
 
-// A policy as data: polite for ten minutes, then deletions with at most 30 s of grace, and pods of a Node that does not answer
-// get one second.
+// A policy as data: polite for ten minutes, then deletions with 30 s of grace, and pods of a Node that does not answer get one second.
 func ExamplePolicy_Rule() {
-	policy := drain.Policy{
-		Stages:      []drain.Stage{{After: 10 * time.Minute, Mode: drain.ModeDelete, Grace: new(int64(30))}},
-		Unreachable: &drain.UnreachablePolicy{},
-	}
+	policy := drain.Policy{GracePeriod: new(int64(30)), DeleteAfter: 10 * time.Minute, UnreachableAfter: 5 * time.Minute}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
 		return

@@ -129,7 +129,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupCompletingLater
 	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
 		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
-		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonAbandoned, ReasonRespawned:
+		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonRespawned:
 		return groupBlocked
 	default:
 		return groupCompleting

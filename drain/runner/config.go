@@ -142,7 +142,7 @@ func StandaloneWiring() Wiring { return Wiring{Budgets: true, Deleter: true, Rea
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
 //
-//   - Nodes: patch, for the cordon and the taint of the policy; get for Drain;
+//   - Nodes: patch, for the cordon; get for Drain;
 //   - Pods: list and watch, for a [ScopedPodSource], and delete for a Deleter;
 //   - pods/eviction: create;
 //   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.

@@ -26,12 +26,6 @@ type DrainOptions struct {
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
 	Policy *drain.Policy
-	// StartedAt and Deadline are those of every Node's [Request]. A zero StartedAt is when the drain of a Node begins.
-	StartedAt time.Time
-	Deadline  time.Time
-	// Prepare may change the Request of a Node before its drain, for example to say that its instance is off. It is called once per Node, when
-	// the Node was read. Its time counts against Timeout. May be nil.
-	Prepare func(*Request)
 	// Progress is called when the state of a Node changes, and when its drain ends. Calls do not overlap. May be nil.
 	Progress func(NodeResult)
 	// Beside runs until the drains have ended, for example the cache of Config.Budgets. If it returns an error, all drains end. May be nil.
@@ -41,14 +35,14 @@ type DrainOptions struct {
 // NodeResult is the state of the drain of one Node of [Drain].
 type NodeResult struct {
 	Node string
-	// Ended: this is the last result of the Node. It is Done, Abandoned, or ended by Err.
+	// Ended: this is the last result of the Node. It is Done, or ended by Err.
 	Ended bool
 	Result
 	// Err is why the Node was not drained or, while Ended is false, an error that is retried.
 	Err error
 }
 
-// Drain drains Nodes for a program without a manager. It returns when each of them is done, abandoned or failed, with one result per name
+// Drain drains Nodes for a program without a manager. It returns when each of them is done or failed, with one result per name
 // in the order of the names. The error joins the errors of the Nodes. All Nodes share one [Runner] with cfg, so limits and budgets apply to
 // all of them together.
 //
@@ -137,15 +131,15 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		d.tell(last)
 		return last
 	}
-	w := &waiter{runner: d.runner, name: name, prepare: d.opts.Prepare, until: d.until}
-	w.req = Request{Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline}
+	w := &waiter{runner: d.runner, name: name, until: d.until}
+	w.req = Request{Rules: d.opts.Rules, Policy: d.opts.Policy}
 	w.opts = WaitOptions{
 		Node: func(ctx context.Context) (*corev1.Node, error) {
 			var node corev1.Node
 			return &node, d.opts.Nodes.Get(ctx, client.ObjectKey{Name: name}, &node)
 		},
 		Progress: func(result Result, err error) {
-			if !result.Done && !result.Abandoned {
+			if !result.Done {
 				d.tell(NodeResult{Node: name, Result: result, Err: err})
 			}
 		},

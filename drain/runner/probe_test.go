@@ -216,37 +216,3 @@ func TestStep_AProbeThatFailedIsNoAnswerAndIsRepeated(t *testing.T) {
 	g.step("n")
 	g.settled(2)
 }
-
-func TestStep_AnAbandonedDrainProbesNothing(t *testing.T) {
-	g := newRig(t, nil)
-	g.budgets.shut()
-	g.pods.put(pod("n", "a"))
-	req := Request{Node: cordoned("n"), StartedAt: g.clock.Now(),
-		Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Minute, Mode: drain.ModeAbandon}}}}
-	_, err := g.runner.Step(t.Context(), req)
-	require.NoError(t, err)
-	require.Len(t, g.runner.nodes["n"].queue, 1)
-	g.clock.Step(time.Minute)
-	got, err := g.runner.Step(t.Context(), req)
-	require.NoError(t, err)
-	require.True(t, got.Abandoned)
-	require.Empty(t, g.runner.nodes["n"].queue)
-}
-
-func TestStep_WhatTwoBudgetsHoldIsNotDeletedForWhatWasTrueBefore(t *testing.T) {
-	g, d := newDeletingRig(t, nil)
-	g.budgets.double()
-	g.evictor.answerWith(func(context.Context, PodRef) error { return twoBudgets() })
-	g.pods.put(pod("n", "a"))
-	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: time.Minute}}}
-	g.start()
-	defer g.stop()
-	g.stepWith(req)
-	g.settled(1)
-	g.evictor.answerWith(nil)
-	g.budgets.set(5, 11) // the second one is gone
-	g.clock.Step(time.Minute)
-	g.stepWith(req)
-	g.settled(2)
-	g.deleted(d)
-}

@@ -21,15 +21,11 @@ type Request struct {
 	Rules []drain.Rule
 	// Policy decides how the drain escalates; nil is the zero policy, which evicts without a limit.
 	Policy *drain.Policy
-	// StartedAt is when the drain began. The stages of the policy count from it, so the owner persists it. Zero means the first Step of
+	// StartedAt is when the drain began. The times of the policy count from it, so the owner persists it. Zero means the first Step of
 	// this process.
 	StartedAt time.Time
-	// Deadline is when the Node is removed even if Pods are left, for [drain.ModeClamp]; zero means never.
-	Deadline time.Time
-	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has an [drain.UnreachablePolicy].
+	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has UnreachableAfter.
 	PoweredOff bool
-	// InstanceGone: the provider confirms that the instance does not exist. No request is sent and the drain is Done immediately.
-	InstanceGone bool
 }
 
 // policy of a request without one evicts without a limit.
@@ -42,17 +38,15 @@ func (req *Request) policy() drain.Policy {
 
 // Result is the state of the drain of a Node.
 type Result struct {
-	// Done: the Node is cordoned, its Pods are completely known and none of them blocks; or its instance is gone.
-	Done bool
-	// Abandoned: the policy gave the drain up while Pods were left. No more requests are sent; Done is false.
-	Abandoned bool
-	Counts    drain.Counts
+	// Done: the Node is cordoned, its Pods are completely known and none of them blocks.
+	Done   bool
+	Counts drain.Counts
 	// Blockers are sorted. Their Since is as far as this process remembers.
 	Blockers []drain.Blocker
 	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
 	// messages.
 	Message string
-	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done or Abandoned.
+	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done.
 	RequeueAfter time.Duration
 }
 

@@ -51,7 +51,6 @@ type nodeState struct {
 	cordonSeen time.Time // first Step that was shown the cordon, without a break
 	progress   progress
 	startedAt  time.Time // first Step of this process
-	taintedAt  string    // resource version of the Node for which a taint patch was sent
 	inFlight   int
 	respawns   respawns
 	released   bool // it is no longer in Runner.nodes
@@ -147,8 +146,7 @@ func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err err
 	return r.cfg.Pods.Pods(ns.name)
 }
 
-// Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again and removes an out-of-service
-// taint that this package set. Evictions that the API server accepted cannot be taken back, and requests in flight may still be accepted.
+// Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again. Evictions that the API server accepted cannot be taken back, and requests in flight may still be accepted.
 // The next [Runner.Step] resumes the drain. The error matches [ErrNodeReplaced] when the Node in the API server has another UID.
 func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
 	if node == nil || node.Name == "" {
@@ -158,10 +156,8 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if !uncordon {
 		return nil
 	}
-	if _, err := r.patchUnschedulable(ctx, node, false); err != nil {
-		return err
-	}
-	return r.removeTaint(ctx, &nodeState{}, node)
+	_, err := r.patchUnschedulable(ctx, node, false)
+	return err
 }
 
 func (r *Runner) forgetLocked(node string) {

@@ -29,8 +29,7 @@ const (
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. It can be called at any rate, again after Done, and by another process after a crash. If the policy asks for it, a
-// Step that is shown the cordon sends the patch of the out-of-service taint.
+// waits for neither. It can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
 // Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.
@@ -39,15 +38,9 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if req.InstanceGone {
-		return Result{Done: true}, nil
-	}
 	node := req.Node
 	cordonedSince, err := r.cordon(ctx, ns, node)
 	if err != nil {
-		return Result{}, err
-	}
-	if err := r.taint(ctx, ns, &req); err != nil {
 		return Result{}, err
 	}
 	pods, synced, err := r.podsOf(ns)
@@ -159,8 +152,8 @@ func (r *Runner) advance(
 	r.mu.Unlock()
 	draft := r.cfg.Planner.Draft(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, selectors)
-	policy, now := req.policy(), situation.Now
-	plan, respawnAt, known := r.act(ns, req, pods, draft, situation, !cordonedSince.IsZero())
+	now := situation.Now
+	plan, respawnAt, known := r.act(ns, pods, draft, situation, !cordonedSince.IsZero())
 	if !known {
 		return cancelled(), nil
 	}
@@ -171,14 +164,11 @@ func (r *Runner) advance(
 		RequeueAfter: r.cfg.ProbeInterval,
 	}
 	result.againAt(respawnAt, now)
-	result.againAt(policy.Next(pods, situation), now)
+	result.againAt(req.policy().Next(pods, situation), now)
 	done := plan.Done()
 	events, refused := r.report(ns, &result, now, func() {
-		switch {
-		case done:
+		if done {
 			result.settle(r.cfg.Settle, cordonedSince, now)
-		case policy.Abandoned(situation):
-			result.Abandoned, result.RequeueAfter = true, 0
 		}
 	})
 	r.record(req.Node, events)
@@ -190,8 +180,8 @@ func (r *Runner) advance(
 
 func (r *Runner) situation(req *Request) drain.Situation {
 	return drain.Situation{
-		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt, Deadline: req.Deadline,
-		Node: req.Node, PoweredOff: req.PoweredOff, InstanceGone: req.InstanceGone, EvictsOnly: r.cfg.Deleter == nil,
+		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt,
+		Node: req.Node, PoweredOff: req.PoweredOff, EvictsOnly: r.cfg.Deleter == nil,
 	}
 }
 
@@ -216,7 +206,7 @@ const (
 // act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
 // the Node was released. respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
-	ns *nodeState, req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
+	ns *nodeState, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
 ) (plan drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,35 +226,13 @@ func (r *Runner) act(
 	held := ns.held(&r.paused, s.Now)
 	respawnAt = ns.respawns.hold(pods, held, s.Now)
 	plan = draft.Plan(drain.Facts{Now: s.Now, Spent: spent, Held: held})
-	policy := req.policy()
 	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		ns.overcome(d, policy, s)
-		r.carryOutLocked(ns, d)
+		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
 	r.probeLocked(ns, plan, s.Now)
 	ns.keepRefused(plan)
 	r.kickDispatcher()
 	return plan, respawnAt, true
-}
-
-// overcome turns an eviction that can never be accepted into a deletion, if the policy allows it: the plan or the API server found two
-// budgets for the Pod, or its Namespace is terminating and the Pod has rested for it.
-func (ns *nodeState) overcome(d *drain.Decision, policy drain.Policy, s drain.Situation) {
-	refusal := d.Reason
-	if d.Action == drain.Evict {
-		a := ns.attempts[d.Pod.UID]
-		if a == nil || a.state != idle || a.action != drain.Evict {
-			return
-		}
-		refusal = a.hold.Reason
-	} else if refusal != drain.ReasonMultipleBudgets || d.Action != drain.Deny && d.Action != drain.Wait {
-		return
-	}
-	if policy.DeletesAfter(refusal, s) {
-		d.Action, d.Reason, d.Message = drain.Delete, drain.ReasonEscalated, "deleting the Pod because it cannot be evicted"
-		d.TakesToken = false
-	}
 }
 
 func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
@@ -279,7 +247,7 @@ func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
 		}
 	default:
-		// A queued Pod waits for its turn, unless something else holds it: a stage, an order, another rule.
+		// A queued Pod waits for its turn, unless something else holds it: an order, another rule.
 		a := ns.attempts[d.Pod.UID]
 		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
 			d.Reason != a.against.Reason {

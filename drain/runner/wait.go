@@ -60,10 +60,9 @@ func (r *Runner) Wait(ctx context.Context, req Request, opts WaitOptions) (Resul
 
 // waiter is one call of Wait.
 type waiter struct {
-	runner  *Runner
-	req     Request
-	opts    WaitOptions
-	prepare func(*Request) // is called once, when the Node was read; may be nil
+	runner *Runner
+	req    Request
+	opts   WaitOptions
 
 	name       string    // for errors; empty while it is not known
 	until      time.Time // zero without a limit
@@ -116,7 +115,7 @@ func (w *waiter) wait(ctx context.Context) (Result, error) {
 		default:
 			w.failures = 0
 			w.tell(result, nil)
-			if result.Done || result.Abandoned {
+			if result.Done {
 				return result, nil
 			}
 		}
@@ -131,9 +130,6 @@ func (w *waiter) look(ctx context.Context) (Result, error) {
 	fresh := w.stale()
 	if fresh {
 		if err := w.read(ctx); err != nil {
-			return Result{}, err
-		}
-		if err := w.over(ctx); err != nil { // Prepare may have used the time up
 			return Result{}, err
 		}
 	}
@@ -168,9 +164,6 @@ func (w *waiter) read(ctx context.Context) error {
 	if w.removeSink == nil {
 		w.name = node.Name // set for good, before the sink is added
 		w.removeSink = w.runner.addSink(&sink{wake: w.wake})
-		if w.prepare != nil {
-			w.prepare(&w.req)
-		}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (w *world) rightsOfADrain() {
 		return budgets(ctx)
 	}
 	opts.Timeout = time.Minute
-	opts.Policy = &drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: time.Second}}
+	opts.Policy = &drain.Policy{DeleteAfter: 5 * time.Second}
 	_, err = runner.Drain(w.t.Context(), cfg, opts, "drained")
 	require.NoError(w.t, err)
 	w.exactly(user, map[string]string{"patch events.k8s.io/events": "no event came twice"})
