@@ -29,7 +29,7 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 		}
 		return prev, nil
 	}
-	wait := When(func(p *corev1.Pod) bool { return p.Name == "job" || p.Name == "server" }, WaitCompleted)
+	wait := when(func(p *corev1.Pod) bool { return p.Name == "job" || p.Name == "server" }, waitCompleted)
 	other := labeled("app", "other")
 	cases := map[string]struct {
 		reason  string
@@ -97,7 +97,7 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := Planner{Rules: with(late, OrderByAnnotation("order"), wait)}.Plan(
+			plan := Planner{Rules: with(late, orderInText, wait)}.Plan(
 				[]NodePods{{Node: testNode, Pods: tc.pods}}, Facts{Budgets: tc.budgets, Held: tc.held})
 			var got []string
 			for _, o := range plan.Permanent(0) {
@@ -144,7 +144,7 @@ func TestPermanent_SaysWhatOpensTheBudget(t *testing.T) {
 
 func TestWarnings_SayWhatIsLost(t *testing.T) {
 	owned := ownedBy("apps/v1", "ReplicaSet")
-	late := When(func(p *corev1.Pod) bool { return p.Name == "late" }, SetOrder(1))
+	late := when(func(p *corev1.Pod) bool { return p.Name == "late" }, setOrder(1))
 	pods := []*corev1.Pod{
 		newPod("bare"), newPod("late", owned, withEmptyDir), newPod("both", withEmptyDir),
 		newPod("odd", owned, labeled("cluster.x-k8s.io/drain", "no")),

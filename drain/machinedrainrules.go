@@ -129,9 +129,9 @@ func (c *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict
 		prev.Order = c.order
 		return prev, nil
 	case BehaviorSkip:
-		return Skip(pod, prev)
+		return skip(pod, prev)
 	case BehaviorWaitCompleted:
-		return WaitCompleted(pod, prev)
+		return waitCompleted(pod, prev)
 	default:
 		return c.hold(pod, prev), nil
 	}
@@ -150,11 +150,11 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 
 // ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
 // ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
-// Cluster API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
+// Cluster API has defects: see WaitCompleted, [MachineDrainRules] and ignoreDaemonSetPods.
 func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
-		IgnoreMirrorPods, IgnoreDaemonSetPods, ClusterAPIDrainLabel().Rule(), ofMachine.Rule(namespaces),
-		WaitForTerminating, EvictFinished, EvictRest,
+		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),
+		waitForTerminating, evictFinished, evictRest,
 	}
 }
 

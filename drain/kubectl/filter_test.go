@@ -125,7 +125,7 @@ func TestRules_AnErrorIsNotOverwrittenByTheNextFilter(t *testing.T) {
 
 func TestRules_DoNotChangeTheOptions(t *testing.T) {
 	additional := make([]drain.Rule, 1, 4)
-	additional[0] = drain.EvictRest
+	additional[0] = func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) { return drain.Verdict{}, nil }
 	o := Options{AdditionalFilters: []kubectldrain.PodFilter{nil}}
 	o.Additional = additional
 	Rules(o)
