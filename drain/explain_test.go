@@ -156,10 +156,11 @@ func TestWarnings_SayWhatIsLost(t *testing.T) {
 	ref := func(name string) PodRef {
 		return PodRef{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}
 	}
-	want := []Warning{
-		{testNode, ReasonLocalData, "evicting Pod with local storage", []PodRef{ref("both")}, 2},
-		{testNode, ReasonRuleWarning, `label cluster.x-k8s.io/drain has the unknown value "no"`, []PodRef{ref("odd")}, 1},
-		{testNode, ReasonUnmanaged, "evicting Pod that has no controller", []PodRef{ref("bare")}, 2},
+	want := []Blocker{
+		{Node: testNode, Reason: ReasonLocalData, Message: "evicting Pod with local storage", Pods: []PodRef{ref("both")}, Count: 2},
+		{Node: testNode, Reason: ReasonRuleWarning, Message: `label cluster.x-k8s.io/drain has the unknown value "no"`,
+			Pods: []PodRef{ref("odd")}, Count: 1},
+		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller", Pods: []PodRef{ref("bare")}, Count: 2},
 	}
 	if diff := cmp.Diff(want, plan.Warnings(1)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -34,8 +34,6 @@ type Config struct {
 	Planner drain.Planner
 	// Volumes are the attached volumes. [Runner.StepVolumes] requires them.
 	Volumes *CachedVolumes
-	// VolumePlanner decides which volumes are waited for.
-	VolumePlanner drain.VolumePlanner
 	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and when it is done;
 	// nil records nothing. After a restart, current reasons are recorded again.
 	Events Events

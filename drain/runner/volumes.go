@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,10 @@ import (
 
 const volumesUnlisted = "* waiting for the lists of VolumeAttachments and PersistentVolumes; if this lasts, look for missing list " +
 	"and watch permissions"
+
+// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
+// Node that does not answer does not unmount volumes.
+const volumesUnreachableAfter = 5 * time.Minute
 
 // VolumeRef identifies one volume that is attached to a Node.
 type VolumeRef = drain.VolumeRef
@@ -32,9 +35,6 @@ type VolumeRequest struct {
 	// Timeout ends the wait this long after StartedAt; 0 means never. It does not end the wait while a cache is not synced: a caller that
 	// needs that has to check the time itself.
 	Timeout time.Duration
-	// UnreachableAfter ends the wait when the Ready condition of the Node has been Unknown for this time; 0 means 5 min, negative never. A
-	// Node that does not answer does not unmount volumes.
-	UnreachableAfter time.Duration
 	// PoweredOff ends the wait: the provider confirmed that the machine is off.
 	PoweredOff bool
 }
@@ -54,7 +54,7 @@ type VolumesResult struct {
 }
 
 // StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
-// [drain.VolumePlanner]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
+// [drain.PlanVolumes]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
 // does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
 // required.
 //
@@ -93,7 +93,7 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 	}
 	left, silent := req.unreachableIn(now)
 	facts.Unreachable = silent && left <= 0
-	if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil || plan.Done() {
+	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
 		return plan, "", err
 	}
 	pods, synced, err := r.podsOf(ns)
@@ -102,20 +102,16 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 	}
 	facts.Decisions = r.cfg.Planner.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
-	plan, err = r.cfg.VolumePlanner.Plan(facts)
+	plan, err = drain.PlanVolumes(facts)
 	return plan, "", err
 }
 
 func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {
-	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Message: plan.Summary(0)}
-	for _, d := range plan.Blocking() {
-		result.Attached = append(result.Attached, d.VolumeRef)
+	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking(), Message: plan.Summary(0)}
+	if plan.Stopped != drain.VolumesNotStopped {
+		result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, result.Message)
 	}
 	if result.Done {
-		if plan.Stopped != drain.VolumesNotStopped {
-			left := drain.VolumePlan{Volumes: plan.Volumes}
-			result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, left.Summary(0))
-		}
 		return result
 	}
 	result.RequeueAfter = r.cfg.ProbeInterval
@@ -131,7 +127,6 @@ func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now ti
 // unreachableIn returns how long it takes until the wait ends because the Node does not answer; silent is false when it answers. The
 // kube-controller-manager sets the condition about 40 s after the last sign of the kubelet.
 func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, silent bool) {
-	after := cmp.Or(req.UnreachableAfter, 5*time.Minute)
 	since, silent := drain.UnreachableSince(req.Node)
-	return after - now.Sub(since), silent && after > 0
+	return volumesUnreachableAfter - now.Sub(since), silent
 }

@@ -122,10 +122,8 @@ func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 	volumes.attach(attachment("n", "b"), attachment("n", "a"), attachment("other", "c"))
 	want := VolumesResult{
 		Attached: []VolumeRef{
-			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}, Driver: "disk.example.com",
-				Reason: drain.VolumeAttached, Since: g.clock.Now()},
-			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}, Driver: "disk.example.com",
-				Reason: drain.VolumeAttached, Since: g.clock.Now()},
+			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}},
+			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}},
 		},
 		Message: "* PersistentVolumeClaims: default/a, default/b", RequeueAfter: 15 * time.Second,
 	}
@@ -192,9 +190,8 @@ func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
 func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 	g, volumes := newVolumeRig(t, nil)
 	volumes.attach(attachment("n", "a"))
-	silent := func(for_ time.Duration, after time.Duration) func(*VolumeRequest) {
+	silent := func(for_ time.Duration) func(*VolumeRequest) {
 		return func(req *VolumeRequest) {
-			req.UnreachableAfter = after
 			req.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(g.clock.Now().Add(-for_)),
 			}}
@@ -209,11 +206,9 @@ func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
 		"at the limit": {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
 			drain.VolumesTimedOut, 0},
-		"off":                           {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
-		"silent for a while":            {silent(299*time.Second, 0), drain.VolumesNotStopped, time.Second},
-		"silent for five minutes":       {silent(300*time.Second, 0), drain.VolumesUnreachable, 0},
-		"silent for longer than asked":  {silent(2*time.Second, time.Second), drain.VolumesUnreachable, 0},
-		"silent, which does not matter": {silent(time.Hour, -1), drain.VolumesNotStopped, 15 * time.Second},
+		"off":                     {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
+		"silent for a while":      {silent(299 * time.Second), drain.VolumesNotStopped, time.Second},
+		"silent for five minutes": {silent(300 * time.Second), drain.VolumesUnreachable, 0},
 		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
 			drain.VolumesNotStopped, 15 * time.Second},
 	}
