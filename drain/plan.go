@@ -34,13 +34,37 @@ type Plan struct {
 	// Decisions are grouped by Node in the order of the passed Nodes, and sorted by order, Namespace, name and UID within a Node.
 	Decisions []Decision
 
+	judged  []Decision // before budgets and holds
 	budgets ledger
 }
 
 // Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference
 // and not changed. Nil Pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
-	return p.Draft(nodes, facts.Budgets, Selectors{}).Plan(facts)
+	pods := 0
+	for i := range nodes {
+		pods += len(nodes[i].Pods)
+	}
+	judged := make([]Decision, 0, pods)
+	for i := range nodes {
+		start := len(judged)
+		judged = p.judge(judged, &nodes[i])
+		mine := judged[start:]
+		sortDecisions(mine)
+		applyOrder(mine)
+	}
+	return Plan{judged: judged, budgets: newLedger(judged, facts.Budgets)}.With(facts)
+}
+
+// With returns the plan for other facts about the same Pods and budgets: facts.Budgets are not used. Applying the rules and finding the
+// budgets is most of the work of a plan, and is not repeated.
+func (p Plan) With(facts Facts) Plan {
+	p.Decisions = slices.Clone(p.judged)
+	budgets := p.budgets.counter(facts.Spent)
+	for i := range p.Decisions {
+		settle(&p.Decisions[i], budgets, &facts)
+	}
+	return p
 }
 
 // Evictable returns the decisions to carry out now: those with the action Evict or Delete.

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 )
 
 // Config configures a [Runner]. Zero durations and counts mean the default in the comment of the field.
@@ -30,8 +29,6 @@ type Config struct {
 	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
 	// owners of waiting Nodes; without it, they look again after ProbeInterval.
 	Informers Informers
-	// Planner makes the plans. Its zero value has the default rules.
-	Planner drain.Planner
 	// Volumes are the attached volumes. [Runner.StepVolumes] requires them.
 	Volumes *CachedVolumes
 	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and when it is done;

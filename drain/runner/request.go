@@ -17,7 +17,7 @@ type Request struct {
 	Node *corev1.Node
 	// Owner is enqueued through [Runner.Source] when the state of the drain changes.
 	Owner types.NamespacedName
-	// Rules replaces the rules of the planner for this Node when it is not nil.
+	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules].
 	Rules []drain.Rule
 	// Policy decides how the drain escalates; nil is the zero policy, which evicts without a limit.
 	Policy *drain.Policy

@@ -12,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/drain"
 )
 
 // Runner drains Nodes: see the package comment. It is safe for concurrent use.
@@ -46,7 +44,6 @@ type nodeState struct {
 	queue      []types.UID
 	attempts   map[types.UID]*attempt
 	waits      map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	selectors  drain.Selectors               // of the budgets of the last plan
 	cordon     cordonMemo
 	cordonSeen time.Time // first Step that was shown the cordon, without a break
 	progress   progress

@@ -147,13 +147,10 @@ func (r *Runner) advance(
 	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
 ) (Result, error) {
 	situation := r.situation(req)
-	r.mu.Lock()
-	selectors := ns.selectors // of the last plan
-	r.mu.Unlock()
-	draft := r.cfg.Planner.Draft(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, selectors)
 	now := situation.Now
-	plan, respawnAt, known := r.act(ns, pods, draft, situation, !cordonedSince.IsZero())
+	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: rules(req, situation)}},
+		drain.Facts{Now: now, Budgets: budgets})
+	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now, !cordonedSince.IsZero())
 	if !known {
 		return cancelled(), nil
 	}
@@ -186,11 +183,8 @@ func (r *Runner) situation(req *Request) drain.Situation {
 }
 
 // rules are those of the request, with the policy as the last rule.
-func (r *Runner) rules(req *Request, s drain.Situation) []drain.Rule {
+func rules(req *Request, s drain.Situation) []drain.Rule {
 	rules := req.Rules
-	if rules == nil {
-		rules = r.cfg.Planner.Rules
-	}
 	if rules == nil {
 		rules = drain.DefaultRules()
 	}
@@ -203,33 +197,49 @@ const (
 	maxProbeRest = 5 * time.Minute
 )
 
-// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
-// the Node was released. respawnAt is when the first Pod that was created again has rested.
+// budgetsOf returns those of some budgets that select Pods which may go now.
+func budgetsOf(plan drain.Plan, all []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
+	names := map[types.NamespacedName]bool{}
+	for i := range plan.Decisions {
+		for _, name := range plan.Decisions[i].Budgets {
+			names[name] = true
+		}
+	}
+	var some []*policyv1.PodDisruptionBudget
+	for _, pdb := range all {
+		if names[client.ObjectKeyFromObject(pdb)] {
+			some = append(some, pdb)
+		}
+	}
+	return some
+}
+
+// act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one. known
+// is false if the Node was released. respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
-	ns *nodeState, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
-) (plan drain.Plan, respawnAt time.Time, known bool) {
+	ns *nodeState, pods []*corev1.Pod, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time, cordoned bool,
+) (_ drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ns.released {
 		return plan, respawnAt, false
 	}
-	ns.selectors = draft.Selectors()
-	spent := r.budgets.observe(draft.Budgets(), r.cfg.MaxInFlightPerBudget, s.Now)
-	if s.Now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
-		r.sweptAt = s.Now
-		r.budgets.forget(s.Now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
+	spent := r.budgets.observe(budgets, r.cfg.MaxInFlightPerBudget, now)
+	if now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
+		r.sweptAt = now
+		r.budgets.forget(now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
 	}
-	ns.refresh(pods, s.Now)
+	ns.refresh(pods, now)
 	if cordoned {
 		ns.respawns.look(pods)
 	}
-	held := ns.held(&r.paused, s.Now)
-	respawnAt = ns.respawns.hold(pods, held, s.Now)
-	plan = draft.Plan(drain.Facts{Now: s.Now, Spent: spent, Held: held})
+	held := ns.held(&r.paused, now)
+	respawnAt = ns.respawns.hold(pods, held, now)
+	plan = plan.With(drain.Facts{Now: now, Spent: spent, Held: held})
 	for i := range plan.Decisions {
 		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
-	r.probeLocked(ns, plan, s.Now)
+	r.probeLocked(ns, plan, now)
 	ns.keepRefused(plan)
 	r.kickDispatcher()
 	return plan, respawnAt, true

@@ -28,7 +28,7 @@ type VolumeRequest struct {
 	Node *corev1.Node
 	// Owner is enqueued through [Runner.Source] when something changes about the Node's volumes or pods.
 	Owner types.NamespacedName
-	// Rules replaces the planner's rules for this Node when it is not nil. They say whose volumes stay: those of ignored pods.
+	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules]. Volumes of ignored Pods stay.
 	Rules []drain.Rule
 	// StartedAt is when the wait began, as recorded by the caller.
 	StartedAt time.Time
@@ -100,7 +100,7 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 	if err != nil || !synced {
 		return plan, waitsForPods, err
 	}
-	facts.Decisions = r.cfg.Planner.Plan(
+	facts.Decisions = drain.Planner{}.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
 	plan, err = drain.PlanVolumes(facts)
 	return plan, "", err
