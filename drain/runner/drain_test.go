@@ -236,9 +236,7 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 		},
 		"the rest config is nil": func() error { _, _, err := runner.Standalone(nil); return err },
 		"the cache broke": func() error {
-			broken := opts
-			broken.Beside = func(context.Context) error { return errors.New("the cache broke") }
-			_, err := runner.Drain(t.Context(), cfg, broken, "n0")
+			_, err := runner.Drain(t.Context(), cfg.Breaks(errors.New("the cache broke")), opts, "n0")
 			return err
 		},
 	} {
@@ -247,25 +245,6 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 	results, err := runner.Drain(t.Context(), cfg, opts)
 	require.NoError(t, err)
 	require.Empty(t, results)
-}
-
-func TestWait_NeedsTheNode(t *testing.T) {
-	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
-	r, err := runner.New(cfg)
-	require.NoError(t, err)
-	_, err = r.Wait(t.Context(), runner.Request{}, runner.WaitOptions{})
-	require.ErrorContains(t, err, "WaitOptions.Node")
-
-	// The Node that the caller knows is not the one that the server has now.
-	old := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "the-one-before"}}
-	_, err = r.Wait(t.Context(), runner.Request{Node: old}, runner.WaitOptions{
-		Node: func(ctx context.Context) (*corev1.Node, error) {
-			var node corev1.Node
-			return &node, opts.Nodes.Get(ctx, client.ObjectKey{Name: "n0"}, &node)
-		},
-	})
-	require.ErrorIs(t, err, runner.ErrNodeReplaced)
 }
 
 func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {

@@ -36,7 +36,7 @@ func Example() {
 		}
 	}
 
-	pods, _ := runner.NewScopedPodSource(c, runner.ScopedOptions{})
+	pods, _ := runner.NewScopedPodSource(c)
 	clientset, _ := kubernetes.NewForConfig(store.RESTConfig())
 	evictor, _ := runner.NewRESTEvictor(clientset)
 	r, err := runner.New(runner.Config{Nodes: c, Pods: pods, Evictor: evictor, Budgets: c, Settle: 10 * time.Millisecond})

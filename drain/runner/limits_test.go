@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,27 +67,6 @@ func TestDrain_WaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *testing.T) 
 	require.True(t, results[0].Done)
 	require.NotEmpty(t, trouble)
 	require.ErrorContains(t, trouble[0], "drain node n0: read node: ")
-}
-
-func TestWait_ErrorsNameTheNodeThatWasNeverRead(t *testing.T) {
-	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
-	r, err := runner.New(cfg)
-	require.NoError(t, err)
-	nodes := hanging(opts.Nodes, 1000)
-	for want, known := range map[string]*corev1.Node{
-		"drain node n7: the time": {ObjectMeta: metav1.ObjectMeta{Name: "n7"}},
-		"drain node: the time":    nil,
-	} {
-		_, err = r.Wait(t.Context(), runner.Request{Node: known}, runner.WaitOptions{
-			Timeout: 20 * time.Millisecond,
-			Node: func(ctx context.Context) (*corev1.Node, error) {
-				return nil, nodes.Get(ctx, client.ObjectKey{}, nil)
-			},
-		})
-		require.ErrorIs(t, err, runner.ErrOutOfTime)
-		require.ErrorContains(t, err, want)
-	}
 }
 
 func TestDrain_ATimeoutEndsTheWaitForAServerThatNeverAnswers(t *testing.T) {

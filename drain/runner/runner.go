@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,27 +57,20 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
-	limit := rate.Inf
-	if cfg.QPS > 0 {
-		limit = rate.Limit(cfg.QPS)
-	}
 	r := &Runner{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
 		nodes:   map[string]*nodeState{},
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},
-		queue: queue{
-			limit: cfg.Workers, workers: cfg.Workers, perNode: cfg.MaxInFlightPerNode,
-			rate: rate.NewLimiter(limit, cfg.Burst),
-		},
+		queue:   queue{limit: maxInFlight, workers: maxInFlight, perNode: maxInFlightPerNode},
 	}
-	if cfg.Informers != nil {
+	if cfg.Informers != nil && cfg.Budgets != nil {
 		r.budgetList = newListing(cfg.Informers, "PodDisruptionBudgets", &policyv1.PodDisruptionBudget{})
 		r.budgetList.clock, r.budgetList.changed = cfg.Clock, r.wakeAll
 	}
-	if cfg.Volumes != nil {
-		r.volumes = cfg.Volumes
+	if cfg.Volumes {
+		r.volumes = newCachedVolumes(cfg.Informers)
 	}
 	return r, nil
 }
@@ -111,6 +103,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	if r.volumes != nil {
 		r.volumes.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
 		sources = append(sources, func(ctx context.Context) error { return r.volumes.run(ctx, r.wakeNode) })
+	}
+	if r.cfg.beside != nil {
+		sources = append(sources, r.cfg.beside)
 	}
 	ended := make(chan error, len(sources))
 	for _, run := range sources {

@@ -84,7 +84,7 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}), ScopedOptions{})
+	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
 	require.NoError(t, err)
 	_, _, _ = s.Pods("n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,8 +135,7 @@ func TestVolumesAreFollowedFromWhenTheServerKnowsThemAndThroughEachEvent(t *test
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	told := make(chan error, 10)
 	informers := &informersByHand{fails: 1, handlers: make(chan toolscache.ResourceEventHandler, 2)}
-	v, err := NewCachedVolumes(informers)
-	require.NoError(t, err)
+	v := newCachedVolumes(informers)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var changed []string

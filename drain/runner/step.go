@@ -32,7 +32,7 @@ const (
 // waits for neither. It can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
-// Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.
+// Node does not exist), the credentials are refused, or with an error. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: waitsForPods, RequeueAfter: r.cfg.ProbeInterval}, nil
+		return Result{Message: waitsForPods, RequeueAfter: probeInterval}, nil
 	}
 	budgets, synced, err := r.readBudgets(ctx, pods)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 	defer r.mu.Unlock()
 	select {
 	case <-r.stopped:
-		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
+		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, errStopped)
 	default:
 	}
 	ns := r.nodes[req.Node.Name]
@@ -158,17 +158,16 @@ func (r *Runner) advance(
 		Counts:       plan.Counts(),
 		Blockers:     plan.Blockers(namesPerLine),
 		Message:      plan.Summary(namesPerLine),
-		RequeueAfter: r.cfg.ProbeInterval,
+		RequeueAfter: probeInterval,
 	}
 	result.againAt(respawnAt, now)
 	result.againAt(req.policy().Next(pods, situation), now)
 	done := plan.Done()
-	events, refused := r.report(ns, &result, now, func() {
+	refused := r.report(ns, &result, now, func() {
 		if done {
 			result.settle(r.cfg.Settle, cordonedSince, now)
 		}
 	})
-	r.record(req.Node, events)
 	if refused != nil && !done {
 		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
@@ -224,10 +223,10 @@ func (r *Runner) act(
 	if ns.released {
 		return plan, respawnAt, false
 	}
-	spent := r.budgets.observe(budgets, r.cfg.MaxInFlightPerBudget, now)
-	if now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
+	spent := r.budgets.observe(budgets, maxInFlightPerBudget, now)
+	if now.Sub(r.sweptAt) >= probeInterval {
 		r.sweptAt = now
-		r.budgets.forget(now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
+		r.budgets.forget(now, 4*probeInterval) // a Node that waits for a budget reads it once per interval
 	}
 	ns.refresh(pods, now)
 	if cordoned {
@@ -293,7 +292,7 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 		case !ns.mayProbe(d):
 		case hopeless(d):
 			ns.enqueueAgainst(d, r.budgets)
-		case r.budgets[d.Budgets[0]].probe(now, r.cfg.ProbeInterval):
+		case r.budgets[d.Budgets[0]].probe(now, probeInterval):
 			ns.enqueue(d, r.budgets, true)
 		}
 	}

@@ -74,9 +74,8 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForItsKindsAtFirst(t *testing.T)
 }
 
 func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) {
-	source, err := NewCachedVolumes(refusingTwice())
-	require.NoError(t, err)
-	g := newRig(t, func(c *Config) { c.Volumes = source })
+	g := newRig(t, nil)
+	g.runner.volumes = newCachedVolumes(refusingTwice())
 	g.pods.put(podWith("n", "a"), pod("n", "b"))
 	g.start()
 	defer g.stop()
@@ -87,7 +86,7 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) 
 		_, err := look()
 		return err != nil
 	})
-	_, err = look()
+	_, err := look()
 	require.ErrorContains(t, err, "informer of VolumeAttachments: connection refused")
 	g.step("n")
 	g.settled(2)
@@ -100,8 +99,7 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) 
 }
 
 func TestVolumesThatNoRunnerRunsAreWatchedLaterToo(t *testing.T) {
-	source, err := NewCachedVolumes(refusing(1))
-	require.NoError(t, err)
+	source := newCachedVolumes(refusing(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- source.Run(ctx, func(string) {}) }()
@@ -111,9 +109,8 @@ func TestVolumesThatNoRunnerRunsAreWatchedLaterToo(t *testing.T) {
 }
 
 func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
-	source, err := NewCachedVolumes(refusingTwice())
-	require.NoError(t, err)
-	g := newRig(t, func(c *Config) { c.Volumes = source })
+	g := newRig(t, nil)
+	g.runner.volumes = newCachedVolumes(refusingTwice())
 	g.start()
 	g.eventually("volumes cannot be watched", func() bool {
 		_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
@@ -125,11 +122,7 @@ func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
 func TestADrainFailsImmediatelyIfItCannotWatch(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"budgets": func(c *Config) { c.Informers = refusingTwice() },
-		"volumes": func(c *Config) {
-			source, err := NewCachedVolumes(refusingTwice())
-			require.NoError(t, err)
-			c.Volumes = source
-		},
+		"volumes": func(c *Config) { c.Budgets, c.Informers, c.Volumes = nil, refusingTwice(), true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newRig(t, change).runner.cfg

@@ -58,7 +58,7 @@ type VolumesResult struct {
 // does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
 // required.
 //
-// It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not
+// It returns an error when the volumes or the Pods cannot be read, or with an error. Done is false then, and while a cache is not
 // synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
 	if r.volumes == nil {
@@ -76,7 +76,7 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 	case missing != "":
-		return VolumesResult{Message: missing, RequeueAfter: r.cfg.ProbeInterval}, nil
+		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
 	}
 	return r.reportVolumes(&req, plan, now), nil
 }
@@ -114,7 +114,7 @@ func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now ti
 	if result.Done {
 		return result
 	}
-	result.RequeueAfter = r.cfg.ProbeInterval
+	result.RequeueAfter = probeInterval
 	if left, silent := req.unreachableIn(now); silent && left > 0 {
 		result.RequeueAfter = min(result.RequeueAfter, left)
 	}

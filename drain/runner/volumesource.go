@@ -21,7 +21,7 @@ import (
 var errVolumesUnread = errors.New("PersistentVolumes are not listed yet; check that they may be listed and watched")
 
 // volumeSource reports which volumes are attached to which Nodes, from memory: no method blocks. Returned objects are shared and must not
-// be changed. CachedVolumes implements it. Implementations are safe for concurrent use.
+// be changed. cachedVolumes implements it. Implementations are safe for concurrent use.
 type volumeSource interface {
 	drain.VolumeLookup
 	// attachmentsOn returns the VolumeAttachments of a Node, in any order. synced is false until all are known and after the source has
@@ -37,18 +37,18 @@ type volumeSource interface {
 	run(ctx context.Context, changed func(node string)) error
 }
 
-// CachedVolumes reports which volumes are attached to which Nodes, from the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
+// cachedVolumes reports which volumes are attached to which Nodes, from the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
 // Node, volume and claim, in constant time and without copies. It requires list and watch on both kinds.
-type CachedVolumes struct {
+type cachedVolumes struct {
 	attachmentList, volumeList *listing
 
 	ran                  atomic.Bool
 	attachments, volumes toolscache.Indexer
 }
 
-var _ volumeSource = (*CachedVolumes)(nil)
+var _ volumeSource = (*cachedVolumes)(nil)
 
-// The indexes of CachedVolumes.
+// The indexes of cachedVolumes.
 const (
 	byNode   = "node"
 	byVolume = "volume"
@@ -85,12 +85,8 @@ func put(in toolscache.Indexer, obj client.Object, gone bool) {
 	}
 }
 
-// NewCachedVolumes returns CachedVolumes over a cache, usually manager.GetCache(). They request the informers when their Runner runs.
-func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
-	if informers == nil {
-		return nil, errors.New("new volume source: informers is nil; pass the cache of the manager")
-	}
-	return &CachedVolumes{
+func newCachedVolumes(informers Informers) *cachedVolumes {
+	return &cachedVolumes{
 		attachmentList: newListing(informers, "VolumeAttachments", &storagev1.VolumeAttachment{}),
 		volumeList:     newListing(informers, "PersistentVolumes", &corev1.PersistentVolume{}),
 		attachments: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
@@ -98,24 +94,24 @@ func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
 			byVolume: indexedBy(volumeOf),
 		}),
 		volumes: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{byClaim: indexedBy(claimOf)}),
-	}, nil
+	}
 }
 
-func (v *CachedVolumes) why() string {
+func (v *cachedVolumes) why() string {
 	if unknown := v.unknown(); unknown != nil {
 		return unknown.why()
 	}
 	return ""
 }
 
-func (v *CachedVolumes) configure(change func(*listing)) {
+func (v *cachedVolumes) configure(change func(*listing)) {
 	change(v.attachmentList)
 	change(v.volumeList)
 }
 
 // attachmentsOn: before run and after its end nothing is synced. Listed on demand, attachments are not synced before the
 // PersistentVolumes of what is attached are.
-func (v *CachedVolumes) attachmentsOn(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
+func (v *cachedVolumes) attachmentsOn(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
 	synced, _ = v.attachmentList.ask()
 	attachments = find[*storagev1.VolumeAttachment](v.attachments, byNode, node)
 	if known, _ := v.volumeList.ask(); v.volumeList.onDemand && len(attachments) > 0 && !known {
@@ -128,7 +124,7 @@ func (v *CachedVolumes) attachmentsOn(node string) (attachments []*storagev1.Vol
 }
 
 // Volume implements [drain.VolumeLookup]. It returns an error until all volumes are listed.
-func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
+func (v *cachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
@@ -138,17 +134,17 @@ func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 }
 
 // VolumesOf implements [drain.VolumeLookup].
-func (v *CachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+func (v *cachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
 	return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String()), nil
 }
 
-func (v *CachedVolumes) demand() { v.unknown() }
+func (v *cachedVolumes) demand() { v.unknown() }
 
 // unknown returns the first list that is not complete; nil when both are.
-func (v *CachedVolumes) unknown() *listing {
+func (v *cachedVolumes) unknown() *listing {
 	for _, l := range []*listing{v.attachmentList, v.volumeList} {
 		if known, _ := l.ask(); !known {
 			return l
@@ -158,7 +154,7 @@ func (v *CachedVolumes) unknown() *listing {
 }
 
 // run does not wait for the informers. A source runs once.
-func (v *CachedVolumes) run(ctx context.Context, changed func(node string)) error {
+func (v *cachedVolumes) run(ctx context.Context, changed func(node string)) error {
 	if v.ran.Swap(true) {
 		return errors.New("run volume source: it was started before")
 	}
@@ -206,7 +202,7 @@ func claimOf(pv *corev1.PersistentVolume) string {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
 }
 
-// trimVolumes removes from VolumeAttachments and PersistentVolumes what CachedVolumes do not read.
+// trimVolumes removes from VolumeAttachments and PersistentVolumes what cachedVolumes do not read.
 func trimVolumes(obj any) {
 	switch o := obj.(type) {
 	case *storagev1.VolumeAttachment:

@@ -87,7 +87,7 @@ func (o *ours) connect(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
+	pods, err := runner.NewScopedPodSource(live)
 	if err != nil {
 		return err
 	}
