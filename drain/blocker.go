@@ -196,19 +196,11 @@ func strangeFinalizers(pod *corev1.Pod) []string {
 	return strange
 }
 
-// Warning is about Pods that leave. It does not change a plan.
-type Warning struct {
-	Node    string
-	Reason  Reason
-	Message string
-	Pods    []PodRef // the first Pods, sorted, at most as many as requested
-	Count   int      // all Pods
-}
-
 // Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates
 // again; and the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by
-// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). The messages are those of Cluster API.
-func (p Plan) Warnings(maxPods int) []Warning {
+// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). A warning is no blocker and does not change a plan. The
+// messages are those of Cluster API.
+func (p Plan) Warnings(maxPods int) []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -231,11 +223,7 @@ func (p Plan) Warnings(maxPods int) []Warning {
 			add(ReasonUnmanaged, "evicting Pod that has no controller")
 		}
 	}
-	out := make([]Warning, 0, len(groups))
-	for _, b := range groups.sorted(maxPods) {
-		out = append(out, Warning{Node: b.Node, Reason: b.Reason, Message: b.Message, Pods: b.Pods, Count: b.Count})
-	}
-	return out
+	return groups.sorted(maxPods)
 }
 
 // reasonOfWarning recognizes the texts of the rules of kubectl.

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -31,21 +30,15 @@ type ledger struct {
 	of      map[*corev1.Pod][]*budget
 }
 
-func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget, known Selectors) (ledger, Selectors) {
+func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
 	if len(budgets) == 0 {
-		return ledger{}, Selectors{}
+		return ledger{}
 	}
-	pods, selectors := indexPods(ds, budgets), Selectors{of: map[types.NamespacedName]parsedSelector{}}
+	pods := indexPods(ds, budgets)
 	l := ledger{of: make(map[*corev1.Pod][]*budget, len(ds))}
 	for _, pdb := range budgets {
-		candidates := pods.fitting(pdb)
-		if len(candidates) == 0 {
-			continue
-		}
 		b := &budget{name: types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}, obj: pdb}
-		parsed := known.parse(b.name, pdb.Spec.Selector)
-		selectors.of[b.name] = parsed
-		if b.pods = parsed.among(candidates); len(b.pods) > 0 {
+		if b.pods = selected(pdb, pods.fitting(pdb)); len(b.pods) > 0 {
 			l.budgets = append(l.budgets, b)
 		}
 	}
@@ -58,7 +51,7 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget, known Sel
 			}
 		}
 	}
-	return l, selectors
+	return l
 }
 
 // judge decides about a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets are an
@@ -225,34 +218,18 @@ func multipleBudgetsMessage(budgets []*budget) string {
 		"let only one of them select it", strings.Join(names, ", "))
 }
 
-// Selectors are the parsed selectors of the PodDisruptionBudgets that may select Pods of a [Draft]. With them, the next Draft does not
-// parse unchanged selectors again. The zero value is empty. They are immutable and safe for concurrent use.
-type Selectors struct {
-	of map[types.NamespacedName]parsedSelector
-}
-
-type parsedSelector struct {
-	from     *metav1.LabelSelector
-	selector labels.Selector // nil when from is invalid
-}
-
-// parse returns the selector of a budget and parses it only if it has changed. A cache shares the selector between reads, which makes the
-// comparison cheap.
-func (s Selectors) parse(name types.NamespacedName, from *metav1.LabelSelector) parsedSelector {
-	if known, found := s.of[name]; found && (known.from == from || reflect.DeepEqual(known.from, from)) {
-		return known
+// selected returns those of some Pods of its Namespace that a budget selects. The API server lets an invalid selector match nothing.
+func selected(pdb *policyv1.PodDisruptionBudget, pods []*corev1.Pod) []*corev1.Pod {
+	if len(pods) == 0 {
+		return nil
 	}
-	parsed := parsedSelector{from: from}
-	if selector, err := metav1.LabelSelectorAsSelector(from); err == nil { // the API server lets an invalid one match nothing
-		parsed.selector = selector
+	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+	if err != nil {
+		return nil
 	}
-	return parsed
-}
-
-func (p parsedSelector) among(pods []*corev1.Pod) []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range pods {
-		if p.selector != nil && p.selector.Matches(labels.Set(pod.Labels)) {
+		if selector.Matches(labels.Set(pod.Labels)) {
 			found = append(found, pod)
 		}
 	}

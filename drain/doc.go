@@ -3,7 +3,7 @@
 //
 // A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] turns an
 // answer of the eviction endpoint into an [Outcome]. A [VolumePlanner] decides which volumes the deletion of the machine waits for after
-// the drain. [SerialVolumes] lets Pods with volumes leave one after the other. A [Policy] is data: it decides how long a drain only evicts,
+// the drain. A [Policy] is data: it decides how long a drain only evicts,
 // how it escalates, and what it does about a Node that does not answer. [Policy.Rule] is the last rule of a drain.
 //
 // # Usage
@@ -17,8 +17,8 @@
 //	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
-// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, [Plan.Warnings] what is
-// lost, and [Plan.LowerBound] how long the drain takes at least.
+// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what is
+// lost.
 //
 // # Guarantees
 //
@@ -31,7 +31,6 @@
 //   - A MachineDrainRule that is invalid, or that asks for labels that were not read, holds only the Pods that it may select.
 //   - A volume that was not read is an error and does not count as detached. Inline, shared, orphaned and foreign volumes and those of
 //     ignored Pods are not waited for; [VolumePlanner] can include shared ones.
-//   - A limit of [SerialVolumes] ends a turn. It does not end the drain or the wait for a volume.
 //   - Only a [Policy] forces anything. Without one, Pods are evicted without a time limit, with their own grace periods.
 //   - A policy sets a grace period of 0 only with AllowImmediateKill, and not for a Node that does not answer unless it is known to be off.
 //   - A completed Pod does not block a drain that waits for its completion.
@@ -40,8 +39,7 @@
 //
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
-// controller of a finalizer still runs. [Plan.LowerBound] considers grace periods and budgets. It does not consider how long Pods take to
-// become ready elsewhere, and a runner may shorten grace periods. A drain does not recognize Nodes whose Pods wait for each other's
+// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's
 // budgets. Owner references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are
 // recognized. An in-tree volume is matched to the Pods that use it only by its plugin.
 package drain

@@ -40,7 +40,7 @@ func someSelector(rng *rand.Rand) *metav1.LabelSelector {
 }
 
 // The API server asks every budget of the namespace. What this package leaves out must make no difference.
-func TestDraft_FindsTheBudgetsThatTheServerFinds(t *testing.T) {
+func TestPlan_FindsTheBudgetsThatTheServerFinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	namespaces := []string{"default", "other"}
 	for round := range 200 {
@@ -63,8 +63,7 @@ func TestDraft_FindsTheBudgetsThatTheServerFinds(t *testing.T) {
 		}
 		rng.Shuffle(len(budgets), func(i, j int) { budgets[i], budgets[j] = budgets[j], budgets[i] })
 		node.Pods = append(node.Pods, node.Pods[0]) // listed twice
-		draft := Planner{}.Draft([]NodePods{node}, budgets, Selectors{})
-		for _, d := range draft.Plan(Facts{}).Decisions {
+		for _, d := range (Planner{}).Plan([]NodePods{node}, Facts{Budgets: budgets}).Decisions {
 			if want := budgetsByServer(d.Pod, budgets); !slices.Equal(want, d.Budgets) {
 				t.Fatalf("round %d: pod with %v: want %v, got %v", round, d.Pod.Labels, want, d.Budgets)
 			}
@@ -84,44 +83,9 @@ func budgetsByServer(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) [
 	return names
 }
 
-func TestDraft_ParsesOnlyWhatMayConcernItsPodsAndOnlyOnce(t *testing.T) {
-	app := func(name string) budgetOption {
-		return selecting(&metav1.LabelSelector{MatchLabels: map[string]string{"app": name}})
-	}
-	nodes := []NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("web")}}}
-	draft := func(known Selectors, budgets ...*policyv1.PodDisruptionBudget) Draft {
-		return Planner{}.Draft(nodes, budgets, known)
-	}
-	mine, foreign := newBudget("mine", 1), newBudget("foreign", 1, app("db"))
-	first := draft(Selectors{}, mine, foreign).Selectors()
-	if len(first.of) != 1 {
-		t.Fatalf("want one selector parsed and kept, got %v", first.of)
-	}
-	name := types.NamespacedName{Namespace: "default", Name: "mine"}
-	planted := parsedSelector{from: mine.Spec.Selector, selector: labels.Nothing()} // would be seen if it was not taken
-	for what, tc := range map[string]struct {
-		budget *policyv1.PodDisruptionBudget
-		taken  bool
-	}{
-		"the same object":     {mine, true},
-		"an equal copy":       {mine.DeepCopy(), true},
-		"with other labels":   {newBudget("mine", 1, selecting(&metav1.LabelSelector{})), false},
-		"under another name":  {newBudget("other", 1), false},
-		"of other namespaces": {func() *policyv1.PodDisruptionBudget { b := mine.DeepCopy(); b.Namespace = "other"; return b }(), true},
-	} {
-		got := draft(Selectors{of: map[types.NamespacedName]parsedSelector{name: planted}}, tc.budget)
-		if taken := len(got.Budgets()) == 0; taken != tc.taken {
-			t.Errorf("%s: want taken %t, got %t", what, tc.taken, taken)
-		}
-	}
-	if gone := draft(first, foreign).Selectors(); len(gone.of) != 0 {
-		t.Errorf("want the selector of a budget that is gone to be forgotten, got %v", gone.of)
-	}
-}
-
-func TestDraft_MakesManyPlans(t *testing.T) {
+func TestPlan_WithOtherFacts(t *testing.T) {
 	nodes := []NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("a"), newPod("b")}}}
-	draft := Planner{}.Draft(nodes, []*policyv1.PodDisruptionBudget{newBudget("pdb", 1)}, Selectors{})
+	plan := Planner{}.Plan(nodes, Facts{Budgets: []*policyv1.PodDisruptionBudget{newBudget("pdb", 1)}})
 	name := types.NamespacedName{Namespace: "default", Name: "pdb"}
 	facts := []Facts{{}, {Spent: map[types.NamespacedName]int32{name: 1}}, {Held: map[types.UID]Hold{"uid-a": {Reason: ReasonConflict}}}}
 	want := [][]Reason{
@@ -130,7 +94,7 @@ func TestDraft_MakesManyPlans(t *testing.T) {
 	for range 2 {
 		for i, f := range facts {
 			var got []Reason
-			for _, d := range draft.Plan(f).Decisions {
+			for _, d := range plan.With(f).Decisions {
 				got = append(got, d.Reason)
 			}
 			if diff := cmp.Diff(want[i], got); diff != "" {

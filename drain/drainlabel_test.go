@@ -42,18 +42,17 @@ func TestDrainLabel_ClusterAPIsValues(t *testing.T) {
 	}
 }
 
-func TestDrainLabel_IsDataAndWarnsOfUnknownValues(t *testing.T) {
-	own := DrainLabel{Key: "example.com/drain", Skip: []string{"never"}, WaitCompleted: []string{"when-done"}}
-	rules := with(SetOrder(3), own.Rule())
+func TestDrainLabel_WarnsOfUnknownValues(t *testing.T) {
+	rules := with(setOrder(3), drainLabel)
 	for value, want := range map[string]Verdict{
-		"Never":    {Action: Ignore, Order: 3, Reason: ReasonSkipped, Message: "a rule leaves the Pod alone"},
-		"whendone": {Action: Wait, Reason: ReasonWaitCompleted, Message: "waiting for completion"},
-		"skip": {
+		"Skip":          {Action: Ignore, Order: 3, Reason: ReasonSkipped, Message: "a rule leaves the Pod alone"},
+		"waitcompleted": {Action: Wait, Reason: ReasonWaitCompleted, Message: "waiting for completion"},
+		"never": {
 			Action: Evict, Order: 3, Reason: ReasonEvictable,
-			Warnings: []string{`label example.com/drain has the unknown value "skip"`},
+			Warnings: []string{`label cluster.x-k8s.io/drain has the unknown value "never"`},
 		},
 	} {
-		if diff := cmp.Diff(want, Decide(newPod("p", labeled("example.com/drain", value)), rules)); diff != "" {
+		if diff := cmp.Diff(want, Decide(newPod("p", labeled("cluster.x-k8s.io/drain", value)), rules)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", value, diff)
 		}
 	}

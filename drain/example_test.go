@@ -27,7 +27,7 @@ func web(name string) *corev1.Pod {
 	}
 }
 
-// Before anything is evicted, a plan says what will never go by itself, what is lost, and what the drain takes at least.
+// Before anything is evicted, a plan says what will never go by itself and what is lost.
 func ExamplePlan_Permanent() {
 	all := intstr.FromString("100%")
 	budget := &policyv1.PodDisruptionBudget{
@@ -50,13 +50,10 @@ func ExamplePlan_Permanent() {
 	for _, w := range plan.Warnings(0) {
 		fmt.Println(w.Reason, w.Pods[0], w.Count)
 	}
-	bound := plan.LowerBound()
-	fmt.Println(bound.Waves, bound.Time, bound.Never)
 	// Output:
 	// BudgetNeverAllows [shop/web], 2 pods: set minAvailable below 100%
 	// LocalData shop/cache-0 1
 	// Unmanaged shop/cache-0 3
-	// 1 30s true
 }
 
 // A rule of Cluster API leaves the pods of one team alone; critical pods go last.
@@ -114,13 +111,9 @@ func ExamplePlanner_Plan() {
 	// false
 }
 
-// A policy as data: polite for ten minutes, then deletions with at most 30 s of grace, and pods of a Node that does not answer
-// get one second.
+// A policy as data: polite for ten minutes, then deletions with 30 s of grace, and pods of a Node that does not answer get one second.
 func ExamplePolicy_Rule() {
-	policy := drain.Policy{
-		Stages:      []drain.Stage{{After: 10 * time.Minute, Mode: drain.ModeDelete, Grace: new(int64(30))}},
-		Unreachable: &drain.UnreachablePolicy{},
-	}
+	policy := drain.Policy{GracePeriod: new(int64(30)), DeleteAfter: 10 * time.Minute, UnreachableAfter: 5 * time.Minute}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
 		return

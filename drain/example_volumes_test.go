@@ -26,9 +26,9 @@ func (o oneVolume) VolumesOf(types.NamespacedName) ([]*corev1.PersistentVolume, 
 	return []*corev1.PersistentVolume{o.pv}, nil
 }
 
-func ExampleVolumePlanner_Plan() {
+func ExamplePlanVolumes() {
 	name := "pvc-1"
-	plan, err := drain.VolumePlanner{}.Plan(drain.VolumeFacts{
+	plan, err := drain.PlanVolumes(drain.VolumeFacts{
 		Now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 		Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
 		Attachments: []*storagev1.VolumeAttachment{{
@@ -48,9 +48,9 @@ func ExampleVolumePlanner_Plan() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(plan.Done(), plan.Volumes[0].Reason)
+	fmt.Println(plan.Done(), plan.Blocking()[0].PV)
 	fmt.Println(plan.Summary(0))
 	// Output:
-	// false Attached
+	// false pvc-1
 	// * PersistentVolumeClaims: shop/data
 }

@@ -29,7 +29,7 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 		}
 		return prev, nil
 	}
-	wait := When(func(p *corev1.Pod) bool { return p.Name == "job" || p.Name == "server" }, WaitCompleted)
+	wait := when(func(p *corev1.Pod) bool { return p.Name == "job" || p.Name == "server" }, waitCompleted)
 	other := labeled("app", "other")
 	cases := map[string]struct {
 		reason  string
@@ -97,7 +97,7 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := Planner{Rules: with(late, OrderByAnnotation("order"), wait)}.Plan(
+			plan := Planner{Rules: with(late, orderInText, wait)}.Plan(
 				[]NodePods{{Node: testNode, Pods: tc.pods}}, Facts{Budgets: tc.budgets, Held: tc.held})
 			var got []string
 			for _, o := range plan.Permanent(0) {
@@ -144,7 +144,7 @@ func TestPermanent_SaysWhatOpensTheBudget(t *testing.T) {
 
 func TestWarnings_SayWhatIsLost(t *testing.T) {
 	owned := ownedBy("apps/v1", "ReplicaSet")
-	late := When(func(p *corev1.Pod) bool { return p.Name == "late" }, SetOrder(1))
+	late := when(func(p *corev1.Pod) bool { return p.Name == "late" }, setOrder(1))
 	pods := []*corev1.Pod{
 		newPod("bare"), newPod("late", owned, withEmptyDir), newPod("both", withEmptyDir),
 		newPod("odd", owned, labeled("cluster.x-k8s.io/drain", "no")),
@@ -156,10 +156,11 @@ func TestWarnings_SayWhatIsLost(t *testing.T) {
 	ref := func(name string) PodRef {
 		return PodRef{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}
 	}
-	want := []Warning{
-		{testNode, ReasonLocalData, "evicting Pod with local storage", []PodRef{ref("both")}, 2},
-		{testNode, ReasonRuleWarning, `label cluster.x-k8s.io/drain has the unknown value "no"`, []PodRef{ref("odd")}, 1},
-		{testNode, ReasonUnmanaged, "evicting Pod that has no controller", []PodRef{ref("bare")}, 2},
+	want := []Blocker{
+		{Node: testNode, Reason: ReasonLocalData, Message: "evicting Pod with local storage", Pods: []PodRef{ref("both")}, Count: 2},
+		{Node: testNode, Reason: ReasonRuleWarning, Message: `label cluster.x-k8s.io/drain has the unknown value "no"`,
+			Pods: []PodRef{ref("odd")}, Count: 1},
+		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller", Pods: []PodRef{ref("bare")}, Count: 2},
 	}
 	if diff := cmp.Diff(want, plan.Warnings(1)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -15,10 +15,10 @@ import (
 // randomRule returns a rule that does anything a rule may do, and writes down what it returned.
 func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 	builtin := []Rule{
-		IgnoreMirrorPods, IgnoreDaemonSetPods, WaitForTerminating, EvictFinished, EvictRest, Skip, WaitCompleted,
-		SystemCriticalLast, OrderByPriority(), OrderByPriority(0, 1000), OrderByAnnotation("order"), SetOrder(int32(random.Uint32())),
-		ClusterAPIDrainLabel().Rule(), DaemonSetDrain{All: true, Offset: 1}.Rule(),
-		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", BehaviorSkip, PodSelector{Selector: typo()})}).Rule(read),
+		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, skip, waitCompleted,
+		SystemCriticalLast, OrderByPriority(), orderInText, setOrder(int32(random.Uint32())),
+		drainLabel,
+		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, podSelector{Selector: typo()})}).Rule(read),
 	}
 	inner := builtin[random.IntN(len(builtin))]
 	made := Verdict{Action: Action(random.IntN(int(Deny) + 2)), Order: int32(random.Uint32())}
@@ -40,7 +40,7 @@ func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 
 func randomPod(random *rand.Rand, i int) *corev1.Pod {
 	options := []podOption{
-		terminating, mirror, unready, toleratesAll, ownedBy("apps/v1", "DaemonSet"), ownedBy("apps/v1", "ReplicaSet"),
+		terminating, mirror, unready, ownedBy("apps/v1", "DaemonSet"), ownedBy("apps/v1", "ReplicaSet"),
 		inPhase(corev1.PodSucceeded), inPhase(corev1.PodFailed), inPhase(corev1.PodPending), ofClass("system-node-critical"),
 		ofPriority(int32(random.Uint32())), ofPriority(1000), annotated("order", "7"), annotated("order", "seven"),
 		labeled("cluster.x-k8s.io/drain", "skip"), labeled("cluster.x-k8s.io/drain", "wait-completed"),
@@ -97,7 +97,7 @@ func checkFold(t *testing.T, seed uint64, got Verdict, said []Verdict, failed []
 func decided(v Verdict) bool { return v.Action != Undecided && v.Action <= Deny && v.Reason != "" }
 
 func TestDecide_ANilRuleDenies(t *testing.T) {
-	got := Decide(newPod("p"), []Rule{EvictRest, nil})
+	got := Decide(newPod("p"), []Rule{evictRest, nil})
 	if diff := cmp.Diff(Verdict{Action: Deny, Reason: ReasonRuleFailed, Message: "drain rule 1 is nil"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -106,8 +106,8 @@ func TestDecide_ANilRuleDenies(t *testing.T) {
 // TestPlan_RandomPlansKeepTheirPromises looks at everything that a plan says about random pods, rules and budgets.
 func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
 	sets := [][]Rule{
-		nil, ClusterAPIRules(nil, nil), with(OrderByPriority(0, 1000), SystemCriticalLast), with(OrderByAnnotation("order")),
-		{IgnoreMirrorPods, DaemonSetDrain{All: true, Offset: -1}.Rule(), OrderByPriority(), ClusterAPIDrainLabel().Rule(), EvictRest},
+		nil, ClusterAPIRules(nil, nil), with(SystemCriticalLast), with(orderInText),
+		{ignoreMirrorPods, ignoreDaemonSetPods, OrderByPriority(), drainLabel, evictRest},
 	}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 6))
@@ -138,17 +138,13 @@ func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
 		facts := Facts{Budgets: budgets}
 		plan := planner.Plan(nodes, facts)
 		checkPlan(t, seed, plan, budgets)
-		if plan.LowerBound().Never && len(plan.Permanent(0)) == 0 {
-			t.Fatalf("seed %d: never, and nothing says why", seed)
-		}
-
-		want := fmt.Sprint(plan.Permanent(0), plan.Warnings(0), plan.LowerBound(), plan.Summary(0), plan.Blockers(0), lines(plan))
+		want := fmt.Sprint(plan.Permanent(0), plan.Warnings(0), plan.Summary(0), plan.Blockers(0), lines(plan))
 		for _, node := range nodes {
 			random.Shuffle(len(node.Pods), func(i, j int) { node.Pods[i], node.Pods[j] = node.Pods[j], node.Pods[i] })
 		}
 		random.Shuffle(len(budgets), func(i, j int) { budgets[i], budgets[j] = budgets[j], budgets[i] })
 		again := planner.Plan(nodes, facts)
-		got := fmt.Sprint(again.Permanent(0), again.Warnings(0), again.LowerBound(), again.Summary(0), again.Blockers(0), lines(again))
+		got := fmt.Sprint(again.Permanent(0), again.Warnings(0), again.Summary(0), again.Blockers(0), lines(again))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("seed %d: the order of the input shows (-want +got):\n%s", seed, diff)
 		}

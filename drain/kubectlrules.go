@@ -71,11 +71,11 @@ type KubectlOptions struct {
 //
 // o is copied. If the rules are used concurrently, its functions must be safe for that.
 func KubectlRules(o KubectlOptions) []Rule {
-	rules := []Rule{o.selected, o.stuck, o.daemonSet, IgnoreMirrorPods, o.localStorage, o.unmanaged}
+	rules := []Rule{o.selected, o.stuck, o.daemonSet, ignoreMirrorPods, o.localStorage, o.unmanaged}
 	for _, rule := range o.Additional {
 		rules = append(rules, unlessIgnored(rule))
 	}
-	return append(rules, waitAndWarn, EvictFinished, EvictRest)
+	return append(rules, waitAndWarn, evictFinished, evictRest)
 }
 
 func (o KubectlOptions) selected(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -144,9 +144,9 @@ func (o KubectlOptions) unmanaged(pod *corev1.Pod, prev Verdict) (Verdict, error
 	return prev.warn(unmanagedWarning), nil
 }
 
-// waitAndWarn is [WaitForTerminating] with the warnings of earlier rules: kubectl warns about terminating Pods too.
+// waitAndWarn is waitForTerminating with the warnings of earlier rules: kubectl warns about terminating Pods too.
 func waitAndWarn(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	v, err := WaitForTerminating(pod, prev)
+	v, err := waitForTerminating(pod, prev)
 	v.Warnings = prev.Warnings
 	return v, err
 }

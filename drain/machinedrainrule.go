@@ -13,72 +13,63 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Behavior is what a [MachineDrainRule] does with its Pods, in the words of Cluster API.
-type Behavior string
+// behavior is what a [MachineDrainRule] does with its Pods, in the words of Cluster API. Any other value makes a rule invalid.
+type behavior string
 
-// The behaviors of Cluster API. Any other value makes a rule invalid.
 const (
-	BehaviorDrain         Behavior = "Drain"         // evict, in the rule's order
-	BehaviorSkip          Behavior = "Skip"          // do not evict, do not wait
-	BehaviorWaitCompleted Behavior = "WaitCompleted" // do not evict, wait for completion; always order 0
+	behaviorDrain         behavior = "Drain"         // evict, in the rule's order
+	behaviorSkip          behavior = "Skip"          // do not evict, do not wait
+	behaviorWaitCompleted behavior = "WaitCompleted" // do not evict, wait for completion; always order 0
 )
 
-// MachineDrainRule is Cluster API's MachineDrainRule as a plain value. The versions v1beta1 and v1beta2 are equal.
+// MachineDrainRule is Cluster API's MachineDrainRule, as [ReadMachineDrainRule] returns it. The versions v1beta1 and v1beta2 are equal.
 type MachineDrainRule struct {
-	Namespace, Name string
-	Behavior        Behavior
-	// Order applies only to BehaviorDrain; nil means 0.
-	Order *int32
-	// Machines are alternatives; none means all Machines in the Namespace of the rule.
-	Machines []MachineSelector
-	// Pods are alternatives; none means all Pods of all Namespaces.
-	Pods []PodSelector
-	// Unread are the fields that [ReadMachineDrainRule] could not read. It replaces selectors that it could not read by invalid selectors, so
-	// that the rule does not select everything or nothing.
-	Unread []*DrainRuleError
+	namespace, name string
+	behavior        behavior
+	// order applies only to behaviorDrain; nil means 0.
+	order *int32
+	// machines are alternatives; none means all Machines in the Namespace of the rule.
+	machines []machineSelector
+	// pods are alternatives; none means all Pods of all Namespaces.
+	pods []podSelector
+	// unread are the fields that could not be read. Selectors that could not be read are replaced by invalid ones, so that the rule does not
+	// select everything or nothing.
+	unread []*drainRuleError
 }
 
-// MachineSelector selects the Machines that both selectors match. Nil and empty selectors match everything.
-type MachineSelector struct {
+// machineSelector selects the Machines that both selectors match. Nil and empty selectors match everything.
+type machineSelector struct {
 	Selector        *metav1.LabelSelector
 	ClusterSelector *metav1.LabelSelector
 }
 
-// PodSelector selects the Pods that both selectors match. Nil and empty selectors match everything.
-type PodSelector struct {
+// podSelector selects the Pods that both selectors match. Nil and empty selectors match everything.
+type podSelector struct {
 	Selector          *metav1.LabelSelector
 	NamespaceSelector *metav1.LabelSelector
 }
 
-// ErrInvalidDrainRule matches, with errors.Is, every [DrainRuleError].
-var ErrInvalidDrainRule = errors.New("invalid MachineDrainRule")
-
-// DrainRuleError says which field of a MachineDrainRule is invalid. It matches [ErrInvalidDrainRule] and what Err matches,
-// such as contract.ErrWrongType.
-type DrainRuleError struct {
-	Rule types.NamespacedName
-	// Field is the path in the object, for example "spec.pods[0].selector".
-	Field string
-	Err   error
+// drainRuleError says which field of a MachineDrainRule is invalid.
+type drainRuleError struct {
+	rule  types.NamespacedName
+	field string // the path in the object, for example "spec.pods[0].selector"
+	err   error
 }
 
 // Error names the rule, the field, its problem, and what a person can do.
-func (e *DrainRuleError) Error() string {
-	text := e.Err.Error()
-	if wrong, ok := errors.AsType[*contract.FieldError](e.Err); ok {
-		text = fmt.Sprintf("want %s, found %s", wrong.Want, wrong.Got) // Field already contains its path
+func (e *drainRuleError) Error() string {
+	text := e.err.Error()
+	if wrong, ok := errors.AsType[*contract.FieldError](e.err); ok {
+		text = fmt.Sprintf("want %s, found %s", wrong.Want, wrong.Got) // field already contains its path
 	}
-	return fmt.Sprintf("MachineDrainRule %s: %s: %s; correct or delete the rule", e.Rule, e.Field, text)
+	return fmt.Sprintf("MachineDrainRule %s: %s: %s; correct or delete the rule", e.rule, e.field, text)
 }
 
-// Is makes errors.Is(err, ErrInvalidDrainRule) true.
-func (e *DrainRuleError) Is(target error) bool { return target == ErrInvalidDrainRule }
-
-// Unwrap returns Err.
-func (e *DrainRuleError) Unwrap() error { return e.Err }
+// Unwrap implements the interface of package errors.
+func (e *drainRuleError) Unwrap() error { return e.err }
 
 func (r *MachineDrainRule) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	return types.NamespacedName{Namespace: r.namespace, Name: r.name}
 }
 
 func compareKeys(a, b types.NamespacedName) int {
@@ -88,44 +79,41 @@ func compareKeys(a, b types.NamespacedName) int {
 // drainRule is a rule with parsed selectors.
 type drainRule struct {
 	key      types.NamespacedName
-	behavior Behavior
+	behavior behavior
 	order    int32
 	machines []pair
 	pods     []pair
 	// machine says whether the rule applies to the Machine; it is unclear until the Machine is known.
 	machine answer
 	// problems are all problems; holding is the text of the first one that makes the behavior or the selection of the rule unclear.
-	problems []*DrainRuleError
+	problems []*drainRuleError
 	holding  string
 }
 
 const orderField = "spec.drain.order"
 
 func newDrainRule(r *MachineDrainRule) *drainRule {
-	c := &drainRule{key: r.key(), behavior: r.Behavior, machine: unclear, problems: slices.Clone(r.Unread)}
-	if len(r.Unread) > 0 {
-		c.holding = r.Unread[0].Error()
+	c := &drainRule{key: r.key(), behavior: r.behavior, machine: unclear, problems: slices.Clone(r.unread)}
+	if len(r.unread) > 0 {
+		c.holding = r.unread[0].Error()
 	}
-	if slices.ContainsFunc(r.Unread, func(e *DrainRuleError) bool { return e.Field == orderField }) {
+	if slices.ContainsFunc(r.unread, func(e *drainRuleError) bool { return e.field == orderField }) {
 		c.behavior = ""
 	}
-	switch r.Behavior {
-	case BehaviorDrain:
-		if r.Order != nil {
-			c.order = *r.Order
+	switch r.behavior {
+	case behaviorDrain:
+		if r.order != nil {
+			c.order = *r.order
 		}
-	case BehaviorSkip, BehaviorWaitCompleted:
-		if r.Order != nil { // the webhook of Cluster API refuses it, and its drain ignores the order
-			c.problems = append(c.problems, &DrainRuleError{c.key, orderField, fmt.Errorf("not allowed with behavior %s", r.Behavior)})
-		}
+	case behaviorSkip, behaviorWaitCompleted: // the webhook of Cluster API refuses an order, and its drain ignores it
 	default:
-		c.problem("spec.drain.behavior", fmt.Errorf("unknown behavior %.64q", string(r.Behavior)))
+		c.problem("spec.drain.behavior", fmt.Errorf("unknown behavior %.64q", string(r.behavior)))
 	}
-	for i, m := range r.Machines {
+	for i, m := range r.machines {
 		at := fmt.Sprintf("spec.machines[%d].", i)
 		c.machines = append(c.machines, pair{c.selector(at+"selector", m.Selector), c.selector(at+"clusterSelector", m.ClusterSelector)})
 	}
-	for i, p := range r.Pods {
+	for i, p := range r.pods {
 		at := fmt.Sprintf("spec.pods[%d].", i)
 		c.pods = append(c.pods, pair{c.selector(at+"selector", p.Selector), c.selector(at+"namespaceSelector", p.NamespaceSelector)})
 	}
@@ -144,47 +132,47 @@ func (c *drainRule) selector(field string, from *metav1.LabelSelector) selector 
 }
 
 func (c *drainRule) problem(field string, err error) {
-	if slices.ContainsFunc(c.problems, func(e *DrainRuleError) bool { return e.Field == field }) {
+	if slices.ContainsFunc(c.problems, func(e *drainRuleError) bool { return e.field == field }) {
 		return // it was not read, which is a problem already
 	}
-	problem := &DrainRuleError{Rule: c.key, Field: field, Err: err}
+	problem := &drainRuleError{rule: c.key, field: field, err: err}
 	c.problems = append(c.problems, problem)
 	if c.holding == "" {
 		c.holding = problem.Error()
 	}
 }
 
-// ReadMachineDrainRule reads a MachineDrainRule of v1beta1 or v1beta2, or of a kind with the same fields. The error joins one
-// [DrainRuleError] per field that cannot be read. Use the returned rule also with an error, because without it the Pods that it protects
+// ReadMachineDrainRule reads a MachineDrainRule of v1beta1 or v1beta2, or of a kind with the same fields. The error joins one error per
+// field that cannot be read. Use the returned rule also with an error, because without it the Pods that it protects
 // are evicted: see [MachineDrainRules]. Null means absent, as for Cluster API. obj may be nil. It is not changed or kept; the rule shares
 // its strings.
 func ReadMachineDrainRule(obj *unstructured.Unstructured) (MachineDrainRule, error) {
 	if obj == nil {
 		obj = &unstructured.Unstructured{}
 	}
-	r := ruleReader{rule: MachineDrainRule{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	r := ruleReader{rule: MachineDrainRule{namespace: obj.GetNamespace(), name: obj.GetName()}}
 	spec := r.object(obj.Object, "spec")
 	drain := r.object(spec, "spec", "drain")
 	if drain["behavior"] != nil {
-		behavior, _, err := contract.At[string]("behavior").Get(drain)
+		text, _, err := contract.At[string]("behavior").Get(drain)
 		r.failed(err, "spec", "drain")
-		r.rule.Behavior = Behavior(behavior)
+		r.rule.behavior = behavior(text)
 	}
 	if drain["order"] != nil {
 		order, found, err := contract.At[int32]("order").Get(drain)
 		r.failed(err, "spec", "drain")
 		if found {
-			r.rule.Order = &order
+			r.rule.order = &order
 		}
 	}
 	for _, s := range r.entries(spec, "machines", "clusterSelector") {
-		r.rule.Machines = append(r.rule.Machines, MachineSelector{Selector: s.own, ClusterSelector: s.outer})
+		r.rule.machines = append(r.rule.machines, machineSelector{Selector: s.own, ClusterSelector: s.outer})
 	}
 	for _, s := range r.entries(spec, "pods", "namespaceSelector") {
-		r.rule.Pods = append(r.rule.Pods, PodSelector{Selector: s.own, NamespaceSelector: s.outer})
+		r.rule.pods = append(r.rule.pods, podSelector{Selector: s.own, NamespaceSelector: s.outer})
 	}
-	errs := make([]error, 0, len(r.rule.Unread))
-	for _, problem := range r.rule.Unread {
+	errs := make([]error, 0, len(r.rule.unread))
+	for _, problem := range r.rule.unread {
 		errs = append(errs, problem)
 	}
 	return r.rule, errors.Join(errs...)
@@ -205,7 +193,7 @@ func (r *ruleReader) failed(err error, at ...string) {
 		path = contract.NewPath(append(slices.Clone(at), wrong.Path.Segments()...)...)
 		err = &contract.FieldError{Path: path, Want: wrong.Want, Got: wrong.Got}
 	}
-	r.rule.Unread = append(r.rule.Unread, &DrainRuleError{Rule: r.rule.key(), Field: path.String(), Err: err})
+	r.rule.unread = append(r.rule.unread, &drainRuleError{rule: r.rule.key(), field: path.String(), err: err})
 }
 
 // object returns the member with the last key of the object at the keys before it; nil if it is absent.

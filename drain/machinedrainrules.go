@@ -15,10 +15,9 @@ import (
 // The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
 // a Pod that its valid parts exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that it
 // may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone.
-// (Cluster API stops every drain in the Namespace instead.) [MachineDrainRules.WithoutInvalid] drops such rules.
+// (Cluster API stops every drain in the Namespace instead.)
 type MachineDrainRules struct {
-	rules    []*drainRule
-	problems []*DrainRuleError
+	rules []*drainRule
 }
 
 // NewMachineDrainRules parses rules, in any order. They are not changed or kept.
@@ -28,27 +27,14 @@ func NewMachineDrainRules(rules []MachineDrainRule) *MachineDrainRules {
 		s.rules = append(s.rules, newDrainRule(&rules[i]))
 	}
 	slices.SortStableFunc(s.rules, func(a, b *drainRule) int { return compareKeys(a.key, b.key) })
-	for _, r := range s.rules {
-		s.problems = append(s.problems, r.problems...)
-	}
 	return s
 }
 
-// Problems returns the problems of the rules, by rule. An order with a behavior that has none is a problem that holds no Pod.
-func (s *MachineDrainRules) Problems() []*DrainRuleError {
-	if s == nil {
-		return nil
-	}
-	return slices.Clone(s.problems)
-}
-
-// WithoutInvalid returns the rules without invalid ones that may hold Pods. Problems still returns their problems.
-func (s *MachineDrainRules) WithoutInvalid() *MachineDrainRules {
-	if s == nil {
-		return nil
-	}
-	valid := slices.DeleteFunc(slices.Clone(s.rules), func(r *drainRule) bool { return r.holding != "" })
-	return &MachineDrainRules{rules: valid, problems: s.problems}
+// NeedNamespaces reports whether a rule selects Pods by the labels of their Namespaces.
+func (s *MachineDrainRules) NeedNamespaces() bool {
+	return slices.ContainsFunc(s.rules, func(r *drainRule) bool {
+		return slices.ContainsFunc(r.pods, func(p pair) bool { return p.outer.valid != nil || p.outer.broken })
+	})
 }
 
 // DrainedMachine is what rules need to know about the Machine that is drained.
@@ -81,7 +67,6 @@ func (s *MachineDrainRules) For(m DrainedMachine) *MachineDrainRules {
 			continue
 		}
 		of.rules = append(of.rules, &narrowed)
-		of.problems = append(of.problems, r.problems...)
 	}
 	return of
 }
@@ -125,13 +110,13 @@ func (c *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict
 	}
 	prev.Order = 0
 	switch c.behavior {
-	case BehaviorDrain:
+	case behaviorDrain:
 		prev.Order = c.order
 		return prev, nil
-	case BehaviorSkip:
-		return Skip(pod, prev)
-	case BehaviorWaitCompleted:
-		return WaitCompleted(pod, prev)
+	case behaviorSkip:
+		return skip(pod, prev)
+	case behaviorWaitCompleted:
+		return waitCompleted(pod, prev)
 	default:
 		return c.hold(pod, prev), nil
 	}
@@ -150,11 +135,11 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 
 // ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
 // ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
-// Cluster API has defects: see [WaitCompleted], [MachineDrainRules] and [IgnoreDaemonSetPods].
+// Cluster API has defects: see WaitCompleted, [MachineDrainRules] and ignoreDaemonSetPods.
 func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
-		IgnoreMirrorPods, IgnoreDaemonSetPods, ClusterAPIDrainLabel().Rule(), ofMachine.Rule(namespaces),
-		WaitForTerminating, EvictFinished, EvictRest,
+		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),
+		waitForTerminating, evictFinished, evictRest,
 	}
 }
 

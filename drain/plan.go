@@ -34,14 +34,37 @@ type Plan struct {
 	// Decisions are grouped by Node in the order of the passed Nodes, and sorted by order, Namespace, name and UID within a Node.
 	Decisions []Decision
 
+	judged  []Decision // before budgets and holds
 	budgets ledger
-	now     time.Time
 }
 
 // Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference
 // and not changed. Nil Pods are skipped.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
-	return p.Draft(nodes, facts.Budgets, Selectors{}).Plan(facts)
+	pods := 0
+	for i := range nodes {
+		pods += len(nodes[i].Pods)
+	}
+	judged := make([]Decision, 0, pods)
+	for i := range nodes {
+		start := len(judged)
+		judged = p.judge(judged, &nodes[i])
+		mine := judged[start:]
+		sortDecisions(mine)
+		applyOrder(mine)
+	}
+	return Plan{judged: judged, budgets: newLedger(judged, facts.Budgets)}.With(facts)
+}
+
+// With returns the plan for other facts about the same Pods and budgets: facts.Budgets are not used. Applying the rules and finding the
+// budgets is most of the work of a plan, and is not repeated.
+func (p Plan) With(facts Facts) Plan {
+	p.Decisions = slices.Clone(p.judged)
+	budgets := p.budgets.counter(facts.Spent)
+	for i := range p.Decisions {
+		settle(&p.Decisions[i], budgets, &facts)
+	}
+	return p
 }
 
 // Evictable returns the decisions to carry out now: those with the action Evict or Delete.
@@ -74,7 +97,7 @@ type Counts struct {
 	Total       int
 	Evictable   int // can leave now, or the request is in flight
 	Terminating int // accepted by the API server or being deleted, not gone yet
-	Waiting     int // for a lower order, the volumes of other Pods, or completion
+	Waiting     int // for a lower order, or completion
 	Completing  int // those of Waiting that only wait for their own completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
@@ -124,13 +147,13 @@ func groupOfWait(r Reason) podGroup {
 		return groupTerminating
 	case ReasonEvictionRequested:
 		return groupEvicting
-	case ReasonLowerOrder, ReasonVolumeTurn:
+	case ReasonLowerOrder:
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
 	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
 		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
-		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonAbandoned, ReasonRespawned:
+		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonRespawned:
 		return groupBlocked
 	default:
 		return groupCompleting
@@ -179,7 +202,4 @@ type Facts struct {
 	Spent map[types.NamespacedName]int32
 	// Held is keyed by Pod UID.
 	Held map[types.UID]Hold
-	// Turns, by Node, let Pods with volumes leave one after the other; see [SerialVolumes]. On Nodes without an entry, Pods with volumes
-	// leave like other Pods.
-	Turns map[string]*VolumeTurns
 }

@@ -91,6 +91,13 @@ func troubleText(d *Decision) string {
 	return "failed to evict Pod, " + text
 }
 
+func bounded(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return text
+}
+
 func kind(refs []PodRef) string {
 	if len(refs) == 1 {
 		return "Pod"

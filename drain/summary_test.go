@@ -73,7 +73,7 @@ func TestSummary_ClaimsNoRequestOfAPlanThatWasNotCarriedOut(t *testing.T) {
 		return prev, nil
 	}
 	pods := []*corev1.Pod{newPod("a"), newPod("b"), newPod("c")}
-	plan := Planner{Rules: append([]Rule{remove}, EvictRest)}.Plan([]NodePods{{Node: testNode, Pods: pods}},
+	plan := Planner{Rules: append([]Rule{remove}, evictRest)}.Plan([]NodePods{{Node: testNode, Pods: pods}},
 		Facts{Held: map[types.UID]Hold{"uid-c": {Reason: ReasonEvictionRequested}}})
 	want := "* Pod default/c: eviction requested\n* Pod default/a: to be evicted\n* Pod default/b: to be deleted"
 	if diff := cmp.Diff(want, plan.Summary(0)); diff != "" {

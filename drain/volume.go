@@ -11,31 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VolumeReason is a CamelCase word that says why a volume of a Node is waited for, or why not.
-type VolumeReason string
+// volumeReason says why a volume of a Node is waited for, or why not.
+type volumeReason string
 
 // Volumes with these reasons are waited for.
 const (
-	VolumeAttached  VolumeReason = "Attached"  // its detachment was not requested yet
-	VolumeAttaching VolumeReason = "Attaching" // not attached yet, or the attach failed; it may still be attached
-	VolumeDetaching VolumeReason = "Detaching" // its VolumeAttachment has a deletionTimestamp
+	volumeAttached  volumeReason = "Attached"  // its detachment was not requested yet
+	volumeAttaching volumeReason = "Attaching" // not attached yet, or the attach failed; it may still be attached
+	volumeDetaching volumeReason = "Detaching" // its VolumeAttachment has a deletionTimestamp
 )
 
 // Volumes with these reasons are not waited for.
 const (
-	// VolumeInline is defined in the spec of a Pod and has no PersistentVolume. Cluster API always fails on its VolumeAttachment.
-	VolumeInline VolumeReason = "InlineVolume"
-	// VolumeOfIgnoredPod is used by a Pod that stays on the Node (Cluster API #6285).
-	VolumeOfIgnoredPod VolumeReason = "UsedByIgnoredPod"
-	// VolumeForeign belongs to a driver that is not in [VolumePlanner.Drivers].
-	VolumeForeign VolumeReason = "ForeignDriver"
-	// VolumeShared may be attached to several Nodes at the same time, so no other Node waits for its detachment.
-	VolumeShared VolumeReason = "SharedVolume"
-	// VolumeOrphaned has a VolumeAttachment, but its PersistentVolume does not exist.
-	VolumeOrphaned VolumeReason = "Orphaned"
-	// VolumeUnattached is a CSI volume that only the status of the Node names. The VolumeAttachment is removed when the driver confirms the
+	// volumeInline is defined in the spec of a Pod and has no PersistentVolume. Cluster API always fails on its VolumeAttachment.
+	volumeInline volumeReason = "InlineVolume"
+	// volumeOfIgnoredPod is used by a Pod that stays on the Node (Cluster API #6285).
+	volumeOfIgnoredPod volumeReason = "UsedByIgnoredPod"
+	// volumeShared may be attached to several Nodes at the same time, so no other Node waits for its detachment.
+	volumeShared volumeReason = "SharedVolume"
+	// volumeOrphaned has a VolumeAttachment, but its PersistentVolume does not exist.
+	volumeOrphaned volumeReason = "Orphaned"
+	// volumeUnattached is a CSI volume that only the status of the Node names. The VolumeAttachment is removed when the driver confirms the
 	// detachment; the status is updated later.
-	VolumeUnattached VolumeReason = "NoVolumeAttachment"
+	volumeUnattached volumeReason = "NoVolumeAttachment"
 )
 
 // VolumeStop says why attached volumes are no longer waited for.
@@ -65,42 +63,35 @@ type VolumeRef struct {
 	PV string
 	// Claim is the claim to which the PersistentVolume is bound; empty if unknown.
 	Claim types.NamespacedName
-	// Driver is the CSI driver, or the plugin of an in-tree volume such as "kubernetes.io/iscsi".
-	Driver string
-	Reason VolumeReason
-	// Since is when its detachment was requested; before that, the later of its attachment and the start of the wait.
-	Since time.Time
 }
 
-// VolumeDecision is the decision whether one volume is waited for.
-type VolumeDecision struct {
+// volumeDecision is the decision whether one volume is waited for.
+type volumeDecision struct {
 	VolumeRef
-	Blocks bool
-	// Mounted: the kubelet reports that the volume is in use.
-	Mounted bool
-	// Failed: the last attempt of the driver to detach the volume, or before that to attach it, failed.
-	Failed bool
-	// Message is for people; it does not name the volume. It contains at most 512 bytes of the error of the driver.
-	Message string
+	reason volumeReason
+	blocks bool
+	// failed: the last attempt of the driver to detach the volume, or before that to attach it, failed.
+	failed bool
 }
 
 // VolumePlan contains a decision for every volume of a Node. It describes one point in time.
 type VolumePlan struct {
-	// Volumes are sorted by PersistentVolume and name.
-	Volumes []VolumeDecision
+	volumes []volumeDecision // sorted by PersistentVolume and name
 	// Stopped says why the wait is over although volumes block.
 	Stopped VolumeStop
 }
 
 // Done reports that no volume is waited for: none blocks, or the wait was stopped.
-func (p VolumePlan) Done() bool { return p.Stopped != VolumesNotStopped || len(p.Blocking()) == 0 }
+func (p VolumePlan) Done() bool {
+	return p.Stopped != VolumesNotStopped || !slices.ContainsFunc(p.volumes, func(d volumeDecision) bool { return d.blocks })
+}
 
-// Blocking returns the volumes that block, also when the wait was stopped.
-func (p VolumePlan) Blocking() []VolumeDecision {
-	var out []VolumeDecision
-	for i := range p.Volumes {
-		if p.Volumes[i].Blocks {
-			out = append(out, p.Volumes[i])
+// Blocking returns the volumes that block, sorted, also when the wait was stopped.
+func (p VolumePlan) Blocking() []VolumeRef {
+	var out []VolumeRef
+	for i := range p.volumes {
+		if p.volumes[i].blocks {
+			out = append(out, p.volumes[i].VolumeRef)
 		}
 	}
 	return out
@@ -116,7 +107,7 @@ type VolumeLookup interface {
 	VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error)
 }
 
-// VolumeFacts is what a [VolumePlanner] knows about one Node. Everything in it is shared and not changed.
+// VolumeFacts is what [PlanVolumes] knows about one Node. Everything in it is shared and not changed.
 type VolumeFacts struct {
 	// Now is the time of the snapshot.
 	Now time.Time
@@ -138,27 +129,18 @@ type VolumeFacts struct {
 	PoweredOff bool
 }
 
-// VolumePlanner decides which volumes the deletion of a machine waits for. The zero value is valid. A VolumePlanner is safe for concurrent
-// use while it is not changed.
-type VolumePlanner struct {
-	// Drivers limits the wait to volumes of these CSI drivers or in-tree plugins; empty means all.
-	Drivers []string
-	// WaitForShared also waits for volumes with access mode ReadWriteMany or ReadOnlyMany. It is for providers that delete disks together with
-	// the machine (Cluster API #4707).
-	WaitForShared bool
-}
-
 const maxVolumeNames = 5 // per line, as in Cluster API
 
 // Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start
-// time. Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when the
-// plan is Done, contains no times, and is equal for equal plans.
+// time. Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when no
+// volume blocks, contains no times, and is equal for equal plans.
 func (p VolumePlan) Summary(maxNames int) string {
-	if p.Done() {
-		return ""
-	}
 	var claims, volumes, inTree, failures []string
-	for _, d := range p.Blocking() {
+	for i := range p.volumes {
+		d := &p.volumes[i]
+		if !d.blocks {
+			continue
+		}
 		switch {
 		case d.Claim.Name != "":
 			claims = append(claims, d.Claim.String())
@@ -167,8 +149,8 @@ func (p VolumePlan) Summary(maxNames int) string {
 		default:
 			inTree = append(inTree, d.Name)
 		}
-		if d.Failed && len(failures) < defaultNames {
-			failures = append(failures, failure(&d))
+		if d.failed && len(failures) < defaultNames {
+			failures = append(failures, failure(d))
 		}
 	}
 	var lines []string
@@ -184,8 +166,8 @@ func (p VolumePlan) Summary(maxNames int) string {
 }
 
 // failure omits the text of the driver: many contain the ID of a request, and would change the message with every attempt.
-func failure(d *VolumeDecision) string {
-	if d.Reason == VolumeDetaching {
+func failure(d *volumeDecision) string {
+	if d.reason == volumeDetaching {
 		return fmt.Sprintf("* VolumeAttachment %s: detach failed and is tried again, see its .status.detachError", d.Name)
 	}
 	return fmt.Sprintf("* VolumeAttachment %s: attach failed, see its .status.attachError", d.Name)

@@ -33,9 +33,6 @@ func attachment(pv string, opts ...attachmentOption) *storagev1.VolumeAttachment
 func inline(a *storagev1.VolumeAttachment) {
 	a.Spec.Source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{}}
 }
-func by(driver string) attachmentOption {
-	return func(a *storagev1.VolumeAttachment) { a.Spec.Attacher = driver }
-}
 func to(node string) attachmentOption {
 	return func(a *storagev1.VolumeAttachment) { a.Spec.NodeName = node }
 }
@@ -122,8 +119,6 @@ func ephemeral(name string) podOption {
 		}})
 	}
 }
-
-func prio(p int32) podOption { return func(pod *corev1.Pod) { pod.Spec.Priority = &p } }
 
 func byDaemonSet(p *corev1.Pod) { ownedBy("apps/v1", "DaemonSet")(p) }
 

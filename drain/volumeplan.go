@@ -22,57 +22,62 @@ const orphanedAfter = time.Minute
 
 // volumeView is the state of making one plan.
 type volumeView struct {
-	planner *VolumePlanner
 	facts   *VolumeFacts
-	mounted map[corev1.UniqueVolumeName]bool
 	ignored map[string]bool // PersistentVolumes of ignored Pods
 	plugins map[string]bool // in-tree plugins that ignored Pods use
 }
 
-// Plan decides about all volumes of a Node, by their VolumeAttachments. The status of the Node counts only for volumes that never have one.
-// Plan returns an error when a PersistentVolume could not be read.
-func (p VolumePlanner) Plan(facts VolumeFacts) (VolumePlan, error) {
+// PlanVolumes decides which volumes of a Node the deletion of its machine waits for, by their VolumeAttachments. The status of the Node
+// counts only for volumes that never have one. It returns an error when a PersistentVolume could not be read.
+func PlanVolumes(facts VolumeFacts) (VolumePlan, error) {
 	if facts.Node == nil {
 		return VolumePlan{}, errors.New("plan volumes: the Node is nil; pass it as read from the API server")
 	}
-	v := &volumeView{planner: &p, facts: &facts, mounted: map[corev1.UniqueVolumeName]bool{}}
+	plan, err := planVolumes(&facts)
+	if err != nil {
+		return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
+	}
+	if !plan.Done() {
+		plan.Stopped = facts.stopped()
+	}
+	return plan, nil
+}
+
+func planVolumes(facts *VolumeFacts) (plan VolumePlan, err error) {
 	var attachments []*storagev1.VolumeAttachment
 	for _, a := range facts.Attachments {
 		if a != nil && a.Spec.NodeName == facts.Node.Name {
 			attachments = append(attachments, a)
 		}
 	}
-	plan := VolumePlan{}
 	if len(attachments)+len(facts.Node.Status.VolumesAttached) == 0 {
 		return plan, nil
 	}
 	if facts.Lookup == nil {
-		return VolumePlan{}, fmt.Errorf("plan volumes of node %s: there are volumes and no Lookup", facts.Node.Name)
+		return plan, errors.New("there are volumes and no Lookup")
 	}
+	v := &volumeView{facts: facts, ignored: map[string]bool{}, plugins: map[string]bool{}}
 	if err := v.look(); err != nil {
-		return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
+		return plan, err
 	}
 	covered := map[corev1.UniqueVolumeName]bool{}
 	for _, a := range attachments {
 		d, name, err := v.attachment(a)
 		if err != nil {
-			return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
+			return plan, err
 		}
 		covered[name] = true
-		plan.Volumes = append(plan.Volumes, d)
+		plan.volumes = append(plan.volumes, d)
 	}
 	for i := range facts.Node.Status.VolumesAttached {
 		if name := facts.Node.Status.VolumesAttached[i].Name; !covered[name] {
 			covered[name] = true
-			plan.Volumes = append(plan.Volumes, v.status(name))
+			plan.volumes = append(plan.volumes, v.status(name))
 		}
 	}
-	slices.SortFunc(plan.Volumes, func(a, b VolumeDecision) int {
+	slices.SortFunc(plan.volumes, func(a, b volumeDecision) int {
 		return cmp.Or(cmp.Compare(a.PV, b.PV), cmp.Compare(a.Name, b.Name))
 	})
-	if len(plan.Blocking()) > 0 {
-		plan.Stopped = facts.stopped()
-	}
 	return plan, nil
 }
 
@@ -91,10 +96,6 @@ func (f *VolumeFacts) stopped() VolumeStop {
 
 // look finds the volumes that ignored Pods of this Node use. Pods of other Nodes do not count.
 func (v *volumeView) look() error {
-	for _, name := range v.facts.Node.Status.VolumesInUse {
-		v.mounted[name] = true
-	}
-	v.ignored, v.plugins = map[string]bool{}, map[string]bool{}
 	for i := range v.facts.Decisions {
 		d := &v.facts.Decisions[i]
 		if d.Action != Ignore || d.Pod == nil || d.Pod.Spec.NodeName != v.facts.Node.Name {
@@ -133,10 +134,10 @@ func (v *volumeView) keep(claim types.NamespacedName) error {
 }
 
 // attachment decides about a VolumeAttachment. name is the name of the volume in the status of the Node, if known.
-func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d VolumeDecision, name corev1.UniqueVolumeName, err error) {
-	d.VolumeRef = VolumeRef{Name: a.Name, Driver: a.Spec.Attacher, Since: v.since(a)}
+func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d volumeDecision, name corev1.UniqueVolumeName, err error) {
+	d.Name = a.Name
 	if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName == "" {
-		d.Reason, d.Message = VolumeInline, "volume of a pod's own spec"
+		d.reason = volumeInline
 		return d, "", nil
 	}
 	d.PV = *a.Spec.Source.PersistentVolumeName
@@ -150,79 +151,46 @@ func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d VolumeDecision
 		}
 		if csi := pv.Spec.CSI; csi != nil {
 			name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
-			d.Mounted = v.mounted[name]
 		}
 	}
 	switch {
-	case v.foreign(d.Driver):
-		d.Reason, d.Message = VolumeForeign, "its driver is not one that is waited for"
 	case v.ignored[d.PV]:
-		d.Reason, d.Message = VolumeOfIgnoredPod, "in use by a Pod that stays on the Node"
+		d.reason = volumeOfIgnoredPod
 	case pv == nil && v.facts.Now.Sub(a.CreationTimestamp.Time) >= orphanedAfter:
-		d.Reason, d.Message = VolumeOrphaned, "its PersistentVolume does not exist"
-	case pv != nil && shared(pv) && !v.planner.WaitForShared:
-		d.Reason, d.Message = VolumeShared, "may be attached to several Nodes at once"
+		d.reason = volumeOrphaned
+	case pv != nil && shared(pv):
+		d.reason = volumeShared
 	default:
-		d.Blocks = true
-		d.Reason, d.Message, d.Failed = progress(a)
+		d.blocks = true
+		d.reason, d.failed = progress(a)
 	}
 	return d, name, nil
 }
 
-func progress(a *storagev1.VolumeAttachment) (reason VolumeReason, message string, failed bool) {
+func progress(a *storagev1.VolumeAttachment) (reason volumeReason, failed bool) {
 	switch {
-	case a.DeletionTimestamp != nil && a.Status.DetachError != nil:
-		return VolumeDetaching, "detach failed, it is tried again: " + bounded(a.Status.DetachError.Message), true
 	case a.DeletionTimestamp != nil:
-		return VolumeDetaching, "being detached", false
+		return volumeDetaching, a.Status.DetachError != nil
 	case a.Status.Attached:
-		return VolumeAttached, "attached to the Node", false
-	case a.Status.AttachError != nil:
-		return VolumeAttaching, "attach failed: " + bounded(a.Status.AttachError.Message), true
+		return volumeAttached, false
 	default:
-		return VolumeAttaching, "being attached", false
+		return volumeAttaching, a.Status.AttachError != nil
 	}
-}
-
-func bounded(text string) string {
-	if len(text) > maxText {
-		return strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return text
-}
-
-func (v *volumeView) since(a *storagev1.VolumeAttachment) time.Time {
-	if a.DeletionTimestamp != nil {
-		return a.DeletionTimestamp.Time
-	}
-	if a.CreationTimestamp.After(v.facts.StartedAt) {
-		return a.CreationTimestamp.Time
-	}
-	return v.facts.StartedAt
 }
 
 // status decides about a volume that only the status of the Node names.
-func (v *volumeView) status(name corev1.UniqueVolumeName) VolumeDecision {
-	d := VolumeDecision{
-		VolumeRef: VolumeRef{Name: string(name), Driver: pluginOf(string(name)), Since: v.facts.StartedAt},
-		Mounted:   v.mounted[name],
-	}
+func (v *volumeView) status(name corev1.UniqueVolumeName) volumeDecision {
+	d := volumeDecision{VolumeRef: VolumeRef{Name: string(name)}}
 	switch {
-	case strings.HasPrefix(string(name), csiPrefix):
-		d.Reason, d.Message = VolumeUnattached, "has no VolumeAttachment"
-	case v.foreign(d.Driver):
-		d.Reason, d.Message = VolumeForeign, "its plugin is not one that is waited for"
-	case v.plugins[d.Driver]:
+	case strings.HasPrefix(d.Name, csiPrefix):
+		d.reason = volumeUnattached
+	case v.plugins[pluginOf(d.Name)]:
 		// In-tree volumes are matched to Pods only by their plugin: a wait that is too short is better than one without end.
-		d.Reason, d.Message = VolumeOfIgnoredPod, "a Pod that stays on the Node uses a volume of this plugin"
+		d.reason = volumeOfIgnoredPod
 	default:
-		d.Blocks, d.Reason, d.Message = true, VolumeAttached, "attached to the Node"
+		d.blocks, d.reason = true, volumeAttached
 	}
 	return d
-}
-
-func (v *volumeView) foreign(driver string) bool {
-	return len(v.planner.Drivers) > 0 && !slices.Contains(v.planner.Drivers, driver)
 }
 
 // shared follows the rule of kube-controller-manager for multi-attach, except that a volume without an access mode is exclusive.
@@ -234,12 +202,8 @@ func shared(pv *corev1.PersistentVolume) bool {
 
 const pluginFlex = "flexvolume"
 
-// pluginOf returns the driver of a CSI volume, or the plugin of another volume, from its name in the status of a Node.
+// pluginOf returns the plugin of an in-tree volume, from its name in the status of a Node.
 func pluginOf(name string) string {
-	if rest, csi := strings.CutPrefix(name, csiPrefix); csi {
-		driver, _, _ := strings.Cut(rest, "^")
-		return driver
-	}
 	if strings.HasPrefix(name, pluginFlex) {
 		return pluginFlex
 	}

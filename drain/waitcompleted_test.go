@@ -5,12 +5,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 )
 
 func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
-	jobs := When(Selecting(labels.SelectorFromSet(labels.Set{"job": "yes"})), WaitCompleted)
+	jobs := when(func(p *corev1.Pod) bool { return p.Labels["job"] == "yes" }, waitCompleted)
 	job := labeled("job", "yes")
 	pods := []*corev1.Pod{
 		newPod("done", job, inPhase(corev1.PodSucceeded)), newPod("failed", job, inPhase(corev1.PodFailed)),
@@ -18,7 +17,7 @@ func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
 		newPod("daemon", job, ownedBy("apps/v1", "DaemonSet")),
 		newPod("running", job), newPod("deleted", job, terminating), newPod("later", func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](1) }),
 	}
-	rules := []Rule{OrderByPriority(), IgnoreMirrorPods, IgnoreDaemonSetPods, jobs, WaitForTerminating, EvictFinished, EvictRest}
+	rules := []Rule{OrderByPriority(), ignoreMirrorPods, ignoreDaemonSetPods, jobs, waitForTerminating, evictFinished, evictRest}
 	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 	want := []string{
 		"node-a daemon Ignore DaemonSetPod", "node-a deleted Wait Terminating", "node-a done Ignore Completed",
@@ -39,7 +38,7 @@ func TestSummary_NamesPodsWhoseCompletionIsWaitedForLater(t *testing.T) {
 			prev.Order = -1
 			return prev, nil
 		}
-		return WaitCompleted(pod, prev)
+		return waitCompleted(pod, prev)
 	}
 	plan := Planner{Rules: with(byName)}.Plan([]NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("job"), newPod("early")}}}, Facts{})
 	want := "* Pod default/early: to be evicted\n" +

@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,12 +46,12 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 			return nil, fmt.Errorf("read MachineDrainRules: %w", err)
 		}
 		var namespaces drain.NamespaceLabels
-		if slices.ContainsFunc(read, selectsNamespaces) {
+		if read.NeedNamespaces() {
 			if namespaces, err = s.Workload.NamespaceLabels(ctx); err != nil {
 				return nil, err
 			}
 		}
-		return o.Rules(drain.NewMachineDrainRules(read).For(s.drainedMachine()), namespaces), nil
+		return o.Rules(read.For(s.drainedMachine()), namespaces), nil
 	}
 }
 
@@ -68,18 +67,12 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 	return m
 }
 
-func selectsNamespaces(rule drain.MachineDrainRule) bool {
-	return slices.ContainsFunc(rule.Pods, func(p drain.PodSelector) bool {
-		return p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels)+len(p.NamespaceSelector.MatchExpressions) > 0
-	})
-}
-
 // readDrainRules reads the rules of the Machine's namespace, the invalid ones too.
-func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, error) {
+func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, error) {
 	gvk := s.env.drainRuleGVK()
 	served, err := s.env.watchDrainRules(ctx, gvk, s.State.Key)
 	if err != nil || !served {
-		return nil, err
+		return drain.NewMachineDrainRules(nil), err
 	}
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(gvk)
@@ -92,7 +85,7 @@ func (s *Scope) readDrainRules(ctx context.Context) ([]drain.MachineDrainRule, e
 		rule, _ := drain.ReadMachineDrainRule(&list.Items[i]) // a field that could not be read is in the rule, which then blocks its pods
 		rules = append(rules, rule)
 	}
-	return rules, nil
+	return drain.NewMachineDrainRules(rules), nil
 }
 
 // watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.

@@ -143,17 +143,13 @@ func DefaultLimits(state *contract.MachineState) Limits {
 	}
 }
 
-// limits returns the limits of this Machine. A drain policy that gives up sets a limit too.
+// limits returns the limits of this Machine.
 func (s *Scope) limits() Limits {
 	policy, decide := &s.env.options.Policy, DefaultLimits
 	if policy.Limits != nil {
 		decide = policy.Limits
 	}
-	limits := decide(&s.State)
-	if policy.DrainPolicy != nil {
-		limits.Drain = engine.Soonest(limits.Drain, policy.DrainPolicy.AbandonsAfter())
-	}
-	return limits
+	return decide(&s.State)
 }
 
 // limitReached reports whether a stage that began has reached its limit.

@@ -63,10 +63,8 @@ type Policy struct {
 	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean those
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
-	// DrainPolicy decides how drains escalate, and what happens to the pods of a Node that does not answer or whose instance is off. When
-	// it gives a drain up (drain.ModeAbandon), the deletion continues as at a limit. With SerialVolumes, pods with volumes
-	// leave one after the other. Nil: drain.DefaultPolicy, which evicts without a
-	// limit; when the kubelet has not answered for five minutes, it reduces grace periods to a second and does not wait for pods that do
+	// DrainPolicy decides how drains escalate, and what happens to the pods of a Node that does not answer or whose instance is off. Nil:
+	// drain.DefaultPolicy, which evicts without a limit; when the kubelet has not answered for five minutes, it reduces grace periods to a second and does not wait for pods that do
 	// not end. New validates it.
 	DrainPolicy *drain.Policy
 }

@@ -153,12 +153,6 @@ func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
 	require.Equal(t, time.Minute, p.RequeueAfter())
 	require.Empty(t, tellsOf(told))
 
-	drainer.result = runner.Result{Abandoned: true}
-	over, err = p.step(t.Context(), node, actingNow)
-	require.NoError(t, err)
-	require.True(t, over)
-	require.Equal(t, []string{"Warning FailedDrainNode Node a was not drained: given up by the drain policy: going on without"}, tellsOf(told))
-
 	drainer.result = runner.Result{Done: true}
 	over, err = p.step(t.Context(), node, actingNow)
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package machinepool_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -19,8 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -181,33 +178,6 @@ func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	}
 	w.change(pool, set(int64(1), "spec", "template", "spec", "deletion", "nodeDrainTimeoutSeconds")) // since the drain began
 	w.goes(pool)
-}
-
-// unmoved is a Drainer that gets nowhere, as one that cannot read the Pods of a Node.
-type unmoved struct{}
-
-func (unmoved) Step(context.Context, runner.Request) (runner.Result, error) {
-	return runner.Result{RequeueAfter: time.Hour}, nil
-}
-
-func (unmoved) Release(string) {}
-
-func TestADrainEndsWhenItsPolicyGivesUpWhateverTheDrainerDoes(t *testing.T) {
-	t.Parallel()
-	for name, seconds := range map[string]int64{"without a limit": 0, "before the limit": 3600} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			policy := &drain.Policy{Stages: []drain.Stage{{After: time.Second, Mode: drain.ModeAbandon}}}
-			w := newWorld(t, worldOptions{
-				provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: machinepool.Policy{DrainPolicy: policy}},
-				ports: func(_ ctrl.Manager, p *machinepool.Ports) { p.Workload.Drainer = unmoved{} },
-			})
-			pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": seconds}, "spec", "template", "spec", "deletion"))
-			w.says(pool, "Running", 1, 1)
-			require.NoError(t, w.client.Delete(t.Context(), pool))
-			w.goes(pool)
-		})
-	}
 }
 
 func TestAPoolOfAnotherControllersInfrastructureTakesNothing(t *testing.T) {

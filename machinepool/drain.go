@@ -211,13 +211,9 @@ func (p *Scope) isExpired(start time.Time) func(*corev1.Node) bool {
 	}
 }
 
-// drainLimit returns how long the drain of a Node may take, zero for no limit. A drain policy that gives up sets a limit too.
+// drainLimit returns how long the drain of a Node may take, zero for no limit.
 func (p *Scope) drainLimit() time.Duration {
-	limit, gives := p.State.Template.NodeDrainTimeout.Or(0), p.env.options.Policy.DrainPolicy.AbandonsAfter()
-	if limit <= 0 || (gives > 0 && gives < limit) {
-		return gives
-	}
-	return limit
+	return max(0, p.State.Template.NodeDrainTimeout.Or(0))
 }
 
 // step continues the drain of one Node, and reports whether it is over.
@@ -243,10 +239,6 @@ func (p *Scope) step(ctx context.Context, node *corev1.Node, start time.Time) (b
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
 	p.mem().turns[node.UID] = p.mem().turns[node.UID].steps(result.Counts, p.Now)
-	if result.Abandoned {
-		p.warn(EventDrainFailed, "Node %s was not drained: given up by the drain policy: going on without", node.Name)
-		return true, nil
-	}
 	if result.Done {
 		gone, err := p.volumesGone(ctx, node)
 		if gone {

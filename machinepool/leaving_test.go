@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -335,27 +334,11 @@ func (r *releases) Release(node string) {
 	r.record("release " + node)
 }
 
-func TestADrainThatItsPolicyGivesUpIsReported(t *testing.T) {
-	t.Parallel()
-	policy := machinepool.Policy{DrainPolicy: &drain.Policy{Stages: []drain.Stage{{After: time.Second, Mode: drain.ModeAbandon}}}}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{StatusDelay: -1, Policy: policy}})
-	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
-	w.guarded("pool-0")
-	w.writeNode("pool-0", markLeaving)
-	w.nodeIs("pool-0", true, true)
-	w.eventually("the event", func() string {
-		var list eventsv1.EventList
-		require.NoError(t, w.client.List(t.Context(), &list))
-		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == machinepool.EventDrainFailed }) {
-			return "there is none"
-		}
-		return ""
-	})
+func TestADrainPolicyThatIsWrongIsReportedAtOnce(t *testing.T) {
 	_, err := machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{
 		Policy: machinepool.Policy{DrainPolicy: &drain.Policy{GracePeriod: new(int64(0))}},
 	})
-	require.ErrorContains(t, err, "drain policy: GracePeriod is 0")
+	require.ErrorContains(t, err, "drain policy: GracePeriod must be at least 1")
 }
 
 // A person takes the mark off a drained Node, and the provider changes the form of its IDs before the pool has uncordoned the Node.

@@ -119,9 +119,11 @@ func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 func TestADrainDoesNotWaitForAKubeletThatIsGone(t *testing.T) {
 	now := time.Unix(100000, 0)
 	silent := drain.Situation{Node: testNode("silent", "p://1", readiness(corev1.ConditionUnknown, now.Add(-time.Hour))), Now: now}
+	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now.Add(-time.Hour)}}}
 	options := Options{}
-	if state := options.withDefaults(contract.MachinePoolKind{}).Policy.DrainPolicy.NodeState(silent); state != drain.NodeUnreachable {
-		t.Errorf("its pods never end: got %s", state)
+	policy := options.withDefaults(contract.MachinePoolKind{}).Policy.DrainPolicy
+	if v := drain.Decide(gone, append(drain.DefaultRules(), policy.Rule(silent))); v.Action != drain.Ignore {
+		t.Errorf("its pods never end: got %s", v.Action)
 	}
 }
 

@@ -4,8 +4,7 @@
 // # Usage
 //
 // [drain.KubectlRules] has kubectl's own filters as rules, without kubectl. A program that needs only those should not import this package:
-// it adds 150 packages and 2 to 4 MB to a program that links client-go, 26 MB to one that does not. [Rules] adds filters of type PodFilter,
-// and [FromFilter] turns a single filter into a rule:
+// it adds 150 packages and 2 to 4 MB to a program that links client-go, 26 MB to one that does not. [Rules] adds filters of type PodFilter:
 //
 //	planner := drain.Planner{Rules: kubectl.Rules(kubectl.Options{
 //		KubectlOptions:    drain.KubectlOptions{IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Force: true},

@@ -71,15 +71,3 @@ func ExampleNewHelper() {
 	fmt.Println("gone:", helper.DeleteOrEvictPods(pods.Pods()) == nil)
 	// Output: gone: true
 }
-
-// All mistakes are named at once.
-func ExampleNewHelper_refused() {
-	var immediately int32
-	_, err := kubectl.NewHelper(context.Background(), fake.NewClientset(), kubectl.HelperOptions{
-		GracePeriodSeconds: &immediately, ChunkSize: -1, Timeout: time.Minute,
-	})
-	fmt.Println(err)
-	// Output:
-	// GracePeriodSeconds 0 kills pods without letting them end, and may let two of a StatefulSet run at once; set AllowImmediateKill if that is meant
-	// ChunkSize must not be negative, got -1
-}

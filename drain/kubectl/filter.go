@@ -25,20 +25,20 @@ type Options struct {
 func Rules(o Options) []drain.Rule {
 	rules := make([]drain.Rule, 0, len(o.AdditionalFilters)+len(o.Additional))
 	for _, f := range o.AdditionalFilters {
-		rules = append(rules, FromFilter(f))
+		rules = append(rules, fromFilter(f))
 	}
 	o.Additional = append(rules, o.Additional...)
 	return drain.KubectlRules(o.KubectlOptions)
 }
 
-// FromFilter returns f as a rule that decides like an additional filter of kubectl. It is not applied to Pods that an earlier rule ignores.
+// fromFilter returns f as a rule that decides like an additional filter of kubectl. It is not applied to Pods that an earlier rule ignores.
 // Okay does not change the verdict. Skip, and any other status that does not delete, ignores the Pod. A warning is added to those of the
 // verdict, which are dropped when the Pod stays. An error denies the Pod with the words that kubectl prints, even if the status deletes,
 // and later filters do not overwrite it. A nil filter denies every Pod.
 //
 // f gets a copy of the Pod whose maps and slices are shared with the cache: it must not write to them. It must not call an API, because it
 // runs for every Pod in every plan.
-func FromFilter(f kubectldrain.PodFilter) drain.Rule {
+func fromFilter(f kubectldrain.PodFilter) drain.Rule {
 	return func(pod *corev1.Pod, prev drain.Verdict) (drain.Verdict, error) {
 		if prev.Action == drain.Ignore {
 			return prev, nil

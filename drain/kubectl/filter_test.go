@@ -67,7 +67,7 @@ func TestFromFilter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := FromFilter(func(corev1.Pod) kubectldrain.PodDeleteStatus { return tc.status })(&corev1.Pod{}, evict)
+			got, err := fromFilter(func(corev1.Pod) kubectldrain.PodDeleteStatus { return tc.status })(&corev1.Pod{}, evict)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestFromFilter(t *testing.T) {
 }
 
 func TestFromFilter_IsNotAskedAboutIgnoredPods(t *testing.T) {
-	rule := FromFilter(func(corev1.Pod) kubectldrain.PodDeleteStatus {
+	rule := fromFilter(func(corev1.Pod) kubectldrain.PodDeleteStatus {
 		t.Error("the filter was asked")
 		return kubectldrain.MakePodDeleteStatusWithError("late")
 	})
@@ -116,7 +116,7 @@ func TestRules_AnErrorIsNotOverwrittenByTheNextFilter(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = "shop", "web", oracleNode
 	if theirs := askKubectl(&o, "", pod); len(theirs.errors) > 0 || len(theirs.deletes) != 1 {
-		t.Errorf("kubectl has changed its mind, say so in FromFilter: %+v", theirs)
+		t.Errorf("kubectl has changed its mind, say so in fromFilter: %+v", theirs)
 	}
 	if got := drain.Decide(pod, Rules(o)); got.Action != drain.Deny || got.Message != "cannot delete Pods of mine" {
 		t.Errorf("got %+v", got)
@@ -125,7 +125,7 @@ func TestRules_AnErrorIsNotOverwrittenByTheNextFilter(t *testing.T) {
 
 func TestRules_DoNotChangeTheOptions(t *testing.T) {
 	additional := make([]drain.Rule, 1, 4)
-	additional[0] = drain.EvictRest
+	additional[0] = func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) { return drain.Verdict{}, nil }
 	o := Options{AdditionalFilters: []kubectldrain.PodFilter{nil}}
 	o.Additional = additional
 	Rules(o)

@@ -161,7 +161,8 @@ func TestAnswers_GoneIsGoneWhenTheCacheSaysSoToo(t *testing.T) {
 }
 
 func TestAnswers_RefusedCredentialsStopAllNodes(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 2 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(2)
 	refuse := make(chan struct{})
 	g.evictor.answerWith(func(context.Context, PodRef) error { <-refuse; return apierrors.NewUnauthorized("expired") })
 	for _, name := range []string{"a", "b", "c"} {
@@ -190,7 +191,8 @@ func TestAnswers_RefusedCredentialsStopAllNodes(t *testing.T) {
 }
 
 func TestAnswers_AThrottleHalvesOncePerBurstAndSuccessRecovers(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 8, nil })
+	g := newRig(t, func(c *Config) { c.Budgets = nil })
+	g.runner.SetWorkers(8)
 	busy := make(chan struct{})
 	g.evictor.answerWith(func(context.Context, PodRef) error { <-busy; return answerOf(429, 2) })
 	for i := range 30 {
@@ -228,7 +230,8 @@ func TestAnswers_AThrottleHalvesOncePerBurstAndSuccessRecovers(t *testing.T) {
 }
 
 func TestAnswers_AWebhookThatDeniesOnePodHoldsNoOther(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 1, nil })
+	g := newRig(t, func(c *Config) { c.Budgets = nil })
+	g.runner.SetWorkers(1)
 	g.evictor.answerWith(func(_ context.Context, ref PodRef) error {
 		if strings.HasPrefix(ref.Name, "vm") {
 			return evacuates(ref)
@@ -256,7 +259,8 @@ func TestAnswers_AWebhookThatDeniesOnePodHoldsNoOther(t *testing.T) {
 }
 
 func TestAnswers_AThrottledPodGoesToTheEndOfItsNodesQueue(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 1, nil })
+	g := newRig(t, func(c *Config) { c.Budgets = nil })
+	g.runner.SetWorkers(1)
 	g.evictor.answerWith(func(ctx context.Context, ref PodRef) error {
 		if ref.Name == "a" { // for a reason that is not known to be its own
 			return throttled(ctx, ref)

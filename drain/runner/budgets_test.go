@@ -43,7 +43,8 @@ func TestStep_NodesShareABudget(t *testing.T) {
 }
 
 func TestStep_ARefusalClosesTheBudgetUntilItChanges(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	g.budgets.set(3, 10) // the cache is behind: the server allows none
 	g.evictor.answerWith(exhausted)
 	g.pods.put(pod("n", "a"), pod("n", "b"), pod("n", "c"))
@@ -216,7 +217,7 @@ func TestStep_WhatIsKnownOfBudgetsThatAreGoneIsForgottenWhileNodesDrain(t *testi
 		g.step("n")
 	}
 	for range 8 { // steps come at least once per probe interval
-		g.clock.Step(g.runner.cfg.ProbeInterval)
+		g.clock.Step(probeInterval)
 		g.step("n")
 	}
 	g.runner.mu.Lock()

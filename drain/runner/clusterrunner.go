@@ -32,17 +32,9 @@ type ClusterRunner struct {
 	namespaces *listing
 }
 
-// ClusterOptions change what a ClusterRunner lists.
-type ClusterOptions struct {
-	// Volumes lists PersistentVolumes and VolumeAttachments, which StepVolumes requires.
-	Volumes bool
-	// Metrics are optional, as in Config.
-	Metrics *Metrics
-}
-
 // NewClusterRunner returns a ClusterRunner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request.
-// Start it once, for example by adding it to the manager.
-func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, error) {
+// Metrics are optional, as in Config. Start it once, for example by adding it to the manager.
+func NewClusterRunner(c ctrlcluster.Cluster, metrics *Metrics) (*ClusterRunner, error) {
 	failures := &listFailures{by: map[string]error{}}
 	beside, err := newBeside(c, failures)
 	if err != nil {
@@ -53,23 +45,18 @@ func NewClusterRunner(c ctrlcluster.Cluster, o ClusterOptions) (*ClusterRunner, 
 	if err != nil {
 		return nil, err
 	}
-	cfg.Nodes, cfg.Metrics = c.GetClient(), o.Metrics
-	later := func(l *listing) { l.onDemand, l.failures = true, failures }
-	if o.Volumes {
-		volumes, err := NewCachedVolumes(beside)
-		if err != nil {
-			return nil, err
-		}
-		volumes.configure(later)
-		volumes.attachmentList.emptyIfUnserved = true // without VolumeAttachments, nothing that could be read here is attached
-		cfg.Volumes = volumes
-	}
+	cfg.Nodes, cfg.Metrics, cfg.Volumes = c.GetClient(), metrics, true
 	d := &ClusterRunner{beside: beside, namespaces: newListing(beside, "Namespaces", &corev1.Namespace{})}
 	if d.Runner, err = New(cfg); err != nil {
 		return nil, err
 	}
+	later := func(l *listing) { l.onDemand, l.failures = true, failures }
 	later(d.budgetList)
 	later(d.namespaces)
+	volumes := newCachedVolumes(cfg.Informers)
+	volumes.configure(later)
+	volumes.attachmentList.emptyIfUnserved = true // without VolumeAttachments, nothing that could be read here is attached
+	d.volumes = volumes
 	d.budgetList.emptyIfUnserved = true // the API server respects budgets itself
 	return d, nil
 }
@@ -95,7 +82,8 @@ func trimBeside(obj any) (any, error) {
 		namespace.ManagedFields, namespace.Annotations, namespace.OwnerReferences = nil, nil, nil
 		namespace.Spec, namespace.Status = corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	}
-	return TrimVolumes(obj)
+	trimVolumes(obj)
+	return obj, nil
 }
 
 // listFailures are the last answers of the API server to requests that failed, by kind. It is safe for concurrent use.

@@ -64,8 +64,8 @@ func TestARunnerOfAClusterAsksItForNothingBeforeTheFirstDrain(t *testing.T) {
 	mapper := func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil }
 	c, err := ctrlcluster.New(&rest.Config{Host: server.URL}, func(o *ctrlcluster.Options) { o.MapperProvider = mapper })
 	require.NoError(t, err)
-	for _, volumes := range []bool{false, true} {
-		drainer, err := NewClusterRunner(asked{c, t}, ClusterOptions{Volumes: volumes})
+	for _, metrics := range []*Metrics{nil, NewMetrics()} {
+		drainer, err := NewClusterRunner(asked{c, t}, metrics)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

@@ -34,7 +34,7 @@ func clusterRunner(t *testing.T, mapper func(*rest.Config, *http.Client) (meta.R
 	}
 	mgr, err := store.NewManager(options)
 	require.NoError(t, err)
-	drainer, err := runner.NewClusterRunner(mgr, runner.ClusterOptions{Volumes: true})
+	drainer, err := runner.NewClusterRunner(mgr, nil)
 	require.NoError(t, err)
 	require.NoError(t, mgr.Add(drainer))
 	ctx, cancel := context.WithCancel(t.Context())

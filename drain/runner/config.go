@@ -1,9 +1,9 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,10 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 )
 
-// Config configures a [Runner]. Zero durations and counts mean the default in the comment of the field.
+// Config configures a [Runner]. Zero durations mean the default in the comment of the field.
 type Config struct {
 	// Nodes patches Nodes. Required.
 	Nodes client.Writer
@@ -25,38 +24,18 @@ type Config struct {
 	// Deleter deletes Pods if a rule or a policy asks for it. If it is nil, such Pods block with [drain.ReasonUnsupported].
 	Deleter Deleter
 	// Budgets reads PodDisruptionBudgets from a cache: every Step lists those in the Namespaces of the Pods of its Node. If it is nil, only
-	// the answers of the API server count: each refused Pod is requested again after ProbeInterval.
+	// the answers of the API server count: each refused Pod is requested again after 15 s.
 	Budgets client.Reader
 	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
-	// owners of waiting Nodes; without it, they look again after ProbeInterval.
+	// owners of waiting Nodes; without it, they look again after 15 s.
 	Informers Informers
-	// Planner makes the plans. Its zero value has the default rules.
-	Planner drain.Planner
-	// Volumes is the source of attached volumes; the Runner runs it. [Runner.StepVolumes] and drain.Policy.SerialVolumes require it.
-	Volumes VolumeSource
-	// VolumePlanner decides which volumes are waited for.
-	VolumePlanner drain.VolumePlanner
-	// Events records on Nodes when a drain starts, when it is blocked for a new reason (each at most once in 10 min), and when it is done;
-	// nil records nothing. After a restart, current reasons are recorded again.
-	Events Events
+	// Volumes: volumes are read through Informers, as [Runner.StepVolumes] requires.
+	Volumes bool
 	// Metrics are optional. The caller registers them.
 	Metrics *Metrics
 
-	// Workers is how many requests may be in flight; 64, about a quarter of what priority and fairness of the API server allows one client. A
-	// throttled Runner halves it, and increases it by one with every success.
-	Workers int
-	// MaxInFlightPerNode is how many of them may belong to one Node; 32.
-	MaxInFlightPerNode int
-	// MaxInFlightPerBudget is how many of them may belong to one budget; 4. More of them conflict in the API server.
-	MaxInFlightPerBudget int
-	// QPS is how many requests may be sent per second, and Burst how many of them at the same time; 0 means no limit, and the Burst of one
-	// second. There is no limit by default, because the requests in flight are limited and the API server throttles.
-	QPS   float64
-	Burst int
 	// CallTimeout ends a single API call; 10 s.
 	CallTimeout time.Duration
-	// ProbeInterval is how long no request is sent for a closed budget that does not change; 15 s.
-	ProbeInterval time.Duration
 	// Debounce is how long events are collected before an owner is woken; 100 ms.
 	Debounce time.Duration
 	// Settle is how long a Node must have been seen cordoned before its drain can be Done, because the scheduler may bind one more Pod right
@@ -64,13 +43,27 @@ type Config struct {
 	Settle time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
+
+	beside func(context.Context) error // runs while the Runner runs, such as the cache behind Budgets; may be nil
 }
+
+const (
+	// maxInFlight is how many requests may be in flight: about a quarter of what priority and fairness of the API server allows one client.
+	// A throttled Runner halves it, and increases it by one with every success.
+	maxInFlight = 64
+	// maxInFlightPerNode is how many of them may belong to one Node.
+	maxInFlightPerNode = 32
+	// maxInFlightPerBudget is how many of them may belong to one budget. More of them conflict in the API server.
+	maxInFlightPerBudget = 4
+	// probeInterval is how long no request is sent for a closed budget that does not change.
+	probeInterval = 15 * time.Second
+)
 
 // ErrNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
 var ErrNodeReplaced = errors.New("the node was replaced by another one of the same name")
 
-// ErrStopped says that the context of the Runner has ended, for example because leadership was lost.
-var ErrStopped = errors.New("the drain runner has stopped")
+// errStopped says that the context of the Runner has ended, for example because leadership was lost.
+var errStopped = errors.New("the drain runner has stopped")
 
 // errReleased says that a Node was released while it was read. It is not returned to callers.
 var errReleased = errors.New("the node was released")
@@ -89,17 +82,9 @@ func (c *Config) complete() error {
 	require(c.Pods == nil, "Pods")
 	require(c.Evictor == nil, "Evictor")
 	errs = append(errs,
-		defaultTo(&c.Workers, 64, "Workers"),
-		defaultTo(&c.MaxInFlightPerNode, 32, "MaxInFlightPerNode"),
-		defaultTo(&c.MaxInFlightPerBudget, 4, "MaxInFlightPerBudget"),
 		defaultTo(&c.CallTimeout, 10*time.Second, "CallTimeout"),
-		defaultTo(&c.ProbeInterval, 15*time.Second, "ProbeInterval"),
 		defaultTo(&c.Debounce, 100*time.Millisecond, "Debounce"),
-		defaultTo(&c.Burst, max(1, int(math.Ceil(c.QPS))), "Burst"),
 	)
-	if c.QPS < 0 {
-		errs = append(errs, errors.New("QPS must not be negative"))
-	}
 	if c.Settle == 0 {
 		c.Settle = 2 * time.Second
 	}
@@ -107,13 +92,16 @@ func (c *Config) complete() error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	if c.Informers != nil && c.Budgets == nil {
-		errs = append(errs, errors.New("Informers has no effect without Budgets"))
+	if c.Volumes && c.Informers == nil {
+		errs = append(errs, errors.New("Volumes requires Informers"))
+	}
+	if c.Informers != nil && c.Budgets == nil && !c.Volumes {
+		errs = append(errs, errors.New("Informers has no effect without Budgets and Volumes"))
 	}
 	return errors.Join(errs...)
 }
 
-func defaultTo[T int | time.Duration](field *T, value T, name string) error {
+func defaultTo(field *time.Duration, value time.Duration, name string) error {
 	if *field < 0 {
 		return fmt.Errorf("%s must not be negative", name)
 	}
@@ -129,21 +117,14 @@ type Wiring struct {
 	Budgets bool
 	// Deleter: Config.Deleter is set.
 	Deleter bool
-	// Volumes: Config.Volumes are [CachedVolumes].
+	// Volumes: Config.Volumes is set.
 	Volumes bool
-	// Events: Config.Events records through the API of events.k8s.io, like the recorder of a manager.
-	Events bool
-	// ReadsNodes: [Drain] reads Nodes.
-	ReadsNodes bool
 }
-
-// StandaloneWiring is the Wiring of [Standalone].
-func StandaloneWiring() Wiring { return Wiring{Budgets: true, Deleter: true, ReadsNodes: true} }
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
 //
-//   - Nodes: patch, for the cordon and the taint of the policy; get for Drain;
-//   - Pods: list and watch, for a [ScopedPodSource], and delete for a Deleter;
+//   - Nodes: patch, for the cordon; [Drain] needs get in addition;
+//   - Pods: list and watch, for [NewScopedPodSource], and delete for a Deleter;
 //   - pods/eviction: create;
 //   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
@@ -162,8 +143,6 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		{w.Deleter, rule("", "pods", "delete")},
 		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
 		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
-		{w.Events, rule("events.k8s.io", "events", "create", "patch")},
-		{w.ReadsNodes, rule("", "nodes", "get")},
 	} {
 		if choice.made {
 			rules = append(rules, choice.rule)

@@ -116,20 +116,20 @@ func (r *Runner) finish(a *attempt, err error, stillThere, stopping bool) {
 		return
 	}
 	r.answered(outcome, err, now)
-	if a.budget.answered(outcome, r.cfg.MaxInFlightPerBudget, r.cfg.ProbeInterval, now) {
+	if a.budget.answered(outcome, maxInFlightPerBudget, probeInterval, now) {
 		r.recallLocked(a.budget)
 	}
 	dropped := a.ns.released || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
 	switch {
 	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
-		a.succeeded(outcome, r.cfg.ProbeInterval, now)
+		a.succeeded(outcome, probeInterval, now)
 		return
 	case !dropped && (outcome.Class == drain.Throttled || outcome.Class == drain.Unauthorized):
 		a.state = queued // the answer does not concern the Pod; if it does, the other Pods of the Node are first
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 		return
 	case !dropped:
-		a.refused(outcome, r.cfg.ProbeInterval, now)
+		a.refused(outcome, probeInterval, now)
 	}
 	if a.budget != nil && (a.token || dropped) {
 		a.releaseToken()

@@ -21,7 +21,8 @@ import (
 )
 
 func TestDispatch_IsFairOverNodes(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	for i := range 50 {
 		g.pods.put(pod("big", fmt.Sprintf("big-%02d", i)))
 	}
@@ -37,7 +38,8 @@ func TestDispatch_IsFairOverNodes(t *testing.T) {
 }
 
 func TestDispatch_ThrottlingSlowsEverybodyAndBlamesNoPod(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	g.evictor.answerWith(throttled)
 	g.pods.put(pod("n", "a"), pod("n", "b"))
 	g.start()
@@ -58,7 +60,8 @@ func TestDispatch_ThrottlingSlowsEverybodyAndBlamesNoPod(t *testing.T) {
 }
 
 func TestDispatch_RefusedCredentialsAreAnError(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	g.evictor.answerWith(func(context.Context, PodRef) error { return apierrors.NewUnauthorized("token expired") })
 	g.pods.put(pod("n", "a"))
 	g.start()

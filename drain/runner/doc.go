@@ -15,7 +15,7 @@
 //     that the instance of the Node does not exist.
 //   - Without a Deleter and a policy that asks for it, no Pod is deleted and no taint is set.
 //   - No more evictions of one budget are in flight, over all Nodes, than its status allows, and at most four. Probes are sent in addition,
-//     because the API server decides: one Pod of a closed budget every Config.ProbeInterval.
+//     because the API server decides: one Pod of a closed budget every 15 s.
 //   - A Pod that its budgets can never let go ([drain.ReasonBudgetNeverAllows], [drain.ReasonMultipleBudgets]) is requested once, and again
 //     1 min after a refusal, doubled up to 5 min, at most four at a time for one budget. Webhooks act on the request: KubeVirt migrates the
 //     virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as before.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -26,29 +25,21 @@ type DrainOptions struct {
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
 	Policy *drain.Policy
-	// StartedAt and Deadline are those of every Node's [Request]. A zero StartedAt is when the drain of a Node begins.
-	StartedAt time.Time
-	Deadline  time.Time
-	// Prepare may change the Request of a Node before its drain, for example to say that its instance is off. It is called once per Node, when
-	// the Node was read. Its time counts against Timeout. May be nil.
-	Prepare func(*Request)
 	// Progress is called when the state of a Node changes, and when its drain ends. Calls do not overlap. May be nil.
 	Progress func(NodeResult)
-	// Beside runs until the drains have ended, for example the cache of Config.Budgets. If it returns an error, all drains end. May be nil.
-	Beside func(ctx context.Context) error
 }
 
 // NodeResult is the state of the drain of one Node of [Drain].
 type NodeResult struct {
 	Node string
-	// Ended: this is the last result of the Node. It is Done, Abandoned, or ended by Err.
+	// Ended: this is the last result of the Node. It is Done, or ended by Err.
 	Ended bool
 	Result
 	// Err is why the Node was not drained or, while Ended is false, an error that is retried.
 	Err error
 }
 
-// Drain drains Nodes for a program without a manager. It returns when each of them is done, abandoned or failed, with one result per name
+// Drain drains Nodes for a program without a manager. It returns when each of them is done or failed, with one result per name
 // in the order of the names. The error joins the errors of the Nodes. All Nodes share one [Runner] with cfg, so limits and budgets apply to
 // all of them together.
 //
@@ -75,23 +66,15 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 	r.impatient = true
 	d := &drains{runner: r, opts: opts}
 	if opts.Timeout > 0 {
-		d.until = r.cfg.Clock.Now().Add(opts.Timeout)
 		var end func()
-		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout) // Beside ends too; otherwise the drains may not end
+		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout)
 		defer end()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel(nil)
-	if opts.Beside != nil {
-		beside.Go(func() {
-			if err := opts.Beside(ctx); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	beside.Go(func() { cancel(cmp.Or(r.Start(ctx), ErrStopped)) })
+	beside.Go(func() { cancel(cmp.Or(r.Start(ctx), errStopped)) })
 	return d.all(ctx, nodes)
 }
 
@@ -99,7 +82,6 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 type drains struct {
 	runner *Runner
 	opts   DrainOptions
-	until  time.Time // zero without a limit
 
 	mu sync.Mutex // held during Progress
 }
@@ -137,15 +119,10 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		d.tell(last)
 		return last
 	}
-	w := &waiter{runner: d.runner, name: name, prepare: d.opts.Prepare, until: d.until}
-	w.req = Request{Rules: d.opts.Rules, Policy: d.opts.Policy, StartedAt: d.opts.StartedAt, Deadline: d.opts.Deadline}
-	w.opts = WaitOptions{
-		Node: func(ctx context.Context) (*corev1.Node, error) {
-			var node corev1.Node
-			return &node, d.opts.Nodes.Get(ctx, client.ObjectKey{Name: name}, &node)
-		},
-		Progress: func(result Result, err error) {
-			if !result.Done && !result.Abandoned {
+	w := &waiter{
+		runner: d.runner, nodes: d.opts.Nodes, name: name, req: Request{Rules: d.opts.Rules, Policy: d.opts.Policy},
+		progress: func(result Result, err error) {
+			if !result.Done {
 				d.tell(NodeResult{Node: name, Result: result, Err: err})
 			}
 		},
@@ -154,7 +131,7 @@ func (d *drains) one(ctx context.Context, name string) NodeResult {
 		return end(Result{}, err)
 	}
 	result, err := w.wait(ctx)
-	if errors.Is(err, ErrStopped) {
+	if errors.Is(err, errStopped) {
 		<-ctx.Done() // the cause follows
 		err = w.failed(context.Cause(ctx))
 	}

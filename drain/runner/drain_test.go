@@ -174,29 +174,16 @@ func TestDrain_AnEndedContextLeavesAResumableState(t *testing.T) {
 	require.Len(t, results[0].Blockers, 1)
 }
 
-func TestDrain_AStageOfThePolicyDeletesWhatABudgetHolds(t *testing.T) {
+func TestDrain_APolicyDeletesWhatABudgetHolds(t *testing.T) {
 	b := newBench(t, 1, 3)
 	b.closedBudget(t)
 	cfg, opts := b.standalone(t)
-	opts.Policy = &drain.Policy{Stages: []drain.Stage{{After: 100 * time.Millisecond, Mode: drain.ModeDelete, Grace: new(int64(1))}}}
+	opts.Policy = &drain.Policy{DeleteAfter: 100 * time.Millisecond, GracePeriod: new(int64(1))}
 	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
 	require.Zero(t, b.pods(t))
 	require.Equal(t, 3, b.store.CountRequests(fake.Match("delete", schema.GroupKind{Kind: "Pod"}, "")))
-}
-
-func TestDrain_AnAbandonedNodeIsNoError(t *testing.T) {
-	b := newBench(t, 2, 1)
-	b.closedBudget(t)
-	cfg, opts := b.standalone(t)
-	opts.Policy = &drain.Policy{Stages: []drain.Stage{{After: 100 * time.Millisecond, Mode: drain.ModeAbandon}}}
-	opts.Prepare = func(r *runner.Request) { r.InstanceGone = r.Node.Name == "n1" }
-	results, err := runner.Drain(t.Context(), cfg, opts, "n0", "n1")
-	require.NoError(t, err)
-	require.True(t, results[0].Abandoned)
-	require.False(t, results[0].Done)
-	require.True(t, results[1].Done)
 }
 
 func TestDrain_WhatPatienceDoesNotMendEndsTheNodeOnly(t *testing.T) {
@@ -241,7 +228,7 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 		"DrainOptions.Nodes": func() error { _, err := runner.Drain(t.Context(), cfg, runner.DrainOptions{}, "n0"); return err },
 		"given twice":        func() error { _, err := runner.Drain(t.Context(), cfg, opts, "n0", "n0"); return err },
 		"Evictor":            func() error { _, err := runner.Drain(t.Context(), runner.Config{}, opts, "n0"); return err },
-		"AllowImmediateKill": func() error {
+		"GracePeriod must be at least 1": func() error {
 			bad := opts
 			bad.Policy = &drain.Policy{GracePeriod: new(int64(0))}
 			_, err := runner.Drain(t.Context(), cfg, bad, "n0")
@@ -249,9 +236,7 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 		},
 		"the rest config is nil": func() error { _, _, err := runner.Standalone(nil); return err },
 		"the cache broke": func() error {
-			broken := opts
-			broken.Beside = func(context.Context) error { return errors.New("the cache broke") }
-			_, err := runner.Drain(t.Context(), cfg, broken, "n0")
+			_, err := runner.Drain(t.Context(), cfg.Breaks(errors.New("the cache broke")), opts, "n0")
 			return err
 		},
 	} {
@@ -260,25 +245,6 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 	results, err := runner.Drain(t.Context(), cfg, opts)
 	require.NoError(t, err)
 	require.Empty(t, results)
-}
-
-func TestWait_NeedsTheNode(t *testing.T) {
-	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
-	r, err := runner.New(cfg)
-	require.NoError(t, err)
-	_, err = r.Wait(t.Context(), runner.Request{}, runner.WaitOptions{})
-	require.ErrorContains(t, err, "WaitOptions.Node")
-
-	// The Node that the caller knows is not the one that the server has now.
-	old := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "the-one-before"}}
-	_, err = r.Wait(t.Context(), runner.Request{Node: old}, runner.WaitOptions{
-		Node: func(ctx context.Context) (*corev1.Node, error) {
-			var node corev1.Node
-			return &node, opts.Nodes.Get(ctx, client.ObjectKey{Name: "n0"}, &node)
-		},
-	})
-	require.ErrorIs(t, err, runner.ErrNodeReplaced)
 }
 
 func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -83,20 +84,17 @@ func (g *rig) deleted(d *memoryDeleter, want ...string) {
 	}
 }
 
-func TestStep_StagesEscalateFromTheStartOfTheDrain(t *testing.T) {
+func TestStep_DeletionsBeginAtTheirTimeFromTheStartOfTheDrain(t *testing.T) {
 	g, d := newDeletingRig(t, nil)
 	g.budgets.set(0, 10)
 	g.evictor.answerWith(exhausted)
 	g.pods.put(pod("n", "a"))
-	policy := &drain.Policy{Stages: []drain.Stage{
-		{After: 10 * time.Minute, Mode: drain.ModeDelete, Grace: new(int64(20))},
-		{After: 20 * time.Minute, Mode: drain.ModeAbandon},
-	}}
+	policy := &drain.Policy{GracePeriod: new(int64(20)), DeleteAfter: 10 * time.Minute}
 	req := Request{Policy: policy, StartedAt: g.clock.Now().Add(-10*time.Minute + 5*time.Second)}
 	g.start()
 	defer g.stop()
 	if got := g.stepWith(req); got.RequeueAfter != 5*time.Second {
-		t.Fatalf("want another look when the stage begins, got %s", got.RequeueAfter)
+		t.Fatalf("want another look when deletions begin, got %s", got.RequeueAfter)
 	}
 	g.deleted(d)
 	g.clock.Step(5 * time.Second)
@@ -106,24 +104,18 @@ func TestStep_StagesEscalateFromTheStartOfTheDrain(t *testing.T) {
 	if got := g.stepWith(req); got.Counts.Terminating != 1 {
 		t.Fatalf("want the pod to count as terminating, got %+v", got)
 	}
-	g.clock.Step(10 * time.Minute)
-	got := g.stepWith(req)
-	if got.Done || !got.Abandoned || got.RequeueAfter != 0 || got.Blockers[0].Reason != drain.ReasonAbandoned {
-		t.Fatalf("want the drain abandoned and not done, got %+v", got)
-	}
-	g.deleted(d, "a 20s")
 	g.pods.remove("n", "uid-a")
-	if got := g.stepWith(req); !got.Done || got.Abandoned {
-		t.Fatalf("want done when the pod went anyway, got %+v", got)
+	if got := g.stepWith(req); !got.Done {
+		t.Fatalf("want done when the pod is gone, got %+v", got)
 	}
 }
 
-func TestStep_AStageTakesOverWhatWaitsRestsOrIsQueued(t *testing.T) {
+func TestStep_DeletionsTakeOverWhatWaitsRestsOrIsQueued(t *testing.T) {
 	g, d := newDeletingRig(t, nil)
 	g.budgets.set(1, 10)
 	g.evictor.answerWith(func(context.Context, PodRef) error { return apierrors.NewForbidden(podsResource, "a", nil) })
 	g.pods.put(pod("n", "rests"), pod("n", "waits"))
-	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Second, Mode: drain.ModeDelete}}}}
+	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{DeleteAfter: time.Second}}
 	g.start()
 	defer g.stop()
 	g.stepWith(req)
@@ -153,7 +145,7 @@ func TestStep_ARefusedDeletionRests(t *testing.T) {
 	g, d := newDeletingRig(t, nil)
 	d.answerWith(apierrors.NewForbidden(podsResource, "a", nil))
 	g.pods.put(pod("n", "a"))
-	req := Request{Policy: &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeDelete}}}}
+	req := Request{StartedAt: g.clock.Now().Add(-1), Policy: &drain.Policy{DeleteAfter: 1}}
 	g.start()
 	defer g.stop()
 	g.stepWith(req)
@@ -170,33 +162,6 @@ func TestStep_ARefusedDeletionRests(t *testing.T) {
 	g.deleted(d, "a own", "a own")
 }
 
-func TestStep_TheDeadlineClampsEachPodsGrace(t *testing.T) {
-	g, d := newDeletingRig(t, nil)
-	g.budgets.set(0, 10)
-	g.evictor.answerWith(exhausted)
-	long, short := pod("n", "long"), pod("n", "short")
-	long.Spec.TerminationGracePeriodSeconds = new(int64(600))
-	g.pods.put(long, short)
-	req := Request{
-		Deadline: g.clock.Now().Add(10*time.Minute + 3*time.Second),
-		Policy:   &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeClamp}}},
-	}
-	g.start()
-	defer g.stop()
-	if got := g.stepWith(req); got.RequeueAfter != 3*time.Second {
-		t.Fatalf("want another look at the first pod's moment, got %s", got.RequeueAfter)
-	}
-	g.clock.Step(3 * time.Second)
-	g.stepWith(req)
-	g.deleted(d, "long 10m0s")
-	long = long.DeepCopy()
-	long.DeletionTimestamp, long.DeletionGracePeriodSeconds = &metav1.Time{Time: req.Deadline}, new(int64(600))
-	g.pods.put(long)
-	g.clock.Step(570 * time.Second)
-	g.stepWith(req)
-	g.deleted(d, "long 10m0s", "short 30s")
-}
-
 func TestStep_ShorteningIsSentOnceAndOnlyWhereItShortens(t *testing.T) {
 	g, d := newDeletingRig(t, nil)
 	silent := cordoned("n")
@@ -209,7 +174,7 @@ func TestStep_ShorteningIsSentOnceAndOnlyWhereItShortens(t *testing.T) {
 		return p
 	}
 	g.pods.put(going("long", 7*24*3600), going("short", 1))
-	req := Request{Node: silent, Policy: &drain.Policy{Unreachable: &drain.UnreachablePolicy{}}}
+	req := Request{Node: silent, Policy: drain.DefaultPolicy()}
 	g.start()
 	defer g.stop()
 	g.stepWith(req)
@@ -236,77 +201,20 @@ func TestStep_WithoutADeleterATerminatingPodIsWaitedFor(t *testing.T) {
 	going := pod("n", "a")
 	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: g.clock.Now()}, new(int64(600))
 	g.pods.put(going)
-	got := g.stepWith(Request{Policy: &drain.Policy{Stages: []drain.Stage{{Mode: drain.ModeDelete, Grace: new(int64(1))}}}})
+	got := g.stepWith(Request{Policy: drain.DefaultPolicy(), PoweredOff: true})
 	if got.Counts.Terminating != 1 || len(got.Blockers) != 0 {
 		t.Errorf("want the pod to count as terminating, got %+v", got)
 	}
-}
-
-func TestStep_TheAnswersOfHopelessEvictionsMayBeOvercome(t *testing.T) {
-	cases := map[string]struct {
-		answer func() error
-		policy drain.Policy
-		rests  time.Duration
-	}{
-		"two budgets, found by the server": {twoBudgets,
-			drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: 10 * time.Second}}, 10 * time.Second},
-		"a namespace that is terminating": {terminatingNamespace, drain.Policy{DeleteInTerminatingNamespaces: true}, 30 * time.Second},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			g, d := newDeletingRig(t, func(c *Config) { c.Budgets = nil })
-			g.evictor.answerWith(func(context.Context, PodRef) error { return tc.answer() })
-			g.pods.put(pod("n", "a"))
-			req := Request{Policy: &tc.policy, StartedAt: g.clock.Now()}
-			g.start()
-			defer g.stop()
-			g.stepWith(req)
-			g.settled(1)
-			g.clock.Step(tc.rests - time.Millisecond)
-			g.stepWith(req)
-			g.deleted(d)
-			g.clock.Step(time.Millisecond)
-			g.stepWith(req)
-			g.deleted(d, "a own")
-			g.stepWith(req)
-			g.settled(1)
-			g.deleted(d, "a own")
-		})
-	}
-}
-
-func TestStep_TwoBudgetsSeenInTheCacheAreOvercomeByDeletion(t *testing.T) {
-	g, d := newDeletingRig(t, nil)
-	g.budgets.double()
-	g.evictor.answerWith(func(context.Context, PodRef) error { return twoBudgets() })
-	g.pods.put(pod("n", "a"))
-	req := Request{
-		StartedAt: g.clock.Now(),
-		Policy:    &drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: time.Minute}},
-	}
-	g.start()
-	defer g.stop()
-	if got := g.stepWith(req); len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonMultipleBudgets {
-		t.Fatalf("want the two budgets named, got %+v", got)
-	}
-	g.settled(1)
-	g.clock.Step(time.Minute)
-	g.stepWith(req)
-	g.deleted(d, "a own")
-	g.stepWith(req)
-	g.deleted(d, "a own")
-	g.wantRequests("a") // it was asked for once
 }
 
 func TestStep_AQueuedPodThatIsHeldNowLeavesTheQueue(t *testing.T) {
 	g, _ := newDeletingRig(t, nil)
 	g.budgets.set(1, 10)
 	g.pods.put(pod("n", "a"))
-	req := Request{StartedAt: g.clock.Now(), Policy: &drain.Policy{Stages: []drain.Stage{{After: time.Minute, Mode: drain.ModeAbandon}}}}
-	g.stepWith(req) // queued, not sent: nothing runs yet
-	g.clock.Step(time.Minute)
-	if got := g.stepWith(req); !got.Abandoned {
-		t.Fatalf("want the drain abandoned, got %+v", got)
+	g.stepWith(Request{}) // queued, not sent: nothing runs yet
+	denies := func(_ *corev1.Pod, prev drain.Verdict) (drain.Verdict, error) { return prev, errors.New("not now") }
+	if got := g.stepWith(Request{Rules: []drain.Rule{denies}}); len(got.Blockers) != 1 {
+		t.Fatalf("want the Pod held by the rule, got %+v", got)
 	}
 	require.Empty(t, g.runner.nodes["n"].queue)
 	for _, b := range g.runner.budgets {
@@ -337,16 +245,6 @@ func TestStep_TheGracePeriodOfThePolicyIsPassedOn(t *testing.T) {
 func TestStep_AnInvalidPolicyIsRefusedBeforeTheCordon(t *testing.T) {
 	g := newRig(t, nil)
 	_, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1"), Policy: &drain.Policy{GracePeriod: new(int64(0))}})
-	require.ErrorContains(t, err, "AllowImmediateKill")
-	require.Empty(t, g.nodes.patches)
-}
-
-func TestStep_WithoutAnInstanceThereIsNothingToDrain(t *testing.T) {
-	g := newRig(t, nil)
-	g.pods.lost = true
-	g.pods.put(pod("n", "a"))
-	if got := g.stepWith(Request{Node: schedulable("n", "1"), InstanceGone: true}); !got.Done {
-		t.Errorf("want done at once, got %+v", got)
-	}
+	require.ErrorContains(t, err, "GracePeriod must be at least 1")
 	require.Empty(t, g.nodes.patches)
 }

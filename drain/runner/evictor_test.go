@@ -102,7 +102,7 @@ func TestRESTEvictor_WorksOverAFakeClientset(t *testing.T) {
 func TestEvictors_NeedAClient(t *testing.T) {
 	_, err := runner.NewRESTEvictor(nil)
 	require.Error(t, err)
-	_, err = runner.NewScopedPodSource(nil, runner.ScopedOptions{})
+	_, err = runner.NewScopedPodSource(nil)
 	require.Error(t, err)
 	called := false
 	f := runner.EvictorFunc(func(context.Context, runner.PodRef, runner.EvictOptions) error { called = true; return nil })

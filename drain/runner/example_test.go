@@ -36,7 +36,7 @@ func Example() {
 		}
 	}
 
-	pods, _ := runner.NewScopedPodSource(c, runner.ScopedOptions{})
+	pods, _ := runner.NewScopedPodSource(c)
 	clientset, _ := kubernetes.NewForConfig(store.RESTConfig())
 	evictor, _ := runner.NewRESTEvictor(clientset)
 	r, err := runner.New(runner.Config{Nodes: c, Pods: pods, Evictor: evictor, Budgets: c, Settle: 10 * time.Millisecond})
@@ -93,7 +93,7 @@ func ExampleDrain() {
 	}
 	cfg.Settle = 10 * time.Millisecond
 	opts.Timeout = 20 * time.Second
-	opts.Policy = &drain.Policy{Stages: []drain.Stage{{After: 10 * time.Minute, Mode: drain.ModeAbandon}}}
+	opts.Policy = &drain.Policy{DeleteAfter: 10 * time.Minute}
 	opts.Progress = func(r runner.NodeResult) { _ = r.Message } // say what is left to do
 	results, err := runner.Drain(ctx, cfg, opts, "node-1", "node-2")
 	for _, r := range results {

@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain/runner"
@@ -45,26 +42,20 @@ func hanging(nodes client.Reader, hangs int32) *hangingNodes {
 }
 
 func TestDrain_ATimeoutEndsTheReadOfANode(t *testing.T) {
-	for name, prepare := range map[string]func(*runner.Request){"with Prepare": func(*runner.Request) {}, "without Prepare": nil} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 1, 0)
-			cfg, opts := b.standalone(t)
-			cfg.CallTimeout = time.Hour
-			opts.Nodes, opts.Timeout, opts.Prepare = hanging(opts.Nodes, 1000), 50*time.Millisecond, prepare
-			_, err := runner.Drain(t.Context(), cfg, opts, "n0")
-			require.ErrorIs(t, err, runner.ErrOutOfTime)
-			require.ErrorContains(t, err, "drain node n0: ", "an error names its Node, read or not")
-		})
-	}
+	b := newBench(t, 1, 0)
+	cfg, opts := b.standalone(t)
+	cfg.CallTimeout = time.Hour
+	opts.Nodes, opts.Timeout = hanging(opts.Nodes, 1000), 50*time.Millisecond
+	_, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	require.ErrorIs(t, err, runner.ErrOutOfTime)
+	require.ErrorContains(t, err, "drain node n0: ", "an error names its Node, read or not")
 }
 
-func TestDrain_PrepareWaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *testing.T) {
+func TestDrain_WaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *testing.T) {
 	b := newBench(t, 1, 1)
 	cfg, opts := b.standalone(t)
 	cfg.CallTimeout = 500 * time.Millisecond
 	opts.Nodes = hanging(opts.Nodes, 1)
-	prepared := 0
-	opts.Prepare = func(r *runner.Request) { prepared++; require.Equal(t, "n0", r.Node.Name) }
 	var trouble []error
 	opts.Progress = func(r runner.NodeResult) {
 		if r.Err != nil {
@@ -74,43 +65,8 @@ func TestDrain_PrepareWaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *test
 	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
-	require.Equal(t, 1, prepared, "once per Node")
 	require.NotEmpty(t, trouble)
 	require.ErrorContains(t, trouble[0], "drain node n0: read node: ")
-}
-
-func TestDrain_TheTimeThatPrepareTakesCounts(t *testing.T) {
-	b := newBench(t, 1, 1)
-	cfg, opts := b.standalone(t)
-	clock := clocktesting.NewFakeClock(time.Now())
-	cfg.Clock, opts.Timeout = clock, time.Minute
-	opts.Prepare = func(*runner.Request) { clock.Step(2 * time.Minute) }
-	_, err := runner.Drain(t.Context(), cfg, opts, "n0")
-	require.ErrorIs(t, err, runner.ErrOutOfTime)
-	var node corev1.Node
-	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: "n0"}, &node))
-	require.False(t, node.Spec.Unschedulable, "nothing is sent when the time is used up")
-}
-
-func TestWait_ErrorsNameTheNodeThatWasNeverRead(t *testing.T) {
-	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
-	r, err := runner.New(cfg)
-	require.NoError(t, err)
-	nodes := hanging(opts.Nodes, 1000)
-	for want, known := range map[string]*corev1.Node{
-		"drain node n7: the time": {ObjectMeta: metav1.ObjectMeta{Name: "n7"}},
-		"drain node: the time":    nil,
-	} {
-		_, err = r.Wait(t.Context(), runner.Request{Node: known}, runner.WaitOptions{
-			Timeout: 20 * time.Millisecond,
-			Node: func(ctx context.Context) (*corev1.Node, error) {
-				return nil, nodes.Get(ctx, client.ObjectKey{}, nil)
-			},
-		})
-		require.ErrorIs(t, err, runner.ErrOutOfTime)
-		require.ErrorContains(t, err, want)
-	}
 }
 
 func TestDrain_ATimeoutEndsTheWaitForAServerThatNeverAnswers(t *testing.T) {
@@ -128,7 +84,6 @@ func TestDrain_ATimeoutEndsTheWaitForAServerThatNeverAnswers(t *testing.T) {
 	defer server.Close()
 	cfg, opts, err := runner.Standalone(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	opts.Prepare = func(*runner.Request) {}
 	for _, opts.Timeout = range []time.Duration{200 * time.Millisecond, 2 * time.Second, 20 * time.Second} { // long enough to ask once
 		_, err = runner.Drain(t.Context(), cfg, opts, "n0")
 		require.ErrorIs(t, err, runner.ErrOutOfTime)

@@ -26,7 +26,7 @@ const listAllFrom = 10
 // and one of the budgets, in pages of 500 objects. c needs the right to list both in the whole cluster. With a client that does not cache,
 // the lists are consistent reads; a cache needs an index of the field spec.nodeName.
 //
-// now becomes [drain.Facts.Now]. The facts have no requests in flight and no turns of volumes, which only a running drain has. A Node that
+// now becomes [drain.Facts.Now]. The facts have no requests in flight, which only a running drain has. A Node that
 // does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
 func Look(ctx context.Context, c client.Reader, now time.Time, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
 	pods, err := podsOf(ctx, c, nodes)

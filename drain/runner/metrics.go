@@ -124,7 +124,7 @@ func knownReasons() []drain.Reason {
 		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonAdmissionDenied,
 		drain.ReasonNamespaceTerminating,
 		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
-		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonAbandoned, drain.ReasonRespawned,
+		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonRespawned,
 	}
 }
 

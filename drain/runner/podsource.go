@@ -34,19 +34,11 @@ type PodSource interface {
 	Run(ctx context.Context, changed func(node string)) error
 }
 
-// ScopedOptions change a [ScopedPodSource]. The zero value is valid.
-type ScopedOptions struct {
-	// MinBackoff and MaxBackoff limit the pause after a failed list or watch; 0 means 800 ms and 10 s.
-	MinBackoff time.Duration
-	MaxBackoff time.Duration
-}
-
-// ScopedPodSource is a [PodSource] with one watch per Node, by the field selector spec.nodeName, from the first call of Pods for the Node
-// until Release. The watch also returns the existing Pods; if the API server does not stream lists, a list precedes it. Both are consistent
-// reads.
-type ScopedPodSource struct {
+// scopedPodSource has one watch per Node.
+type scopedPodSource struct {
 	client client.WithWatch
-	opts   ScopedOptions
+	// minBackoff and maxBackoff limit the pause after a failed list or watch.
+	minBackoff, maxBackoff time.Duration
 
 	mu    sync.Mutex
 	nodes map[string]*nodeWatch
@@ -54,27 +46,20 @@ type ScopedPodSource struct {
 	ran   bool
 }
 
-var _ PodSource = (*ScopedPodSource)(nil)
-
-// NewScopedPodSource returns a source that reads through c, which must not be a cache.
-func NewScopedPodSource(c client.WithWatch, opts ScopedOptions) (*ScopedPodSource, error) {
+// NewScopedPodSource returns a [PodSource] that reads through c, which must not be a cache. It has one watch per Node, by the field selector
+// spec.nodeName, from the first call of Pods for the Node until Release. The watch also returns the existing Pods; if the API server does
+// not stream lists, a list precedes it. Both are consistent reads.
+func NewScopedPodSource(c client.WithWatch) (PodSource, error) {
 	if c == nil {
 		return nil, errors.New("new pod source: the client is nil")
 	}
-	if opts.MinBackoff <= 0 {
-		opts.MinBackoff = 800 * time.Millisecond
-	}
-	if opts.MaxBackoff <= 0 {
-		opts.MaxBackoff = max(opts.MinBackoff, 10*time.Second)
-	}
-	if opts.MaxBackoff < opts.MinBackoff {
-		return nil, fmt.Errorf("new pod source: MaxBackoff %s is below MinBackoff %s", opts.MaxBackoff, opts.MinBackoff)
-	}
-	return &ScopedPodSource{client: c, opts: opts, nodes: map[string]*nodeWatch{}}, nil
+	return &scopedPodSource{
+		client: c, minBackoff: 800 * time.Millisecond, maxBackoff: 10 * time.Second, nodes: map[string]*nodeWatch{},
+	}, nil
 }
 
 // Pods implements [PodSource]. Before Run and after its end nothing is synced.
-func (s *ScopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
+func (s *scopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
 	if node == "" {
 		return nil, false, errors.New("pods of a node: the name is empty")
 	}
@@ -97,7 +82,7 @@ func (s *ScopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
 }
 
 // Release implements [PodSource]; it does not wait for the watch to end.
-func (s *ScopedPodSource) Release(node string) {
+func (s *scopedPodSource) Release(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.nodes[node]; w != nil {
@@ -109,7 +94,7 @@ func (s *ScopedPodSource) Release(node string) {
 }
 
 // Run implements [PodSource]. A source runs once.
-func (s *ScopedPodSource) Run(ctx context.Context, changed func(node string)) error {
+func (s *scopedPodSource) Run(ctx context.Context, changed func(node string)) error {
 	s.mu.Lock()
 	if s.ran {
 		s.mu.Unlock()
@@ -138,12 +123,12 @@ func (s *ScopedPodSource) Run(ctx context.Context, changed func(node string)) er
 	return nil
 }
 
-func (s *ScopedPodSource) reflector(w *nodeWatch) *cache.Reflector {
+func (s *scopedPodSource) reflector(w *nodeWatch) *cache.Reflector {
 	return cache.NewReflectorWithOptions(newNodeListWatch(s.client, w), &corev1.Pod{}, w, cache.ReflectorOptions{
 		Name: "drain/" + w.node,
 		Backoff: &wait.Backoff{
-			Duration: s.opts.MinBackoff, Cap: s.opts.MaxBackoff, Factor: 2, Jitter: 0.5,
-			Steps: int(math.Ceil(float64(s.opts.MaxBackoff) / float64(s.opts.MinBackoff))),
+			Duration: s.minBackoff, Cap: s.maxBackoff, Factor: 2, Jitter: 0.5,
+			Steps: int(math.Ceil(float64(s.maxBackoff) / float64(s.minBackoff))),
 		},
 	})
 }

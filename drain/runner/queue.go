@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -16,9 +15,8 @@ type queue struct {
 	turn             int
 	inFlight         int
 	limit            int // of requests in flight: halved by throttling, increased by each success
-	workers, perNode int
+	workers, perNode int // the most in flight, and of one Node
 	paused           pause
-	rate             *rate.Limiter
 }
 
 // pause delays all requests.
@@ -36,13 +34,9 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 	}
 	for idleTurns := 0; q.inFlight < q.limit && idleTurns < len(q.ring); idleTurns++ {
 		q.turn %= len(q.ring)
-		if wait = q.wait(now); wait > 0 {
-			return nil, wait
-		}
 		ns := q.ring[q.turn]
 		q.turn++
 		if a := q.take(ns, now); a != nil {
-			q.rate.AllowN(now, 1)
 			return a, 0
 		}
 	}
@@ -94,13 +88,4 @@ func (q *queue) answered(o drain.Outcome, err error, now time.Time) {
 	if o.Class == drain.Unauthorized {
 		q.limit, q.paused.refused = 1, err // one request tests whether the credentials are accepted again
 	}
-}
-
-// wait returns how long the next request waits for the rate; 0 means that it can be sent.
-func (q *queue) wait(now time.Time) time.Duration {
-	missing := 1 - q.rate.TokensAt(now)
-	if missing <= 0 {
-		return 0
-	}
-	return max(time.Millisecond, time.Duration(missing/float64(q.rate.Limit())*float64(time.Second)))
 }

@@ -22,13 +22,13 @@ func TestRightsFollowFromWhatARunnerIsMadeWith(t *testing.T) {
 		"evictions": {want: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "patch"), rule("", []string{"pods"}, "list", "watch"), rule("", []string{"pods/eviction"}, "create"),
 		}},
-		"a program without a manager": {runner.StandaloneWiring(), []rbacv1.PolicyRule{
-			rule("", []string{"nodes"}, "get", "patch"), rule("", []string{"pods"}, "delete", "list", "watch"),
+		"a program without a manager": {runner.Wiring{Budgets: true, Deleter: true}, []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "patch"), rule("", []string{"pods"}, "delete", "list", "watch"),
 			rule("", []string{"pods/eviction"}, "create"), rule("policy", []string{"poddisruptionbudgets"}, "list", "watch"),
 		}},
-		"volumes and events": {runner.Wiring{Volumes: true, Events: true}, []rbacv1.PolicyRule{
+		"volumes": {runner.Wiring{Volumes: true}, []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "patch"), rule("", []string{"persistentvolumes", "pods"}, "list", "watch"),
-			rule("", []string{"pods/eviction"}, "create"), rule("events.k8s.io", []string{"events"}, "create", "patch"),
+			rule("", []string{"pods/eviction"}, "create"),
 			rule("storage.k8s.io", []string{"volumeattachments"}, "list", "watch"),
 		}},
 	} {

@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -17,19 +15,15 @@ type Request struct {
 	Node *corev1.Node
 	// Owner is enqueued through [Runner.Source] when the state of the drain changes.
 	Owner types.NamespacedName
-	// Rules replaces the rules of the planner for this Node when it is not nil.
+	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules].
 	Rules []drain.Rule
 	// Policy decides how the drain escalates; nil is the zero policy, which evicts without a limit.
 	Policy *drain.Policy
-	// StartedAt is when the drain began. The stages of the policy count from it, so the owner persists it. Zero means the first Step of
+	// StartedAt is when the drain began. The times of the policy count from it, so the owner persists it. Zero means the first Step of
 	// this process.
 	StartedAt time.Time
-	// Deadline is when the Node is removed even if Pods are left, for [drain.ModeClamp]; zero means never.
-	Deadline time.Time
-	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has an [drain.UnreachablePolicy].
+	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has UnreachableAfter.
 	PoweredOff bool
-	// InstanceGone: the provider confirms that the instance does not exist. No request is sent and the drain is Done immediately.
-	InstanceGone bool
 }
 
 // policy of a request without one evicts without a limit.
@@ -42,20 +36,15 @@ func (req *Request) policy() drain.Policy {
 
 // Result is the state of the drain of a Node.
 type Result struct {
-	// Done: the Node is cordoned, its Pods are completely known and none of them blocks; or its instance is gone.
-	Done bool
-	// Abandoned: the policy gave the drain up while Pods were left. No more requests are sent; Done is false.
-	Abandoned bool
-	Counts    drain.Counts
+	// Done: the Node is cordoned, its Pods are completely known and none of them blocks.
+	Done   bool
+	Counts drain.Counts
 	// Blockers are sorted. Their Since is as far as this process remembers.
 	Blockers []drain.Blocker
-	// Volumes are those that drain.Policy.SerialVolumes waits for before the next Pod leaves, sorted. Volumes that are waited for
-	// after the drain are in [VolumesResult].
-	Volumes []VolumeRef
 	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
 	// messages.
 	Message string
-	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done or Abandoned.
+	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done.
 	RequeueAfter time.Duration
 }
 
@@ -77,57 +66,4 @@ func (r *Result) settle(settle time.Duration, cordonedSince, now time.Time) {
 	default:
 		r.Done, r.Message, r.RequeueAfter = true, "", 0
 	}
-}
-
-// Reasons of the conditions that [Result.Condition] and [VolumesResult.Condition] return.
-const (
-	ConditionDrained         = "Drained"         // True: no Pod is left that has to leave
-	ConditionDraining        = "Draining"        // False: Pods are leaving or wait for their turn
-	ConditionDrainBlocked    = "DrainBlocked"    // False: see Result.Blockers
-	ConditionVolumesDetached = "VolumesDetached" // True: no volume is attached that the wait is for
-	ConditionVolumesLeft     = "VolumesLeft"     // True: the wait was stopped, volumes are still attached
-	ConditionVolumesAttached = "VolumesAttached" // False: volumes are still attached
-)
-
-// maxConditionMessage limits the message of a condition; the API allows 32768.
-const maxConditionMessage = 4096
-
-// Condition returns the result as a condition of the given type: True when Done, otherwise False. Equal results give equal conditions: the
-// message is Result.Message, cut after a line at 4096 bytes, without times. The caller sets LastTransitionTime and ObservedGeneration
-// (meta.SetStatusCondition).
-func (r Result) Condition(conditionType string) metav1.Condition {
-	c := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: ConditionDraining, Message: cut(r.Message)}
-	switch {
-	case r.Done:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ConditionDrained, ""
-	case len(r.Blockers) > 0:
-		c.Reason = ConditionDrainBlocked
-	}
-	return c
-}
-
-// Condition returns the result as a condition of the given type: True when Done, also when the wait was stopped with volumes left,
-// otherwise False. See [Result.Condition].
-func (r VolumesResult) Condition(conditionType string) metav1.Condition {
-	c := metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: ConditionVolumesAttached, Message: cut(r.Message)}
-	switch {
-	case r.Done && r.Stopped != drain.VolumesNotStopped:
-		c.Status, c.Reason = metav1.ConditionTrue, ConditionVolumesLeft
-	case r.Done:
-		c.Status, c.Reason = metav1.ConditionTrue, ConditionVolumesDetached
-	}
-	return c
-}
-
-// cut limits a message, at the end of a line if possible.
-func cut(message string) string {
-	const more = "\n..."
-	if len(message) <= maxConditionMessage {
-		return message
-	}
-	message = strings.ToValidUTF8(message[:maxConditionMessage-len(more)], "")
-	if end := strings.LastIndexByte(message, '\n'); end > 0 {
-		message = message[:end]
-	}
-	return message + more
 }

@@ -38,7 +38,8 @@ func (g *rig) crash() {
 func TestResume_ACrashCostsAtMostOneMoreRequestPerPod(t *testing.T) {
 	for kill := range 11 {
 		t.Run(fmt.Sprintf("after %d answers", kill), func(t *testing.T) {
-			g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 3, nil })
+			g := newRig(t, func(c *Config) { c.Budgets = nil })
+			g.runner.SetWorkers(3)
 			for i := range 10 {
 				g.pods.put(pod("n", fmt.Sprintf("p%d", i)))
 			}
@@ -84,7 +85,8 @@ func TestResume_ACrashCostsAtMostOneMoreRequestPerPod(t *testing.T) {
 func TestResume_ACancelledDrainGoesOnWhereItWas(t *testing.T) {
 	for _, uncordon := range []bool{false, true} {
 		t.Run(fmt.Sprintf("uncordon %t", uncordon), func(t *testing.T) {
-			g := newRig(t, func(c *Config) { c.Workers = 1 })
+			g := newRig(t, nil)
+			g.runner.SetWorkers(1)
 			g.budgets.set(1, 10)
 			g.pods.put(pod("n", "a"), pod("n", "b"))
 			g.accept()
@@ -218,7 +220,9 @@ func TestSettle_CountsFromTheFirstLookThatShowsTheCordon(t *testing.T) {
 }
 
 func TestDispatch_NoMoreThanTheNodesShareAtOnce(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers, c.MaxInFlightPerNode, c.Budgets = 8, 3, nil })
+	g := newRig(t, func(c *Config) { c.Budgets = nil })
+	g.runner.SetWorkers(8)
+	g.runner.perNode = 3
 	hold := make(chan struct{})
 	g.evictor.answerWith(func(context.Context, PodRef) error { <-hold; return nil })
 	for i := range 10 {
@@ -238,39 +242,9 @@ func TestDispatch_NoMoreThanTheNodesShareAtOnce(t *testing.T) {
 	g.settled(20)
 }
 
-func TestDispatch_TheRateIsKeptAndShared(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.QPS, c.Burst, c.Budgets = 2, 3, nil })
-	for i := range 4 {
-		g.pods.put(pod("n1", fmt.Sprintf("a%d", i)), pod("n2", fmt.Sprintf("b%d", i)))
-	}
-	g.step("n1")
-	g.step("n2")
-	g.start()
-	defer g.stop()
-	g.settled(3)
-	for sent := 4; sent <= 8; sent++ {
-		g.tick(499 * time.Millisecond)
-		g.settled(sent - 1)
-		g.tick(time.Millisecond)
-		g.settled(sent)
-	}
-	byNode := map[byte]int{}
-	for _, name := range g.evictor.names()[:6] {
-		byNode[name[0]]++
-	}
-	require.Equal(t, map[byte]int{'a': 3, 'b': 3}, byNode, "the rate is shared in turn")
-}
-
-func TestConfig_TheBurstOfARateIsOneSecond(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.QPS = 2.5 })
-	require.Equal(t, 3, g.runner.cfg.Burst)
-	_, err := New(Config{QPS: -1, Burst: -1})
-	require.ErrorContains(t, err, "QPS must not be negative")
-	require.ErrorContains(t, err, "Burst must not be negative")
-}
-
 func TestStep_NoGoroutinePerPod(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers, c.Budgets = 2, nil })
+	g := newRig(t, func(c *Config) { c.Budgets = nil })
+	g.runner.SetWorkers(2)
 	hold := make(chan struct{})
 	g.evictor.answerWith(func(context.Context, PodRef) error { <-hold; return nil })
 	g.start()

@@ -8,12 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/drain"
 )
 
 // Runner drains Nodes: see the package comment. It is safe for concurrent use.
@@ -21,6 +18,7 @@ type Runner struct {
 	cfg        Config
 	kick       chan struct{} // wakes the dispatcher
 	budgetList *listing      // nil without Config.Informers
+	volumes    volumeSource  // nil without Config.Volumes
 
 	// looks orders reads of the Pods of a Node and the release of the Node: a read after the release would start a watch that no one ends.
 	// It is never taken within mu, nor by what a source calls.
@@ -45,13 +43,10 @@ type nodeState struct {
 	queue      []types.UID
 	attempts   map[types.UID]*attempt
 	waits      map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	selectors  drain.Selectors               // of the budgets of the last plan
 	cordon     cordonMemo
 	cordonSeen time.Time // first Step that was shown the cordon, without a break
-	turns      *drain.VolumeTurns
 	progress   progress
 	startedAt  time.Time // first Step of this process
-	taintedAt  string    // resource version of the Node for which a taint patch was sent
 	inFlight   int
 	respawns   respawns
 	released   bool // it is no longer in Runner.nodes
@@ -62,24 +57,20 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
-	limit := rate.Inf
-	if cfg.QPS > 0 {
-		limit = rate.Limit(cfg.QPS)
-	}
 	r := &Runner{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
 		nodes:   map[string]*nodeState{},
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},
-		queue: queue{
-			limit: cfg.Workers, workers: cfg.Workers, perNode: cfg.MaxInFlightPerNode,
-			rate: rate.NewLimiter(limit, cfg.Burst),
-		},
+		queue:   queue{limit: maxInFlight, workers: maxInFlight, perNode: maxInFlightPerNode},
 	}
-	if cfg.Informers != nil {
+	if cfg.Informers != nil && cfg.Budgets != nil {
 		r.budgetList = newListing(cfg.Informers, "PodDisruptionBudgets", &policyv1.PodDisruptionBudget{})
 		r.budgetList.clock, r.budgetList.changed = cfg.Clock, r.wakeAll
+	}
+	if cfg.Volumes {
+		r.volumes = newCachedVolumes(cfg.Informers)
 	}
 	return r, nil
 }
@@ -109,8 +100,12 @@ func (r *Runner) Start(ctx context.Context) error {
 		r.budgetList.impatient = r.impatient
 		sources = append(sources, r.watchBudgets)
 	}
-	if r.cfg.Volumes != nil {
-		sources = append(sources, r.runVolumes)
+	if r.volumes != nil {
+		r.volumes.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
+		sources = append(sources, func(ctx context.Context) error { return r.volumes.run(ctx, r.wakeNode) })
+	}
+	if r.cfg.beside != nil {
+		sources = append(sources, r.cfg.beside)
 	}
 	ended := make(chan error, len(sources))
 	for _, run := range sources {
@@ -143,8 +138,7 @@ func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err err
 	return r.cfg.Pods.Pods(ns.name)
 }
 
-// Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again and removes an out-of-service
-// taint that this package set. Evictions that the API server accepted cannot be taken back, and requests in flight may still be accepted.
+// Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again. Evictions that the API server accepted cannot be taken back, and requests in flight may still be accepted.
 // The next [Runner.Step] resumes the drain. The error matches [ErrNodeReplaced] when the Node in the API server has another UID.
 func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
 	if node == nil || node.Name == "" {
@@ -154,10 +148,8 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if !uncordon {
 		return nil
 	}
-	if _, err := r.patchUnschedulable(ctx, node, false); err != nil {
-		return err
-	}
-	return r.removeTaint(ctx, &nodeState{}, node)
+	_, err := r.patchUnschedulable(ctx, node, false)
+	return err
 }
 
 func (r *Runner) forgetLocked(node string) {

@@ -119,7 +119,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 			purse.forgive()
 		}
 	case answerGone:
-		asked.trusted = now.Add(s.setup.probe)
+		asked.trusted = now.Add(runner.ProbeInterval)
 	case answerGlobal:
 		b.toldOff(q, now.Add(a.wait))
 	case answerExhausted, answerStale:
@@ -129,7 +129,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 			asked.rest = now.Add(time.Minute)
 		}
 		if purse := b.budgets[asked.budget]; purse != nil {
-			purse.close(s.setup.probe)
+			purse.close(runner.ProbeInterval)
 		}
 	case answerBudget, answerUnknown, answerDouble, answerOther:
 		s.count.otherwise++
@@ -195,7 +195,7 @@ func (s *sim) checkStep(d *simDrain, before, node *corev1.Node, view simView, re
 		s.fail("the counts of %s do not add up: %+v", d.node, c)
 	case result.Done != (result.RequeueAfter == 0), result.Done != (result.Message == ""):
 		s.fail("Step of %s said done=%t with %q and another look after %s", d.node, result.Done, result.Message, result.RequeueAfter)
-	case result.RequeueAfter > s.setup.probe:
+	case result.RequeueAfter > runner.ProbeInterval:
 		s.fail("Step of %s wants to look again only after %s", d.node, result.RequeueAfter)
 	}
 	d.doneAt = time.Time{}

@@ -131,7 +131,8 @@ func TestStep_AnOldRefusalDoesNotCutAContentionsRestShort(t *testing.T) {
 }
 
 func TestStep_ARefusedVersionIsNotTrustedAgainAfterAWhile(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	g.budgets.set(3, 10) // the cache never learns that the server allows none
 	g.evictor.answerWith(exhausted)
 	g.pods.put(pod("n", "a"), pod("n", "b"), pod("n", "c"))

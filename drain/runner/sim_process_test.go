@@ -65,7 +65,7 @@ func (s *sim) start() {
 	s.procs++
 	p := &simProcess{
 		s: s, id: s.procs, clock: &simClock{}, nodes: maps.Clone(s.nodes), exited: make(chan error, 1),
-		due: map[string]time.Time{}, wakes: map[string]time.Time{}, book: newSimBook(s.setup.probe),
+		due: map[string]time.Time{}, wakes: map[string]time.Time{}, book: newSimBook(runner.ProbeInterval),
 	}
 	p.pods = &simPods{p: p, nodes: map[string]*simNodePods{}}
 	clients, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://simulated", QPS: -1}, &http.Client{Transport: p})
@@ -74,7 +74,6 @@ func (s *sim) start() {
 	require.NoError(s.t, err)
 	cfg := runner.Config{
 		Nodes: p, Pods: p.pods, Evictor: s.setup.breakEvictor(evictor), Clock: p.clock,
-		Workers: s.setup.workers, MaxInFlightPerBudget: s.setup.perBudget, ProbeInterval: s.setup.probe,
 	}
 	if s.setup.budgets {
 		p.budgets = &simBudgets{p: p}
@@ -86,6 +85,7 @@ func (s *sim) start() {
 	}
 	p.runner, err = runner.New(cfg)
 	require.NoError(s.t, err)
+	p.runner.SetWorkers(s.setup.workers)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	p.cancel = cancel
 	if s.setup.wakes {

@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 func laterThan(a, b string) bool {
@@ -152,8 +154,8 @@ func (s *sim) checkFlying(q *simRequest) {
 			flying++
 		}
 	}
-	if flying >= s.setup.perBudget {
-		s.fail("%d requests of %s are under way where %d may be", flying+1, q.asked.budget, s.setup.perBudget)
+	if flying >= runner.MaxInFlightPerBudget {
+		s.fail("%d requests of %s are under way where %d may be", flying+1, q.asked.budget, runner.MaxInFlightPerBudget)
 	}
 }
 
@@ -212,10 +214,10 @@ func (s *sim) checkProbe(q *simRequest, purse *simPurse, early bool) {
 	now := time.Now()
 	s.count.over++
 	q.asked.probe = true
-	if moved := q.proc.clock.offset.Load() != 0; !moved && s.setup.probe > now.Sub(purse.closedSince) && allows(purse.obj) == 0 {
+	if moved := q.proc.clock.offset.Load() != 0; !moved && runner.ProbeInterval > now.Sub(purse.closedSince) && allows(purse.obj) == 0 {
 		s.fail("%s was asked for although %s is closed, and that for %s only", q.pod, q.asked.budget, now.Sub(purse.closedSince))
 	}
-	purse.probes = min(2, purse.probes+now.Sub(purse.filled).Seconds()/s.setup.probe.Seconds()) - 1
+	purse.probes = min(2, purse.probes+now.Sub(purse.filled).Seconds()/runner.ProbeInterval.Seconds()) - 1
 	purse.filled = now
 	s.note("probe of %s, %.2f left", q.asked.budget, purse.probes)
 	if purse.probes < 0 {

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 // simRequest is an eviction on its way.
@@ -256,7 +258,7 @@ func (s *sim) pay(q *simRequest, p *simPod) (simAnswer, bool) {
 			err: violated(10, "The disruption budget %s is still being processed by the server.", b.obj.Name),
 		}, true
 	case st.DisruptionsAllowed == 0:
-		return simAnswer{kind: answerExhausted, rest: s.setup.probe, err: violated(0,
+		return simAnswer{kind: answerExhausted, rest: runner.ProbeInterval, err: violated(0,
 			"The disruption budget %s needs %d healthy pods and has %d currently", b.obj.Name, st.DesiredHealthy, st.CurrentHealthy)}, true
 	}
 	s.writeBudget(b, false, func(obj *policyv1.PodDisruptionBudget) {

@@ -67,7 +67,7 @@ func (t simTrouble) String() string {
 
 // simSetup does not change during a run.
 type simSetup struct {
-	workers, perBudget int
+	workers            int
 	probe              time.Duration
 	latency            time.Duration
 	podLag, budgetLag  time.Duration
@@ -94,7 +94,7 @@ func (s *sim) build(t *testing.T) {
 	s.faults = simFaults{webhook: map[string]time.Time{}, access: map[string]time.Time{}}
 	pick := func(choices ...int) int { return choices[s.rng.IntN(len(choices))] }
 	s.setup = simSetup{
-		workers: pick(1, 2, 5, 32), perBudget: pick(1, 4, 4), probe: time.Duration(pick(10, 15, 15)) * time.Second,
+		workers: pick(1, 2, 5, 32),
 		latency: time.Duration(pick(1, 20, 200, 1500)) * time.Millisecond, podLag: podLag / time.Duration(pick(1, 2, 20)),
 		nodeLag: nodeLag / time.Duration(pick(1, 10, 100)), budgetLag: time.Duration(pick(10, 300, 3000)) * time.Millisecond,
 		budgets: !s.chance(8), empty: s.chance(3), wakes: !s.chance(4), rules: s.chance(2),

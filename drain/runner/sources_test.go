@@ -84,7 +84,7 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}), ScopedOptions{})
+	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
 	require.NoError(t, err)
 	_, _, _ = s.Pods("n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,14 +135,13 @@ func TestVolumesAreFollowedFromWhenTheServerKnowsThemAndThroughEachEvent(t *test
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	told := make(chan error, 10)
 	informers := &informersByHand{fails: 1, handlers: make(chan toolscache.ResourceEventHandler, 2)}
-	v, err := NewCachedVolumes(informers)
-	require.NoError(t, err)
+	v := newCachedVolumes(informers)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var changed []string
 	v.attachmentList.clock = clock
 	v.attachmentList.changed = func() { _, err := v.attachmentList.ask(); told <- err }
-	go func() { ended <- v.Run(ctx, func(node, volume string) { changed = append(changed, node+"/"+volume) }) }()
+	go func() { ended <- v.Run(ctx, func(node string) { changed = append(changed, node) }) }()
 	require.ErrorContains(t, <-told, "no such kind")
 	require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
 	clock.Step(time.Second)
@@ -178,7 +177,7 @@ func TestVolumesAreFollowedFromWhenTheServerKnowsThemAndThroughEachEvent(t *test
 	require.Equal(t, []int{0, 0}, []int{of("new"), len(v.AttachmentsOf("pv"))})
 	cancel()
 	require.NoError(t, <-ended)
-	require.Equal(t, []string{"n/pv", "n/pv", "n/pv", "m/pv", "m/pv", "m/pv"}, changed)
+	require.Equal(t, []string{"n", "n", "n", "m", "m", "m"}, changed)
 	_, synced = v.Attachments("m")
 	require.False(t, synced, "nothing is known after the end")
 }

@@ -39,8 +39,8 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 		end()
 		return Config{}, DrainOptions{}, fmt.Errorf("standalone drain: %w", err)
 	}
-	start := options.Beside
-	options.Beside = func(ctx context.Context) error {
+	start := cfg.beside
+	cfg.beside = func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, end)()
 		return start(ctx)
 	}
@@ -62,7 +62,8 @@ func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, optio
 		return cfg, options, err
 	}
 	cfg, live, err := configOver(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper}, budgets)
-	return cfg, DrainOptions{Nodes: live, Beside: budgets.Start}, err
+	cfg.beside = budgets.Start
+	return cfg, DrainOptions{Nodes: live}, err
 }
 
 // configOver returns a Config that sends requests through live clients and reads budgets from the cache, and its client for Nodes and Pods.
@@ -75,7 +76,7 @@ func configOver(restConfig *rest.Config, o client.Options, budgets cache.Cache) 
 	if err != nil {
 		return Config{}, nil, err
 	}
-	pods, errPods := NewScopedPodSource(live, ScopedOptions{})
+	pods, errPods := NewScopedPodSource(live)
 	evictor, errEvictor := NewRESTEvictor(clientset)
 	deleter, errDeleter := NewRESTDeleter(clientset)
 	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}

@@ -29,25 +29,18 @@ const (
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. It can be called at any rate, again after Done, and by another process after a crash. If the policy asks for it, a
-// Step that is shown the cordon sends the patch of the out-of-service taint.
+// waits for neither. It can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
-// Node does not exist), the credentials are refused, or with [ErrStopped]. Done is false then.
+// Node does not exist), the credentials are refused, or with an error. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {
 		return Result{}, err
 	}
-	if req.InstanceGone {
-		return Result{Done: true}, nil
-	}
 	node := req.Node
 	cordonedSince, err := r.cordon(ctx, ns, node)
 	if err != nil {
-		return Result{}, err
-	}
-	if err := r.taint(ctx, ns, &req); err != nil {
 		return Result{}, err
 	}
 	pods, synced, err := r.podsOf(ns)
@@ -58,7 +51,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
 	}
 	if !synced {
-		return Result{Message: waitsForPods, RequeueAfter: r.cfg.ProbeInterval}, nil
+		return Result{Message: waitsForPods, RequeueAfter: probeInterval}, nil
 	}
 	budgets, synced, err := r.readBudgets(ctx, pods)
 	if err != nil {
@@ -67,7 +60,6 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if !synced {
 		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, nil
 	}
-	r.takeTurns(ns, &req, pods)
 	return r.advance(ns, &req, pods, budgets, cordonedSince)
 }
 
@@ -83,16 +75,12 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
 	}
-	if policy.SerialVolumes != nil && r.cfg.Volumes == nil {
-		return nil, fmt.Errorf("drain node %s: %w: Config.Volumes is required for drain.Policy.SerialVolumes", req.Node.Name,
-			errInvalidRequest)
-	}
 	r.list()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
 	case <-r.stopped:
-		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, ErrStopped)
+		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, errStopped)
 	default:
 	}
 	ns := r.nodes[req.Node.Name]
@@ -117,8 +105,8 @@ func (r *Runner) list() {
 	if r.budgetList != nil {
 		_, _ = r.budgetList.ask()
 	}
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-		cached.unknown()
+	if r.volumes != nil {
+		r.volumes.demand()
 	}
 }
 
@@ -159,13 +147,10 @@ func (r *Runner) advance(
 	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
 ) (Result, error) {
 	situation := r.situation(req)
-	r.mu.Lock()
-	selectors := ns.selectors // of the last plan
-	r.mu.Unlock()
-	draft := r.cfg.Planner.Draft(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: r.rules(req, situation)}}, budgets, selectors)
-	policy, now := req.policy(), situation.Now
-	plan, respawnAt, known := r.act(ns, req, pods, draft, situation, !cordonedSince.IsZero())
+	now := situation.Now
+	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: rules(req, situation)}},
+		drain.Facts{Now: now, Budgets: budgets})
+	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now, !cordonedSince.IsZero())
 	if !known {
 		return cancelled(), nil
 	}
@@ -173,20 +158,16 @@ func (r *Runner) advance(
 		Counts:       plan.Counts(),
 		Blockers:     plan.Blockers(namesPerLine),
 		Message:      plan.Summary(namesPerLine),
-		RequeueAfter: r.cfg.ProbeInterval,
+		RequeueAfter: probeInterval,
 	}
 	result.againAt(respawnAt, now)
-	result.againAt(policy.Next(pods, situation), now)
+	result.againAt(req.policy().Next(pods, situation), now)
 	done := plan.Done()
-	events, refused := r.report(ns, &result, now, func() {
-		switch {
-		case done:
+	refused := r.report(ns, &result, now, func() {
+		if done {
 			result.settle(r.cfg.Settle, cordonedSince, now)
-		case policy.Abandoned(situation):
-			result.Abandoned, result.RequeueAfter = true, 0
 		}
 	})
-	r.record(req.Node, events)
 	if refused != nil && !done {
 		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
@@ -195,17 +176,14 @@ func (r *Runner) advance(
 
 func (r *Runner) situation(req *Request) drain.Situation {
 	return drain.Situation{
-		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt, Deadline: req.Deadline,
-		Node: req.Node, PoweredOff: req.PoweredOff, InstanceGone: req.InstanceGone, EvictsOnly: r.cfg.Deleter == nil,
+		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt,
+		Node: req.Node, PoweredOff: req.PoweredOff, EvictsOnly: r.cfg.Deleter == nil,
 	}
 }
 
 // rules are those of the request, with the policy as the last rule.
-func (r *Runner) rules(req *Request, s drain.Situation) []drain.Rule {
+func rules(req *Request, s drain.Situation) []drain.Rule {
 	rules := req.Rules
-	if rules == nil {
-		rules = r.cfg.Planner.Rules
-	}
 	if rules == nil {
 		rules = drain.DefaultRules()
 	}
@@ -218,62 +196,52 @@ const (
 	maxProbeRest = 5 * time.Minute
 )
 
-// act makes a plan of a draft and queues what may go: evictions queued by one Step count for the budgets of the next one. known is false if
-// the Node was released. respawnAt is when the first Pod that was created again has rested.
+// budgetsOf returns those of some budgets that select Pods which may go now.
+func budgetsOf(plan drain.Plan, all []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
+	names := map[types.NamespacedName]bool{}
+	for i := range plan.Decisions {
+		for _, name := range plan.Decisions[i].Budgets {
+			names[name] = true
+		}
+	}
+	var some []*policyv1.PodDisruptionBudget
+	for _, pdb := range all {
+		if names[client.ObjectKeyFromObject(pdb)] {
+			some = append(some, pdb)
+		}
+	}
+	return some
+}
+
+// act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one. known
+// is false if the Node was released. respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
-	ns *nodeState, req *Request, pods []*corev1.Pod, draft drain.Draft, s drain.Situation, cordoned bool,
-) (plan drain.Plan, respawnAt time.Time, known bool) {
+	ns *nodeState, pods []*corev1.Pod, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time, cordoned bool,
+) (_ drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ns.released {
 		return plan, respawnAt, false
 	}
-	ns.selectors = draft.Selectors()
-	spent := r.budgets.observe(draft.Budgets(), r.cfg.MaxInFlightPerBudget, s.Now)
-	if s.Now.Sub(r.sweptAt) >= r.cfg.ProbeInterval {
-		r.sweptAt = s.Now
-		r.budgets.forget(s.Now, 4*r.cfg.ProbeInterval) // a Node that waits for a budget reads it once per interval
+	spent := r.budgets.observe(budgets, maxInFlightPerBudget, now)
+	if now.Sub(r.sweptAt) >= probeInterval {
+		r.sweptAt = now
+		r.budgets.forget(now, 4*probeInterval) // a Node that waits for a budget reads it once per interval
 	}
-	ns.refresh(pods, s.Now)
+	ns.refresh(pods, now)
 	if cordoned {
 		ns.respawns.look(pods)
 	}
-	held := ns.held(&r.paused, s.Now)
-	respawnAt = ns.respawns.hold(pods, held, s.Now)
-	facts := drain.Facts{Now: s.Now, Spent: spent, Held: held}
-	if ns.turns != nil {
-		facts.Turns = map[string]*drain.VolumeTurns{ns.name: ns.turns}
-	}
-	plan = draft.Plan(facts)
-	policy := req.policy()
+	held := ns.held(&r.paused, now)
+	respawnAt = ns.respawns.hold(pods, held, now)
+	plan = plan.With(drain.Facts{Now: now, Spent: spent, Held: held})
 	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		ns.overcome(d, policy, s)
-		r.carryOutLocked(ns, d)
+		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
-	r.probeLocked(ns, plan, s.Now)
+	r.probeLocked(ns, plan, now)
 	ns.keepRefused(plan)
 	r.kickDispatcher()
 	return plan, respawnAt, true
-}
-
-// overcome turns an eviction that can never be accepted into a deletion, if the policy allows it: the plan or the API server found two
-// budgets for the Pod, or its Namespace is terminating and the Pod has rested for it.
-func (ns *nodeState) overcome(d *drain.Decision, policy drain.Policy, s drain.Situation) {
-	refusal := d.Reason
-	if d.Action == drain.Evict {
-		a := ns.attempts[d.Pod.UID]
-		if a == nil || a.state != idle || a.action != drain.Evict {
-			return
-		}
-		refusal = a.hold.Reason
-	} else if refusal != drain.ReasonMultipleBudgets || d.Action != drain.Deny && d.Action != drain.Wait {
-		return
-	}
-	if policy.DeletesAfter(refusal, s) {
-		d.Action, d.Reason, d.Message = drain.Delete, drain.ReasonEscalated, "deleting the Pod because it cannot be evicted"
-		d.TakesToken = false
-	}
 }
 
 func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
@@ -288,7 +256,7 @@ func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
 		}
 	default:
-		// A queued Pod waits for its turn, unless something else holds it: a stage, an order, another rule.
+		// A queued Pod waits for its turn, unless something else holds it: an order, another rule.
 		a := ns.attempts[d.Pod.UID]
 		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
 			d.Reason != a.against.Reason {
@@ -321,10 +289,10 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 			ns.waits[name] = true
 		}
 		switch {
-		case !ns.mayProbe(d) || ns.turns.Concerns(d.Pod) && ns.turns.Full(plan):
+		case !ns.mayProbe(d):
 		case hopeless(d):
 			ns.enqueueAgainst(d, r.budgets)
-		case r.budgets[d.Budgets[0]].probe(now, r.cfg.ProbeInterval):
+		case r.budgets[d.Budgets[0]].probe(now, probeInterval):
 			ns.enqueue(d, r.budgets, true)
 		}
 	}
@@ -339,14 +307,10 @@ func (ns *nodeState) mayProbe(d *drain.Decision) bool {
 }
 
 // enqueueAgainst queues a request for a hopeless Pod. Until the answer, the Pod is reported as before, so that a probe changes no status.
-// Only a Pod that takes a turn is reported as requested.
 func (ns *nodeState) enqueueAgainst(d *drain.Decision, known budgets) {
 	reported := drain.Hold{Reason: d.Reason, Message: d.Message}
 	if a := ns.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {
 		reported = a.hold
-	}
-	if ns.turns.Concerns(d.Pod) {
-		reported = drain.Hold{Reason: drain.ReasonEvictionRequested}
 	}
 	ns.enqueue(d, known, len(d.Budgets) == 1).against = reported
 	d.Action, d.Reason, d.Message = drain.Wait, reported.Reason, reported.Message

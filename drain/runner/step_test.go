@@ -19,8 +19,8 @@ import (
 )
 
 func TestNew_NamesEverythingThatIsMissing(t *testing.T) {
-	_, err := New(Config{Workers: -1})
-	for _, want := range []string{"Nodes is required", "Pods is required", "Evictor is required", "Workers must not be negative"} {
+	_, err := New(Config{Debounce: -1})
+	for _, want := range []string{"Nodes is required", "Pods is required", "Evictor is required", "Debounce must not be negative"} {
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -130,7 +130,8 @@ func TestCancel_ForgetsTheQueueAndUncordonsOnlyWhenAsked(t *testing.T) {
 }
 
 func TestStep_ReturnsWhileTheEvictorHangs(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Workers = 2 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(2)
 	g.evictor.answerWith(func(ctx context.Context, _ PodRef) error { <-ctx.Done(); return ctx.Err() })
 	for _, name := range []string{"a", "b", "c", "d"} {
 		g.pods.put(pod("n", name))

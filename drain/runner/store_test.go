@@ -72,13 +72,12 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	require.NoError(t, err)
 	evictor, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{MinBackoff: 10 * time.Millisecond})
+	pods, err := runner.NewScopedPodSource(live)
 	require.NoError(t, err)
-	volumes, err := runner.NewCachedVolumes(mgr.GetCache())
-	require.NoError(t, err)
+	runner.SetBackoff(pods, 10*time.Millisecond, 10*time.Second)
 	c.runner, err = runner.New(runner.Config{
 		Nodes: mgr.GetClient(), Pods: pods, Evictor: evictor, Budgets: mgr.GetClient(), Informers: mgr.GetCache(),
-		Volumes:  volumes,
+		Volumes:  true,
 		Debounce: 5 * time.Millisecond, Settle: 50 * time.Millisecond,
 	})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -31,7 +32,8 @@ func (g *rig) wakes() *[]string {
 // taken steps two Nodes with a pod each behind one budget, and takes the first request.
 func taken(t *testing.T, allowed int32) (*rig, *attempt) {
 	t.Helper()
-	g := newRig(t, func(c *Config) { c.Workers = 1 })
+	g := newRig(t, nil)
+	g.runner.SetWorkers(1)
 	g.budgets.set(allowed, 10)
 	g.pods.put(pod("n1", "a"), pod("n2", "b"))
 	g.step("n1")
@@ -160,12 +162,31 @@ type releasing struct {
 
 func (s *releasing) Release(node string) { s.released = append(s.released, node) }
 
+// nodesThatAre is a reader of Nodes.
+type nodesThatAre func(name string) *corev1.Node
+
+func (n nodesThatAre) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	n(key.Name).DeepCopyInto(into.(*corev1.Node))
+	return nil
+}
+
+func (nodesThatAre) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// The Node that was drained so far is not the one that the server has now.
+func TestAWaitEndsWhenTheNodeIsReplaced(t *testing.T) {
+	g := newRig(t, nil)
+	known := cordoned("n")
+	known.UID = "the-one-before"
+	w := &waiter{runner: g.runner, nodes: nodesThatAre(cordoned), name: "n", req: Request{Node: known}, progress: func(Result, error) {}}
+	_, err := w.wait(t.Context())
+	require.ErrorIs(t, err, ErrNodeReplaced)
+}
+
 func TestTheEndOfAWaitLetsItsNodeGo(t *testing.T) {
 	source := &releasing{memorySource: &memorySource{pods: map[string]map[types.UID]*corev1.Pod{}}}
 	g := newRig(t, func(c *Config) { c.Pods = source })
-	result, err := g.runner.Wait(t.Context(), Request{Node: cordoned("n")}, WaitOptions{
-		Node: func(context.Context) (*corev1.Node, error) { return cordoned("n"), nil },
-	})
+	w := &waiter{runner: g.runner, nodes: nodesThatAre(cordoned), name: "n", progress: func(Result, error) {}}
+	result, err := w.wait(t.Context())
 	require.NoError(t, err)
 	require.True(t, result.Done)
 	require.Empty(t, g.runner.nodes)
@@ -184,8 +205,7 @@ func TestVolumesThatAreGoneAreForgotten(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
 		Spec:       storagev1.VolumeAttachmentSpec{NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
 	}
-	v, err := NewCachedVolumes(refusingTwice())
-	require.NoError(t, err)
+	v := newCachedVolumes(refusingTwice())
 	claimed := func() []*corev1.PersistentVolume {
 		return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String())
 	}

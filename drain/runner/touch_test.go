@@ -12,8 +12,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/drain"
 )
 
 // reluctant is a cache that cannot find out what the server serves, for some calls, and has everything listed afterwards.
@@ -76,10 +74,8 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForItsKindsAtFirst(t *testing.T)
 }
 
 func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) {
-	source, err := NewCachedVolumes(refusingTwice())
-	require.NoError(t, err)
-	g := newRig(t, func(c *Config) { c.Volumes = source })
-	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
+	g := newRig(t, nil)
+	g.runner.volumes = newCachedVolumes(refusingTwice())
 	g.pods.put(podWith("n", "a"), pod("n", "b"))
 	g.start()
 	defer g.stop()
@@ -90,37 +86,31 @@ func TestARunnerOutlivesAServerThatCannotBeAskedForVolumesAtFirst(t *testing.T) 
 		_, err := look()
 		return err != nil
 	})
-	_, err = look()
+	_, err := look()
 	require.ErrorContains(t, err, "informer of VolumeAttachments: connection refused")
 	g.step("n")
-	g.settled(1)
-	g.wantRequests("b") // whose turn it is among the others is not known
-	g.pods.remove("n", "uid-b")
+	g.settled(2)
+	g.wantRequests("a", "b")
 	g.eventually("volumes are watched", func() bool {
 		g.clock.Step(time.Second)
 		result, err := look()
 		return err == nil && result.Done
 	})
-	g.step("n")
-	g.settled(2)
-	g.wantRequests("a", "b")
 }
 
 func TestVolumesThatNoRunnerRunsAreWatchedLaterToo(t *testing.T) {
-	source, err := NewCachedVolumes(refusing(1))
-	require.NoError(t, err)
+	source := newCachedVolumes(refusing(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- source.Run(ctx, func(string, string) {}) }()
+	go func() { ended <- source.Run(ctx, func(string) {}) }()
 	require.Eventually(t, func() bool { _, synced := source.Attachments("n"); return synced }, waitLimit, time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)
 }
 
 func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
-	source, err := NewCachedVolumes(refusingTwice())
-	require.NoError(t, err)
-	g := newRig(t, func(c *Config) { c.Volumes = source })
+	g := newRig(t, nil)
+	g.runner.volumes = newCachedVolumes(refusingTwice())
 	g.start()
 	g.eventually("volumes cannot be watched", func() bool {
 		_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
@@ -132,11 +122,7 @@ func TestAnEndWhileVolumesCannotBeWatchedIsNoFailure(t *testing.T) {
 func TestADrainFailsImmediatelyIfItCannotWatch(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"budgets": func(c *Config) { c.Informers = refusingTwice() },
-		"volumes": func(c *Config) {
-			source, err := NewCachedVolumes(refusingTwice())
-			require.NoError(t, err)
-			c.Volumes = source
-		},
+		"volumes": func(c *Config) { c.Budgets, c.Informers, c.Volumes = nil, refusingTwice(), true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newRig(t, change).runner.cfg

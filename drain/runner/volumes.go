@@ -1,15 +1,12 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -17,6 +14,10 @@ import (
 
 const volumesUnlisted = "* waiting for the lists of VolumeAttachments and PersistentVolumes; if this lasts, look for missing list " +
 	"and watch permissions"
+
+// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
+// Node that does not answer does not unmount volumes.
+const volumesUnreachableAfter = 5 * time.Minute
 
 // VolumeRef identifies one volume that is attached to a Node.
 type VolumeRef = drain.VolumeRef
@@ -27,16 +28,13 @@ type VolumeRequest struct {
 	Node *corev1.Node
 	// Owner is enqueued through [Runner.Source] when something changes about the Node's volumes or pods.
 	Owner types.NamespacedName
-	// Rules replaces the planner's rules for this Node when it is not nil. They say whose volumes stay: those of ignored pods.
+	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules]. Volumes of ignored Pods stay.
 	Rules []drain.Rule
 	// StartedAt is when the wait began, as recorded by the caller.
 	StartedAt time.Time
 	// Timeout ends the wait this long after StartedAt; 0 means never. It does not end the wait while a cache is not synced: a caller that
 	// needs that has to check the time itself.
 	Timeout time.Duration
-	// UnreachableAfter ends the wait when the Ready condition of the Node has been Unknown for this time; 0 means 5 min, negative never. A
-	// Node that does not answer does not unmount volumes.
-	UnreachableAfter time.Duration
 	// PoweredOff ends the wait: the provider confirmed that the machine is off.
 	PoweredOff bool
 }
@@ -56,14 +54,14 @@ type VolumesResult struct {
 }
 
 // StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
-// [drain.VolumePlanner]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
+// [drain.PlanVolumes]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
 // does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
 // required.
 //
-// It returns an error when the volumes or the Pods cannot be read, or with [ErrStopped]. Done is false then, and while a cache is not
+// It returns an error when the volumes or the Pods cannot be read, or with an error. Done is false then, and while a cache is not
 // synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
-	if r.cfg.Volumes == nil {
+	if r.volumes == nil {
 		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
 	}
 	ns, unready := r.enter(&Request{Node: req.Node, Owner: req.Owner})
@@ -78,64 +76,45 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 	case missing != "":
-		return VolumesResult{Message: missing, RequeueAfter: r.cfg.ProbeInterval}, nil
+		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
 	}
 	return r.reportVolumes(&req, plan, now), nil
 }
 
 // planVolumes reads the Pods of the Node only if volumes block without them. missing says what is not listed yet.
 func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
-	attachments, synced, err := r.attachments(req.Node.Name)
+	attachments, synced, err := r.volumes.attachmentsOn(req.Node.Name)
 	if err != nil || !synced {
-		missing = volumesUnlisted
-		if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-			missing += cached.why()
-		}
-		return plan, missing, err
+		return plan, volumesUnlisted + r.volumes.why(), err
 	}
 	facts := drain.VolumeFacts{
-		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.cfg.Volumes,
+		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.volumes,
 		StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
 	}
 	left, silent := req.unreachableIn(now)
 	facts.Unreachable = silent && left <= 0
-	if plan, err = r.cfg.VolumePlanner.Plan(facts); err != nil || plan.Done() {
+	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
 		return plan, "", err
 	}
 	pods, synced, err := r.podsOf(ns)
 	if err != nil || !synced {
 		return plan, waitsForPods, err
 	}
-	facts.Decisions = r.cfg.Planner.Plan(
+	facts.Decisions = drain.Planner{}.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
-	plan, err = r.cfg.VolumePlanner.Plan(facts)
+	plan, err = drain.PlanVolumes(facts)
 	return plan, "", err
 }
 
-// attachments asks the source. The error says why a source of this package cannot know them.
-func (r *Runner) attachments(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
-	attachments, synced = r.cfg.Volumes.Attachments(node)
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok && !synced && !cached.attachmentList.onDemand {
-		if unknown := cached.unknown(); unknown != nil {
-			_, err = unknown.ask()
-		}
-	}
-	return attachments, synced, err
-}
-
 func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {
-	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Message: plan.Summary(0)}
-	for _, d := range plan.Blocking() {
-		result.Attached = append(result.Attached, d.VolumeRef)
+	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking(), Message: plan.Summary(0)}
+	if plan.Stopped != drain.VolumesNotStopped {
+		result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, result.Message)
 	}
 	if result.Done {
-		if plan.Stopped != drain.VolumesNotStopped {
-			left := drain.VolumePlan{Volumes: plan.Volumes}
-			result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, left.Summary(0))
-		}
 		return result
 	}
-	result.RequeueAfter = r.cfg.ProbeInterval
+	result.RequeueAfter = probeInterval
 	if left, silent := req.unreachableIn(now); silent && left > 0 {
 		result.RequeueAfter = min(result.RequeueAfter, left)
 	}
@@ -148,83 +127,6 @@ func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now ti
 // unreachableIn returns how long it takes until the wait ends because the Node does not answer; silent is false when it answers. The
 // kube-controller-manager sets the condition about 40 s after the last sign of the kubelet.
 func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, silent bool) {
-	after := cmp.Or(req.UnreachableAfter, 5*time.Minute)
 	since, silent := drain.UnreachableSince(req.Node)
-	return after - now.Sub(since), silent && after > 0
-}
-
-// runVolumes runs the source. A source of this package uses the clock of the Runner.
-func (r *Runner) runVolumes(ctx context.Context) error {
-	if cached, ok := r.cfg.Volumes.(*CachedVolumes); ok {
-		cached.configure(func(l *listing) { l.clock, l.impatient, l.changed = r.cfg.Clock, r.impatient, r.wakeAll })
-	}
-	return r.cfg.Volumes.Run(ctx, r.volumeChanged)
-}
-
-// takeTurns decides which pods with volumes may leave a Node, when the policy lets them leave one after the other.
-func (r *Runner) takeTurns(ns *nodeState, req *Request, pods []*corev1.Pod) {
-	r.mu.Lock()
-	prev := ns.turns
-	r.mu.Unlock()
-	next := r.nextTurns(req.policy().SerialVolumes, prev, req.Node, pods)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ns.turns = next
-}
-
-// nextTurns calls the source, so it must not hold the lock: events of the source take it.
-func (r *Runner) nextTurns(serial *drain.SerialVolumes, prev *drain.VolumeTurns, node *corev1.Node, pods []*corev1.Pod) *drain.VolumeTurns {
-	if serial == nil {
-		return nil
-	}
-	attachments, synced, err := r.attachments(node.Name)
-	if err != nil {
-		return serial.UnknownVolumes(prev, err.Error())
-	}
-	if !synced {
-		return serial.UnknownVolumes(prev, "waiting for the list of VolumeAttachments")
-	}
-	now := r.cfg.Clock.Now()
-	plan, err := r.cfg.VolumePlanner.Plan(drain.VolumeFacts{Now: now, Node: node, Attachments: attachments, Lookup: r.cfg.Volumes})
-	if err != nil {
-		return serial.UnknownVolumes(prev, err.Error())
-	}
-	return serial.Next(prev, drain.TurnFacts{
-		Now: now, Volumes: plan, Pods: pods,
-		Elsewhere: func(volume string) bool {
-			return slices.ContainsFunc(r.cfg.Volumes.AttachmentsOf(volume), func(a *storagev1.VolumeAttachment) bool {
-				return a.Spec.NodeName != node.Name && a.Status.Attached && a.DeletionTimestamp == nil
-			})
-		},
-	})
-}
-
-// reportTurns adds the volumes that are waited for to a result.
-func (ns *nodeState) reportTurns(result *Result, now time.Time) {
-	if ns.turns == nil {
-		return
-	}
-	for i := range ns.turns.Waits {
-		result.Volumes = append(result.Volumes, ns.turns.Waits[i].VolumeRef)
-	}
-	if text := ns.turns.Summary(0); text != "" {
-		if result.Message != "" {
-			text += "\n" + result.Message
-		}
-		result.Message = text
-	}
-	result.againAt(ns.turns.Deadline(), now)
-}
-
-// volumeChanged wakes the owner of the Node, and those of Nodes that wait until the volume is attached elsewhere.
-func (r *Runner) volumeChanged(node, volume string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, ns := range r.ring {
-		waits := ns.turns != nil && volume != "" &&
-			slices.ContainsFunc(ns.turns.Waits, func(w drain.VolumeWait) bool { return w.PV == volume })
-		if waits || ns.name == node {
-			r.wakeLocked(ns)
-		}
-	}
+	return volumesUnreachableAfter - now.Sub(since), silent
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// memoryVolumes is a VolumeSource that tests fill by hand. Every volume is bound to a claim of its name.
+// memoryVolumes is a volumeSource that tests fill by hand. Every volume is bound to a claim of its name.
 type memoryVolumes struct {
 	mu      sync.Mutex
 	list    []*storagev1.VolumeAttachment
 	lost    bool
 	err     error
-	changed func(node, volume string)
+	changed func(node string)
 }
 
 func (v *memoryVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
@@ -43,7 +43,7 @@ func (v *memoryVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.Persist
 	return []*corev1.PersistentVolume{pv}, err
 }
 
-func (v *memoryVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
+func (v *memoryVolumes) attachmentsOn(node string) ([]*storagev1.VolumeAttachment, bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var out []*storagev1.VolumeAttachment
@@ -52,22 +52,14 @@ func (v *memoryVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment,
 			out = append(out, a)
 		}
 	}
-	return out, !v.lost
+	return out, !v.lost, nil
 }
 
-func (v *memoryVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var out []*storagev1.VolumeAttachment
-	for _, a := range v.list {
-		if volumeOf(a) == volume {
-			out = append(out, a)
-		}
-	}
-	return out
-}
+func (*memoryVolumes) demand()                  {}
+func (*memoryVolumes) why() string              { return "" }
+func (*memoryVolumes) configure(func(*listing)) {}
 
-func (v *memoryVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
+func (v *memoryVolumes) run(ctx context.Context, changed func(node string)) error {
 	v.mu.Lock()
 	v.changed = changed
 	v.mu.Unlock()
@@ -104,12 +96,9 @@ func podWith(node, name string) *corev1.Pod {
 func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
 	t.Helper()
 	volumes := &memoryVolumes{}
-	return newRig(t, func(c *Config) {
-		c.Volumes = volumes
-		if change != nil {
-			change(c)
-		}
-	}), volumes
+	g := newRig(t, change)
+	g.runner.volumes = volumes
+	return g, volumes
 }
 
 func (g *rig) stepVolumes(change func(*VolumeRequest)) VolumesResult {
@@ -133,10 +122,8 @@ func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 	volumes.attach(attachment("n", "b"), attachment("n", "a"), attachment("other", "c"))
 	want := VolumesResult{
 		Attached: []VolumeRef{
-			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}, Driver: "disk.example.com",
-				Reason: drain.VolumeAttached, Since: g.clock.Now()},
-			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}, Driver: "disk.example.com",
-				Reason: drain.VolumeAttached, Since: g.clock.Now()},
+			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}},
+			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}},
 		},
 		Message: "* PersistentVolumeClaims: default/a, default/b", RequeueAfter: 15 * time.Second,
 	}
@@ -203,9 +190,8 @@ func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
 func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 	g, volumes := newVolumeRig(t, nil)
 	volumes.attach(attachment("n", "a"))
-	silent := func(for_ time.Duration, after time.Duration) func(*VolumeRequest) {
+	silent := func(for_ time.Duration) func(*VolumeRequest) {
 		return func(req *VolumeRequest) {
-			req.UnreachableAfter = after
 			req.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(g.clock.Now().Add(-for_)),
 			}}
@@ -220,11 +206,9 @@ func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
 		"at the limit": {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
 			drain.VolumesTimedOut, 0},
-		"off":                           {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
-		"silent for a while":            {silent(299*time.Second, 0), drain.VolumesNotStopped, time.Second},
-		"silent for five minutes":       {silent(300*time.Second, 0), drain.VolumesUnreachable, 0},
-		"silent for longer than asked":  {silent(2*time.Second, time.Second), drain.VolumesUnreachable, 0},
-		"silent, which does not matter": {silent(time.Hour, -1), drain.VolumesNotStopped, 15 * time.Second},
+		"off":                     {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
+		"silent for a while":      {silent(299 * time.Second), drain.VolumesNotStopped, time.Second},
+		"silent for five minutes": {silent(300 * time.Second), drain.VolumesUnreachable, 0},
 		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
 			drain.VolumesNotStopped, 15 * time.Second},
 	}
@@ -247,7 +231,6 @@ func notReady(since time.Time) []corev1.NodeCondition {
 
 func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	g, volumes := newVolumeRig(t, func(c *Config) { c.Debounce = time.Millisecond })
-	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{ReattachTimeout: time.Hour}}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	require.NoError(t, g.runner.Source().Start(t.Context(), queue))
@@ -267,12 +250,12 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	}
 	volumes.attach(attachment("n", "a"))
 	g.stepVolumes(nil)
-	volumes.changed("elsewhere", "a")
+	volumes.changed("elsewhere")
 	require.Zero(t, queue.Len())
-	volumes.changed("n", "a")
+	volumes.changed("n")
 	woken("the attachment of a waiting Node changes", "machine")
 	g.runner.Release("n")
-	volumes.changed("n", "a")
+	volumes.changed("n")
 	require.Zero(t, queue.Len())
 
 	volumes.attach(attachment("m", "b"))
@@ -282,99 +265,4 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	woken("its eviction is answered", "machine-of-m")
 	g.pods.remove("m", "uid-b")
 	woken("its pod goes", "machine-of-m")
-	volumes.attach()
-	g.step("m")
-	volumes.changed("somewhere", "b")
-	woken("the volume gets to another Node", "machine-of-m")
-}
-
-func TestStep_PodsWithVolumesLeaveOneAfterTheOther(t *testing.T) {
-	g, volumes := newVolumeRig(t, nil)
-	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{DetachTimeout: time.Minute}}
-	a, b, c := podWith("n", "a"), podWith("n", "b"), podWith("n", "c")
-	b.Spec.Priority = new(int32(5))
-	g.pods.put(a, b, c, pod("n", "plain"))
-	volumes.lost = true
-	g.start()
-	defer g.stop()
-	got := g.step("n")
-	g.settled(1)
-	g.wantRequests("plain") // the turns are unknown
-	require.Contains(t, got.Message,
-		"After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/b")
-
-	volumes.lost = false
-	volumes.attach(attachment("n", "a"), attachment("n", "b"), attachment("n", "c"))
-	g.step("n")
-	g.settled(2)
-	g.wantRequests("b", "plain") // the highest priority first
-	g.step("n")
-	g.settled(2)
-	g.pods.remove("n", "uid-plain")
-	g.pods.remove("n", "uid-b")
-	got = g.step("n")
-	g.settled(2)
-	want := "* PersistentVolumeClaims default/b: waiting until detached from the Node\n" +
-		"After above Pods have been removed from the Node, the following Pods will be evicted: default/a, default/c"
-	if got.Message != want || len(got.Volumes) != 1 || got.Volumes[0].PV != "b" {
-		t.Fatalf("want %q and b, got %+v", want, got)
-	}
-	g.clock.Step(50 * time.Second)
-	if got = g.step("n"); got.RequeueAfter != 10*time.Second {
-		t.Fatalf("want another look at the limit, got %s", got.RequeueAfter)
-	}
-	volumes.attach(attachment("n", "a"), attachment("n", "c"))
-	g.step("n")
-	g.settled(3)
-	g.wantRequests("a", "b", "plain")
-	g.pods.remove("n", "uid-a")
-	g.step("n")
-	g.clock.Step(time.Minute) // a's volume hangs; the next pod goes, and the volume is still waited for
-	g.step("n")
-	g.settled(4)
-	g.pods.remove("n", "uid-c")
-	if got = g.step("n"); !got.Done {
-		t.Fatalf("want the drain done, got %+v", got)
-	}
-	if got := g.stepVolumes(nil); got.Done || len(got.Attached) != 2 {
-		t.Fatalf("want two volumes still in the way of the machine's deletion, got %+v", got)
-	}
-}
-
-func TestStep_AClosedBudgetIsNotProbedOutOfTurn(t *testing.T) {
-	g, volumes := newVolumeRig(t, nil)
-	g.policy = &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}
-	g.budgets.set(0, 10)
-	first, second := podWith("n", "a"), podWith("n", "b")
-	first.Spec.Priority = new(int32(5))
-	second.Labels = nil
-	g.pods.put(first, second)
-	volumes.attach(attachment("n", "a"), attachment("n", "b"))
-	g.start()
-	defer g.stop()
-	g.step("n")
-	g.settled(1)
-	for range 4 {
-		terminating := second.DeepCopy()
-		terminating.DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
-		g.pods.put(terminating)
-		g.clock.Step(15 * time.Second)
-		g.step("n")
-		g.settled(1)
-	}
-	g.wantRequests("b")
-	g.pods.remove("n", "uid-b")
-	volumes.attach(attachment("n", "a"))
-	g.step("n") // the budget is closed, according to the cache
-	g.clock.Step(15 * time.Second)
-	g.step("n")
-	g.settled(2)
-	g.wantRequests("a", "b")
-}
-
-func TestSerialVolumesRequireASourceOfVolumes(t *testing.T) {
-	g := newRig(t, nil)
-	_, err := g.runner.Step(t.Context(), Request{Node: cordoned("n"), Policy: &drain.Policy{SerialVolumes: &drain.SerialVolumes{}}})
-	require.ErrorIs(t, err, errInvalidRequest)
-	require.ErrorContains(t, err, "Config.Volumes is required for drain.Policy.SerialVolumes")
 }

@@ -20,32 +20,35 @@ import (
 // errVolumesUnread says that PersistentVolumes are not listed yet.
 var errVolumesUnread = errors.New("PersistentVolumes are not listed yet; check that they may be listed and watched")
 
-// VolumeSource reports which volumes are attached to which Nodes, from memory: no method blocks. Returned objects are shared and must not
-// be changed. Implementations are safe for concurrent use.
-type VolumeSource interface {
+// volumeSource reports which volumes are attached to which Nodes, from memory: no method blocks. Returned objects are shared and must not
+// be changed. cachedVolumes implements it. Implementations are safe for concurrent use.
+type volumeSource interface {
 	drain.VolumeLookup
-	// Attachments returns the VolumeAttachments of a Node, in any order. synced is false until all are known and after the source has
-	// ended; an empty result then does not mean that there are none.
-	Attachments(node string) (attachments []*storagev1.VolumeAttachment, synced bool)
-	// AttachmentsOf returns the VolumeAttachments of a PersistentVolume on all Nodes.
-	AttachmentsOf(volume string) []*storagev1.VolumeAttachment
-	// Run serves until ctx ends. It calls changed, without holding a lock, when the state of a volume on a Node may have changed.
-	Run(ctx context.Context, changed func(node, volume string)) error
+	// attachmentsOn returns the VolumeAttachments of a Node, in any order. synced is false until all are known and after the source has
+	// ended; an empty result then does not mean that there are none. err says why they cannot be listed.
+	attachmentsOn(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error)
+	// demand begins lists that are made on demand.
+	demand()
+	// why returns ": " and the reason why the lists are not complete, or nothing when no reason is known.
+	why() string
+	// configure changes the lists; it is called before run.
+	configure(change func(*listing))
+	// run serves until ctx ends. It calls changed, without holding a lock, when the state of a volume on a Node may have changed.
+	run(ctx context.Context, changed func(node string)) error
 }
 
-// CachedVolumes is a [VolumeSource] over the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
-// Node, volume and claim, in constant time and without copies. It requires list and watch on both kinds. [TrimVolumes] drops what it does
-// not read.
-type CachedVolumes struct {
+// cachedVolumes reports which volumes are attached to which Nodes, from the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
+// Node, volume and claim, in constant time and without copies. It requires list and watch on both kinds.
+type cachedVolumes struct {
 	attachmentList, volumeList *listing
 
 	ran                  atomic.Bool
 	attachments, volumes toolscache.Indexer
 }
 
-var _ VolumeSource = (*CachedVolumes)(nil)
+var _ volumeSource = (*cachedVolumes)(nil)
 
-// The indexes of CachedVolumes.
+// The indexes of cachedVolumes.
 const (
 	byNode   = "node"
 	byVolume = "volume"
@@ -82,12 +85,8 @@ func put(in toolscache.Indexer, obj client.Object, gone bool) {
 	}
 }
 
-// NewCachedVolumes returns a source over a cache, usually manager.GetCache(). It requests the informers when the source runs.
-func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
-	if informers == nil {
-		return nil, errors.New("new volume source: informers is nil; pass the cache of the manager")
-	}
-	return &CachedVolumes{
+func newCachedVolumes(informers Informers) *cachedVolumes {
+	return &cachedVolumes{
 		attachmentList: newListing(informers, "VolumeAttachments", &storagev1.VolumeAttachment{}),
 		volumeList:     newListing(informers, "PersistentVolumes", &corev1.PersistentVolume{}),
 		attachments: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
@@ -95,41 +94,37 @@ func NewCachedVolumes(informers Informers) (*CachedVolumes, error) {
 			byVolume: indexedBy(volumeOf),
 		}),
 		volumes: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{byClaim: indexedBy(claimOf)}),
-	}, nil
+	}
 }
 
-// why returns the reason why the first incomplete list is not known; see listing.why.
-func (v *CachedVolumes) why() string {
+func (v *cachedVolumes) why() string {
 	if unknown := v.unknown(); unknown != nil {
 		return unknown.why()
 	}
 	return ""
 }
 
-// configure changes both listings; call it before Run.
-func (v *CachedVolumes) configure(change func(*listing)) {
+func (v *cachedVolumes) configure(change func(*listing)) {
 	change(v.attachmentList)
 	change(v.volumeList)
 }
 
-// Attachments implements [VolumeSource]. Before Run and after its end nothing is synced. Listed on demand, they are not synced before the
+// attachmentsOn: before run and after its end nothing is synced. Listed on demand, attachments are not synced before the
 // PersistentVolumes of what is attached are.
-func (v *CachedVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
-	synced, _ := v.attachmentList.ask()
-	attachments := find[*storagev1.VolumeAttachment](v.attachments, byNode, node)
+func (v *cachedVolumes) attachmentsOn(node string) (attachments []*storagev1.VolumeAttachment, synced bool, err error) {
+	synced, _ = v.attachmentList.ask()
+	attachments = find[*storagev1.VolumeAttachment](v.attachments, byNode, node)
 	if known, _ := v.volumeList.ask(); v.volumeList.onDemand && len(attachments) > 0 && !known {
 		synced = false
 	}
-	return attachments, synced
-}
-
-// AttachmentsOf implements [VolumeSource].
-func (v *CachedVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
-	return find[*storagev1.VolumeAttachment](v.attachments, byVolume, volume)
+	if unknown := v.unknown(); unknown != nil && !synced && !v.attachmentList.onDemand {
+		_, err = unknown.ask()
+	}
+	return attachments, synced, err
 }
 
 // Volume implements [drain.VolumeLookup]. It returns an error until all volumes are listed.
-func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
+func (v *cachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
@@ -139,15 +134,17 @@ func (v *CachedVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
 }
 
 // VolumesOf implements [drain.VolumeLookup].
-func (v *CachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
+func (v *cachedVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
 	if known, _ := v.volumeList.ask(); !known {
 		return nil, errVolumesUnread
 	}
 	return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String()), nil
 }
 
+func (v *cachedVolumes) demand() { v.unknown() }
+
 // unknown returns the first list that is not complete; nil when both are.
-func (v *CachedVolumes) unknown() *listing {
+func (v *cachedVolumes) unknown() *listing {
 	for _, l := range []*listing{v.attachmentList, v.volumeList} {
 		if known, _ := l.ask(); !known {
 			return l
@@ -156,8 +153,8 @@ func (v *CachedVolumes) unknown() *listing {
 	return nil
 }
 
-// Run implements [VolumeSource]. It does not wait for the informers. A source runs once.
-func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume string)) error {
+// run does not wait for the informers. A source runs once.
+func (v *cachedVolumes) run(ctx context.Context, changed func(node string)) error {
 	if v.ran.Swap(true) {
 		return errors.New("run volume source: it was started before")
 	}
@@ -172,14 +169,14 @@ func (v *CachedVolumes) Run(ctx context.Context, changed func(node, volume strin
 		{v.attachmentList, func(obj client.Object, gone bool) {
 			if a, ok := obj.(*storagev1.VolumeAttachment); ok {
 				put(v.attachments, a, gone)
-				changed(a.Spec.NodeName, volumeOf(a))
+				changed(a.Spec.NodeName)
 			}
 		}},
 		{v.volumeList, func(obj client.Object, gone bool) {
 			if pv, ok := obj.(*corev1.PersistentVolume); ok {
 				put(v.volumes, pv, gone)
-				for _, a := range v.AttachmentsOf(pv.Name) {
-					changed(a.Spec.NodeName, pv.Name)
+				for _, a := range find[*storagev1.VolumeAttachment](v.attachments, byVolume, pv.Name) {
+					changed(a.Spec.NodeName)
 				}
 			}
 		}},
@@ -205,11 +202,8 @@ func claimOf(pv *corev1.PersistentVolume) string {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
 }
 
-// TrimVolumes is a transform for the VolumeAttachments and PersistentVolumes of a cache (cache.ByObject.Transform). It removes what
-// [CachedVolumes] does not read: managed fields, annotations and labels, attributes and metadata of the driver, Node affinity, mount
-// options and inline volumes. Other objects are unchanged. It changes the object in place, as transforms may, and returns no error. Objects
-// from such a cache must not be written back.
-func TrimVolumes(obj any) (any, error) {
+// trimVolumes removes from VolumeAttachments and PersistentVolumes what cachedVolumes do not read.
+func trimVolumes(obj any) {
 	switch o := obj.(type) {
 	case *storagev1.VolumeAttachment:
 		o.ManagedFields, o.Annotations, o.Labels, o.OwnerReferences = nil, nil, nil, nil
@@ -222,5 +216,4 @@ func TrimVolumes(obj any) (any, error) {
 			o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: o.Spec.CSI.Driver, VolumeHandle: o.Spec.CSI.VolumeHandle}
 		}
 	}
-	return obj, nil
 }

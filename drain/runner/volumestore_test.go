@@ -52,12 +52,9 @@ func TestCachedVolumes_FollowsTheClusterThroughInformers(t *testing.T) {
 	for _, obj := range []client.Object{persistent("a"), persistent("b"), attached("n1", "a"), attached("n2", "a"), attached("n1", "b")} {
 		require.NoError(t, c.Create(t.Context(), obj))
 	}
-	_, err := runner.NewCachedVolumes(nil)
-	require.Error(t, err)
 	mgr, err := store.NewManager(ctrl.Options{Cache: cache.Options{DefaultTransform: runner.TrimVolumes}})
 	require.NoError(t, err)
-	source, err := runner.NewCachedVolumes(mgr.GetCache())
-	require.NoError(t, err)
+	source := runner.NewCachedVolumes(mgr.GetCache())
 	var woken atomic.Int32
 	ctx, cancel := context.WithCancel(t.Context())
 	sourceEnded, managerEnded := make(chan error, 1), make(chan error, 1)
@@ -74,7 +71,7 @@ func TestCachedVolumes_FollowsTheClusterThroughInformers(t *testing.T) {
 	mend := store.Inject(fake.Fault{
 		Match: fake.Match("", schema.GroupKind{Kind: "PersistentVolume"}, ""), Err: errors.New("forbidden"), Times: -1,
 	})
-	go func() { sourceEnded <- source.Run(ctx, func(string, string) { woken.Add(1) }) }()
+	go func() { sourceEnded <- source.Run(ctx, func(string) { woken.Add(1) }) }()
 	go func() { managerEnded <- mgr.Start(ctx) }()
 	names := func(node string) map[string]bool {
 		list, _ := source.Attachments(node)

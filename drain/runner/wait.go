@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ErrOutOfTime says that the time for a drain was used up. The drain can be resumed.
@@ -22,57 +23,19 @@ const (
 	maxWaitBackoff = 15 * time.Second
 )
 
-// WaitOptions configure [Runner.Wait].
-type WaitOptions struct {
-	// Node reads the Node from the API server, not from a cache. Required.
-	Node func(ctx context.Context) (*corev1.Node, error)
-	// Timeout is how long to wait; 0 means until ctx ends.
-	Timeout time.Duration
-	// Progress is called with the result of Step when it changes, and with an error that is retried; the result is then the last one. It is
-	// called from the goroutine of Wait and must not block. May be nil.
-	Progress func(Result, error)
-}
-
-// Wait drains a Node for a caller without a reconciler: it calls [Runner.Step] when the state changes. It returns when the drain is Done or
-// Abandoned, when the time is used up ([ErrOutOfTime]), when ctx ends, or with an error that retries do not remove: the Node does not exist
-// or was replaced, access is refused, the request is invalid, or [ErrStopped]. It always returns the last result. [Runner.Start] has to run
-// at the same time. Request.Node may be nil: Wait reads the Node until it shows the cordon, before it returns Done, and once per
-// Config.ProbeInterval.
-//
-// At its end, Wait releases the Node and leaves it cordoned, so that the next Wait, or another process, resumes the drain; [Runner.Cancel]
-// makes it schedulable again. Waits for different Nodes may run at the same time and share limits and budgets.
-func (r *Runner) Wait(ctx context.Context, req Request, opts WaitOptions) (Result, error) {
-	if opts.Node == nil {
-		return Result{}, errors.New("wait for the drain of a node: WaitOptions.Node is required")
-	}
-	w := &waiter{runner: r, req: req, opts: opts}
-	if req.Node != nil {
-		w.name = req.Node.Name
-	}
-	if opts.Timeout > 0 {
-		w.until = r.cfg.Clock.Now().Add(opts.Timeout)
-		var end func()
-		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout)
-		defer end()
-	}
-	return w.wait(ctx)
-}
-
-// waiter is one call of Wait.
+// waiter drains one Node for a caller without a reconciler: it calls Step when the state changes.
 type waiter struct {
-	runner  *Runner
-	req     Request
-	opts    WaitOptions
-	prepare func(*Request) // is called once, when the Node was read; may be nil
+	runner   *Runner
+	nodes    client.Reader // reads from the API server
+	req      Request
+	progress func(Result, error) // is called when the result changes, and with an error that is retried
 
-	name       string    // for errors; empty while it is not known
-	until      time.Time // zero without a limit
-	woken      chan struct{}
-	removeSink func()    // nil before the Node was read
-	readAt     time.Time // when the Node was read
-	last       Result
-	told       bool
-	failures   int
+	name     string
+	woken    chan struct{}
+	readAt   time.Time // when the Node was read
+	last     Result
+	told     bool
+	failures int
 }
 
 // limited returns a context that ends with ErrOutOfTime after the timeout, by the clock of the Runner.
@@ -94,14 +57,14 @@ func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (lim
 	}
 }
 
-// wait steps until the drain ends, and then releases the Node.
+// wait steps until the drain is Done, ctx ends, or an error that retries do not remove. It always returns the last result. At its end, it
+// releases the Node and leaves it cordoned, so that another one resumes the drain.
 func (w *waiter) wait(ctx context.Context) (Result, error) {
 	w.woken = make(chan struct{}, 1)
+	removeSink := w.runner.addSink(&sink{wake: w.wake})
 	defer func() {
-		if w.removeSink != nil {
-			w.removeSink()
-			w.runner.Release(w.name)
-		}
+		removeSink()
+		w.runner.Release(w.name)
 	}()
 	for {
 		result, err := w.look(ctx)
@@ -116,7 +79,7 @@ func (w *waiter) wait(ctx context.Context) (Result, error) {
 		default:
 			w.failures = 0
 			w.tell(result, nil)
-			if result.Done || result.Abandoned {
+			if result.Done {
 				return result, nil
 			}
 		}
@@ -131,9 +94,6 @@ func (w *waiter) look(ctx context.Context) (Result, error) {
 	fresh := w.stale()
 	if fresh {
 		if err := w.read(ctx); err != nil {
-			return Result{}, err
-		}
-		if err := w.over(ctx); err != nil { // Prepare may have used the time up
 			return Result{}, err
 		}
 	}
@@ -151,27 +111,20 @@ func (w *waiter) look(ctx context.Context) (Result, error) {
 func (w *waiter) stale() bool {
 	node := w.req.Node
 	return node == nil || !node.Spec.Unschedulable || w.failures > 0 ||
-		w.runner.cfg.Clock.Since(w.readAt) >= w.runner.cfg.ProbeInterval
+		w.runner.cfg.Clock.Since(w.readAt) >= probeInterval
 }
 
 func (w *waiter) read(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, w.runner.cfg.CallTimeout)
 	defer cancel()
-	node, err := w.opts.Node(call)
-	if err != nil {
+	var node corev1.Node
+	if err := w.nodes.Get(call, client.ObjectKey{Name: w.name}, &node); err != nil {
 		return w.failed(fmt.Errorf("read node: %w", err))
 	}
 	if w.req.Node != nil && w.req.Node.UID != node.UID {
 		return w.failed(ErrNodeReplaced)
 	}
-	w.req.Node, w.readAt = node, w.runner.cfg.Clock.Now()
-	if w.removeSink == nil {
-		w.name = node.Name // set for good, before the sink is added
-		w.removeSink = w.runner.addSink(&sink{wake: w.wake})
-		if w.prepare != nil {
-			w.prepare(&w.req)
-		}
-	}
+	w.req.Node, w.readAt = &node, w.runner.cfg.Clock.Now()
 	return nil
 }
 
@@ -218,39 +171,30 @@ func (w *waiter) pause(ctx context.Context) error {
 	return nil
 }
 
-// over returns why the wait has to end: the context has ended, or the time is used up.
+// over returns why the wait has to end: the context has ended, perhaps because the time is used up.
 func (w *waiter) over(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return w.failed(context.Cause(ctx))
-	case !w.until.IsZero() && !w.runner.cfg.Clock.Now().Before(w.until):
-		return w.failed(ErrOutOfTime)
-	default:
+	if ctx.Err() == nil {
 		return nil
 	}
+	return w.failed(context.Cause(ctx))
 }
 
-func (w *waiter) failed(err error) error {
-	if w.name == "" {
-		return fmt.Errorf("drain node: %w", err)
-	}
-	return fmt.Errorf("drain node %s: %w", w.name, err)
-}
+func (w *waiter) failed(err error) error { return fmt.Errorf("drain node %s: %w", w.name, err) }
 
 func (w *waiter) tell(result Result, err error) {
 	before, after := w.last, result
 	before.RequeueAfter, after.RequeueAfter = 0, 0
 	w.last = result
-	if w.opts.Progress == nil || err == nil && w.told && reflect.DeepEqual(before, after) {
+	if err == nil && w.told && reflect.DeepEqual(before, after) {
 		return
 	}
 	w.told = true
-	w.opts.Progress(result, err)
+	w.progress(result, err)
 }
 
 // isFinal reports that retries do not remove an error.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrNodeReplaced) || errors.Is(err, ErrStopped) || errors.Is(err, errInvalidRequest) ||
+	return errors.Is(err, ErrNodeReplaced) || errors.Is(err, errStopped) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

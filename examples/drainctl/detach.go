@@ -20,16 +20,14 @@ const detachLook = 250 * time.Millisecond
 
 // detach waits until the volumes of the drained Nodes are detached.
 func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev1.Node, f *follower) error {
-	cfg, opts, err := runner.Standalone(s.config)
+	cfg, _, err := runner.Standalone(s.config)
 	if err != nil {
 		return err
 	}
 	if err := watchVolumes(ctx, cfg.Informers); err != nil {
 		return err
 	}
-	if cfg.Volumes, err = runner.NewCachedVolumes(cfg.Informers); err != nil {
-		return err
-	}
+	cfg.Volumes = true
 	r, err := runner.New(cfg)
 	if err != nil {
 		return err
@@ -38,13 +36,11 @@ func (s *session) detach(ctx context.Context, rules []drain.Rule, nodes []*corev
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer stop(nil)
-	for _, run := range []func(context.Context) error{opts.Beside, r.Start} {
-		beside.Go(func() {
-			if err := run(ctx); err != nil {
-				stop(err)
-			}
-		})
-	}
+	beside.Go(func() {
+		if err := r.Start(ctx); err != nil {
+			stop(err)
+		}
+	})
 	began := s.now()
 	for left := f.drained(nodes); len(left) > 0; {
 		select {

@@ -34,7 +34,6 @@ type report struct {
 	// Held are the pods that cannot go at the moment.
 	Held     []blockerReport `json:"held"`
 	Warnings []warningReport `json:"warnings"`
-	Bound    boundReport     `json:"lowerBound"`
 	// Blocked says that an obstacle stands: the exit code is 3, and run refuses without --wait.
 	Blocked bool `json:"blocked"`
 }
@@ -106,16 +105,6 @@ type warningReport struct {
 	Count   int          `json:"count"`
 }
 
-type boundReport struct {
-	Waves int `json:"waves"`
-	// Seconds is what pods take that use their whole grace period.
-	Seconds float64 `json:"seconds"`
-	// Budget is the one that makes the waves so many.
-	Budget string `json:"budget,omitempty"`
-	// Never says that some pods cannot be evicted as things are. The others are counted.
-	Never bool `json:"never"`
-}
-
 // plan shows what a drain would do and changes nothing.
 func (s *session) plan(ctx context.Context) int {
 	snap, err := s.read(ctx)
@@ -160,7 +149,7 @@ func (s *session) judge(snap *snapshot) (*report, error) {
 	}
 	plan := drain.Planner{}.Plan(nodes, drain.Facts{Now: now, Budgets: snap.budgets})
 	r := &report{
-		Obstacles: []obstacleReport{}, Held: []blockerReport{}, Warnings: []warningReport{}, Bound: boundOf(plan),
+		Obstacles: []obstacleReport{}, Held: []blockerReport{}, Warnings: []warningReport{},
 	}
 	for _, ob := range plan.Permanent(pageNames) {
 		stands := s.stands(ob.Reason)
@@ -300,15 +289,6 @@ func blockerOf(b *drain.Blocker) blockerReport {
 	}
 	if !b.Since.IsZero() {
 		r.Since = &b.Since
-	}
-	return r
-}
-
-func boundOf(plan drain.Plan) boundReport {
-	bound := plan.LowerBound()
-	r := boundReport{Waves: bound.Waves, Seconds: bound.Time.Seconds(), Never: bound.Never}
-	if bound.By.Name != "" {
-		r.Budget = bound.By.String()
 	}
 	return r
 }

@@ -159,7 +159,6 @@ func TestPlan_PassesGracePeriodsOn(t *testing.T) {
 	snap := &snapshot{nodes: []*corev1.Node{newNode("n")}, pods: map[string][]*corev1.Pod{"n": {newPod("n", "a")}}}
 	r, _ := judged(t, snap, "plan", "n", "--grace-period=5")
 	require.EqualValues(t, 5, r.Nodes[0].Pods[0].GracePeriodSeconds)
-	require.InDelta(t, 5, r.Bound.Seconds, 0)
 }
 
 func TestPlan_DoesNotWaitForPodsThatShouldBeGone(t *testing.T) {
@@ -224,7 +223,6 @@ func TestPlan_CountsBudgetsOverAllNodes(t *testing.T) {
 	require.Equal(t, exitDone, got.code, got.stderr)
 	require.Contains(t, got.stdout, "a: 1 pod, 1 go now")
 	require.Contains(t, got.stdout, "b: 1 pod, 1 go later")
-	require.Contains(t, got.stdout, "at least 2 waves of evictions because of budget default/web")
 	require.Contains(t, got.stdout, "To drain: drainctl run a b")
 }
 

@@ -67,9 +67,7 @@ func (o *options) policyOf() drain.Policy {
 	if o.gracePeriod != podsOwn {
 		policy.GracePeriod = new(int64(o.gracePeriod))
 	}
-	if o.deleteAfter > 0 {
-		policy.Stages = []drain.Stage{{After: o.deleteAfter, Mode: drain.ModeDelete}}
-	}
+	policy.DeleteAfter = o.deleteAfter
 	return policy
 }
 

@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -34,7 +32,6 @@ func (r *report) text(wide bool, run string) string {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString(r.boundText() + "\n")
 	if r.Blocked {
 		fmt.Fprintf(&b, "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: %s --wait\n", run)
 	} else {
@@ -150,21 +147,6 @@ func podsText(names []string, all int) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func (r *report) boundText() string {
-	switch {
-	case r.Bound.Waves == 0 && r.Bound.Never:
-		return "Nothing can be evicted as things are."
-	case r.Bound.Waves == 0:
-		return "Nothing has to be evicted."
-	}
-	text := "It takes at least " + count(r.Bound.Waves, "wave", "waves") + " of evictions"
-	if r.Bound.Budget != "" {
-		text += " because of budget " + r.Bound.Budget
-	}
-	took := time.Duration(r.Bound.Seconds * float64(time.Second))
-	return text + "; pods may use " + duration.HumanDuration(took) + " to end, not counting how long budgets keep others waiting."
 }
 
 func reasons(of []drain.Reason) string {

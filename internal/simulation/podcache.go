@@ -8,13 +8,17 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// podCache has the Pods of draining Nodes as one process knows them. As in runner.ScopedPodSource, the first look at a Node begins a list,
+// podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a list,
 // which is a consistent read; later events come in their order, each when the choices say so.
 type podCache struct {
 	nodes map[string]*followedNode
 }
+
+var _ runner.PodSource = (*podCache)(nil)
 
 type followedNode struct {
 	listed  bool

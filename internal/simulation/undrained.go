@@ -239,7 +239,7 @@ func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) b
 }
 
 // excused: a Pod that terminates on a Node that does not answer is not waited for, a minute after the time that the policy gives it. See
-// drain.UnreachablePolicy.
+// drain.Policy.
 func excused(p *process, node *corev1.Node, pod *corev1.Pod) bool {
 	since, silent := drain.UnreachableSince(node)
 	if !silent || pod.DeletionTimestamp == nil {

@@ -58,7 +58,7 @@ func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, e
 }
 
 func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
-	drainer, err := runner.NewClusterRunner(c, runner.ClusterOptions{Volumes: true, Metrics: o.DrainMetrics})
+	drainer, err := runner.NewClusterRunner(c, o.DrainMetrics)
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
 	}

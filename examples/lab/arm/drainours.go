@@ -79,7 +79,7 @@ func (o *ours) start(ctx context.Context, to *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	pods, err := runner.NewScopedPodSource(live, runner.ScopedOptions{})
+	pods, err := runner.NewScopedPodSource(live)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// silence is how soon the control plane of this test notices a dead kubelet, and how long a drain waits for the pods of one.
+// silence is how soon the control plane of this test notices a dead kubelet.
 const silence = 10 * time.Second
 
 // TestE2EAMachineBootsARealKubelet starts the kubelets of three Machines from their rendered first-boot data. Pods start and end on them, a
@@ -90,9 +90,7 @@ func hollowPlane(t *testing.T) *cluster.ControlPlane {
 
 // ofSilentNodes lets pods go whose kubelet has died. A budget would wait for them for as long as they wait for it.
 func ofSilentNodes() machine.Policy {
-	return machine.Policy{DrainPolicy: &drain.Policy{
-		Unreachable: &drain.UnreachablePolicy{After: -1, SkipTerminatingAfter: silence, BypassBudgetsAfter: silence},
-	}}
+	return machine.Policy{DrainPolicy: &drain.Policy{DeleteAfter: time.Minute, UnreachableAfter: time.Second}}
 }
 
 // leased are the settings of a kubelet that renews its Lease every second.

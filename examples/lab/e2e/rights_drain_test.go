@@ -3,21 +3,17 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -29,9 +25,9 @@ import (
 // rightsOfADrain drains a Node without a manager, with all that a Runner may have: one pod is evicted, and one that two
 // budgets select is deleted.
 func (w *world) rightsOfADrain() {
-	wiring := runner.StandaloneWiring()
-	wiring.Volumes, wiring.Events = true, true
-	user, err := rights.Grant(w.t.Context(), w.plane, "rights-of-a-drain", rights.Asked{Cluster: runner.PolicyRules(wiring)})
+	rules := append(runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}) // by Drain
+	user, err := rights.Grant(w.t.Context(), w.plane, "rights-of-a-drain", rights.Asked{Cluster: rules})
 	require.NoError(w.t, err)
 	w.busyNode("drained")
 	for _, name := range []string{"first", "second"} {
@@ -45,48 +41,30 @@ func (w *world) rightsOfADrain() {
 	}
 	cfg, opts, err := runner.Standalone(user.Config())
 	require.NoError(w.t, err)
-	volumes, err := cache.New(user.Config(), cache.Options{Scheme: scheme.Scheme})
-	require.NoError(w.t, err)
-	cfg.Volumes, err = runner.NewCachedVolumes(volumes)
-	require.NoError(w.t, err)
-	clients, err := kubernetes.NewForConfig(user.Config())
-	require.NoError(w.t, err)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
-	ctx, cancel := context.WithCancel(w.t.Context())
-	defer cancel()
-	require.NoError(w.t, broadcaster.StartRecordingToSinkWithContext(ctx))
-	cfg.Events = broadcaster.NewRecorder(scheme.Scheme, "rights")
-	budgets := opts.Beside
-	opts.Beside = func(ctx context.Context) error {
-		var beside sync.WaitGroup
-		defer beside.Wait()
-		beside.Go(func() { _ = volumes.Start(ctx) })
-		return budgets(ctx)
-	}
+	cfg.Volumes = true
 	opts.Timeout = time.Minute
-	opts.Policy = &drain.Policy{MultipleBudgets: drain.MultipleBudgetsPolicy{DeleteAfter: time.Second}}
+	opts.Policy = &drain.Policy{DeleteAfter: 5 * time.Second}
 	_, err = runner.Drain(w.t.Context(), cfg, opts, "drained")
 	require.NoError(w.t, err)
-	w.exactly(user, map[string]string{"patch events.k8s.io/events": "no event came twice"})
+	w.exactly(user, nil)
 }
 
-// rightsOfKubectl drains a Node by kubectl's helper, first by evictions and then by deletions.
+// rightsOfKubectl drains a Node by kubectl's helper.
 func (w *world) rightsOfKubectl() {
-	for _, disable := range []bool{false, true} {
-		name := "rights-of-kubectl-" + map[bool]string{false: "evicting", true: "deleting"}[disable]
-		o := kubectl.HelperOptions{Force: true, IgnoreAllDaemonSets: true, Timeout: time.Minute, DisableEviction: disable}
-		user, err := rights.Grant(w.t.Context(), w.plane, name, rights.Asked{Cluster: kubectl.PolicyRules(o)})
-		require.NoError(w.t, err)
-		w.busyNode(name)
-		clients, err := kubernetes.NewForConfig(user.Config())
-		require.NoError(w.t, err)
-		helper, err := kubectl.NewHelper(w.t.Context(), clients, o)
-		require.NoError(w.t, err)
-		pods, errs := helper.GetPodsForDeletion(name)
-		require.Empty(w.t, errs)
-		require.NoError(w.t, helper.DeleteOrEvictPods(pods.Pods()))
-		w.exactly(user, nil)
-	}
+	const name = "rights-of-kubectl"
+	user, err := rights.Grant(w.t.Context(), w.plane, name, rights.Asked{Cluster: kubectl.PolicyRules()})
+	require.NoError(w.t, err)
+	w.busyNode(name)
+	clients, err := kubernetes.NewForConfig(user.Config())
+	require.NoError(w.t, err)
+	helper, err := kubectl.NewHelper(w.t.Context(), clients, kubectl.HelperOptions{
+		Force: true, IgnoreAllDaemonSets: true, Timeout: time.Minute,
+	})
+	require.NoError(w.t, err)
+	pods, errs := helper.GetPodsForDeletion(name)
+	require.Empty(w.t, errs)
+	require.NoError(w.t, helper.DeleteOrEvictPods(pods.Pods()))
+	w.exactly(user, nil)
 }
 
 // busyNode makes a Node with two pods that can go, and one of a DaemonSet.

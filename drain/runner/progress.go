@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// progress is what was reported about the drain of one Node.
+type progress struct {
+	begun   time.Time // first report
+	done    bool
+	blocked map[drain.Reason]int // Pods, by reason
+	since   map[string]time.Time // by key of the blockers of the last report
+}
+
+// report completes a result with what is known about the past and the queue. end decides whether the drain has ended. refused says that the
+// credentials are refused.
+func (r *Runner) report(ns *nodeState, result *Result, now time.Time, end func()) (refused error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.paused.until) {
+		refused = r.paused.refused
+	}
+	if ns.released {
+		end()
+		return refused
+	}
+	p := &ns.progress
+	if p.done && result.Counts.Total > result.Counts.Ignored {
+		*p = progress{} // drained before, and now Pods are on the Node again
+	}
+	p.look(result, now)
+	for _, a := range ns.attempts {
+		if a.state == resting {
+			result.againAt(a.retryAt, now)
+		}
+	}
+	end()
+	if p.begun.IsZero() {
+		p.begun = now
+	}
+	if result.Done && !p.done {
+		p.done = true
+		r.cfg.Metrics.drained(now.Sub(p.begun), resultDrained)
+	}
+	return refused
+}
+
+// look sets since when each blocker is known.
+func (p *progress) look(result *Result, now time.Time) {
+	since := make(map[string]time.Time, len(result.Blockers))
+	p.blocked = map[drain.Reason]int{}
+	for i := range result.Blockers {
+		b := &result.Blockers[i]
+		key := b.Key()
+		p.blocked[b.Reason] += b.Count
+		at, known := p.since[key]
+		if !known {
+			at = now
+		}
+		b.Since, since[key] = at, at
+	}
+	p.since = since
+}
