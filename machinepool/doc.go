@@ -3,8 +3,8 @@
 // # Usage
 //
 // [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for kinds of your own. For Nodes in
-// workload clusters ([Ports].NodesOf) and for pools that follow Cluster objects (Ports.ClusterOf), fill Ports and call [New]. One connection to a workload cluster serves this package and
-// package machine: both use a [Workload] of package noderef/workload.
+// workload clusters ([Ports].NodesOf) and for pools that follow Cluster objects (Ports.ClusterOf), fill Ports and call [New].
+// One connection to a workload cluster serves this package and package machine: both use a [Workload] of package noderef/workload.
 //
 // # Passes and steps
 //

@@ -66,7 +66,7 @@ func (p *plan) remember() {
 		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.Domain})
 	}
 	for _, e := range p.Ledger.Outages {
-		if !lasts[e.Domain] && p.policy.OutageWindow >= 0 && p.continues(&e) {
+		if !lasts[e.Domain] && p.bounds.outageWindow >= 0 && p.continues(&e) {
 			p.out.Ledger.Outages = append(p.out.Ledger.Outages, e)
 		}
 	}
