@@ -51,8 +51,3 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	}
 	return contract.MergePolicyRules(rules...)
 }
-
-// NodePolicyRules are the rights of a Collector with CollectorOptions.NodesOf where the Nodes are.
-func NodePolicyRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{engine.Rule(schema.GroupResource{Resource: "nodes"}, "list", "patch")}
-}
