@@ -47,7 +47,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
 	err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...),
-		options.Policy.DrainPolicy.Validate(), CheckSteps(options.Steps))
+		options.Policy.DrainPolicy.Validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}

@@ -62,8 +62,6 @@ func (r *Reconciler) poolOfMachine(ctx context.Context, obj client.Object) []rec
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count, and whether there are Machines.
 	Kinds Kinds
-	// PoolResource and MachineResource are what they are called in paths; default those of Kinds.
-	PoolResource, MachineResource string
 	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
 	// instances, as resources; "*" means all of their group.
 	References []schema.GroupResource
@@ -89,11 +87,11 @@ type Wiring struct {
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	shared := engine.Wiring{
-		Own: engine.Resource(w.Kinds.Pool, w.PoolResource), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
+		Own: w.Kinds.Pool.GroupResource(), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}
 	if w.Kinds.knowsMachines() {
-		shared.Children = []schema.GroupResource{engine.Resource(w.Kinds.Machine, w.MachineResource)}
+		shared.Children = []schema.GroupResource{w.Kinds.Machine.GroupResource()}
 	}
 	return engine.PolicyRules(shared)
 }

@@ -33,7 +33,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
 	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
-	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}

@@ -30,3 +30,11 @@ func PlanBlind(f PlanFacts) Decision {
 	b.outageWindow = -1
 	return planWithin(f, b)
 }
+
+// Allows is allows.
+func (l Limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
+	return l.allows(total, unhealthy)
+}
+
+// Bad is isBad.
+func (v *Verdict) Bad() bool { return v.isBad() }

@@ -54,9 +54,9 @@ func (l Limit) Max(total int) int {
 	return n
 }
 
-// Allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
+// allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
 // not. Rule: Cluster API's isAllowedRemediation.
-func (l Limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
+func (l Limit) allows(total, unhealthy int) (allowed bool, remaining int) {
 	most := l.Max(total)
 	allowed = unhealthy <= most && (l.in == "" || unhealthy >= l.least)
 	if !allowed {

@@ -179,7 +179,7 @@ func (p *plan) count() {
 		p.enter(m)
 		if p.Policy.LimitAlone && m.Verdict.Class != Healthy {
 			p.bad++
-		} else if !p.Policy.LimitAlone && (m.Verdict.Bad() || p.out.Ledger.entry(m.UID) >= 0) {
+		} else if !p.Policy.LimitAlone && (m.Verdict.isBad() || p.out.Ledger.entry(m.UID) >= 0) {
 			p.bad++
 		}
 	}
@@ -212,7 +212,7 @@ func (p *plan) allow() {
 		return
 	}
 	total := p.out.Expected + p.missing
-	if p.out.Allowed, p.out.Remaining = p.Limit.Allows(total, p.bad); !p.out.Allowed {
+	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
 		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
 	}
 	p.out.Outages = outages(p.machines, p.bounds.outageWindow, p.Now)

@@ -50,17 +50,6 @@ func ExampleLedger() {
 	// a cache at 101 may be decided on: false <nil>
 }
 
-// Run creations in batches that grow while nothing goes wrong.
-func ExampleBatches() {
-	b := scale.Batches{Ceiling: 8}
-	for left := 20; left > 0; {
-		n := b.Next(left)
-		fmt.Print(n, " ")
-		left -= n
-	}
-	// Output: 1 2 4 8 5
-}
-
 // Of two Machines that a health check has marked, the newest one goes, and the other one waits.
 func ExampleRemediate() {
 	marked := func(name string, slot int64) scale.Machine {
