@@ -1,7 +1,6 @@
 package scale_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -201,7 +200,6 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 		require.Equal(t, c.machine, scale.JudgeMachine(object(c.change), "set", 4), name)
 		require.Equal(t, c.part, scale.JudgePart(object(c.change), "set", 4), name)
 	}
-	require.Equal(t, "Own Foreign", fmt.Sprint(scale.Own, scale.Foreign))
 }
 
 func TestASlotKnowsItsTemplate(t *testing.T) {
