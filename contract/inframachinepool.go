@@ -5,13 +5,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// LeavingInstancesAnnotation of an InfraMachinePool names, by their provider IDs and separated by commas, the instances that its provider
-// is about to take away and for whose drain it waits. The Node of an instance that was drained has DrainedAnnotation with its own UID.
-// It names an instance until that has left spec.providerIDList: one that is in that list and named no more is taken to stay, and its Node
-// serves again.
-// No contract of Cluster API has such a list: its pools are drained only where Machines stand for their instances.
-const LeavingInstancesAnnotation = "machinist.dev/leaving-instances"
-
 // InfraMachinePoolLayout says where an InfraMachinePool of one contract version keeps what a MachinePool reads of it.
 // Rule: contract page "InfraMachinePool". The tables returned by InfraMachinePool are shared: copy one to change it. The
 // tags are those of MachineLayout and say what the contract demands.

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -40,8 +41,8 @@ type PoolInfrastructure struct {
 	Batch int
 	// Disorder, if not zero, is the seed of a random order of the reported list, which also repeats one ID.
 	Disorder uint64
-	// AskForDrain makes the provider announce the instances that it will delete (contract.LeavingInstancesAnnotation)
-	// and wait until their Nodes are marked as drained.
+	// AskForDrain makes the provider mark the Nodes of instances that it will delete (scale.DeleteAnnotation), and wait
+	// until the Nodes are marked as drained. It removes the mark of an instance that stays.
 	AskForDrain bool
 	// Machines makes the provider create an InfraMachine for each instance, and delete Machines instead of instances:
 	// first those with an annotation of scale.Marks for the API group of Owner, then the oldest.
@@ -149,10 +150,12 @@ func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured
 	if err != nil {
 		return 0, err
 	}
-	annotations := maps.Clone(obj.GetAnnotations())
-	if len(instances) <= replicas && annotations != nil {
-		delete(annotations, contract.LeavingInstancesAnnotation)
-		obj.SetAnnotations(annotations)
+	if i.AskForDrain && len(instances) <= replicas {
+		for ordinal := range instances {
+			if _, err := i.asked(ctx, instanceName(obj, ordinal), nil); err != nil {
+				return 0, err
+			}
+		}
 	}
 	if len(instances) != replicas {
 		after = poolPoll
@@ -247,22 +250,16 @@ func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstr
 	if err != nil {
 		return nil, err
 	}
-	var leaving []string
 	left := i.atMost(len(have))
 	for _, ordinal := range ordinals[:len(ordinals)-replicas] {
 		gone, err := i.stop(ctx, obj, instanceName(obj, ordinal))
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case gone && left > 0:
+		}
+		if gone && left > 0 {
 			delete(have, ordinal)
 			left--
-		default:
-			leaving = append(leaving, have[ordinal])
 		}
-	}
-	if i.AskForDrain {
-		WithAnnotations(map[string]string{contract.LeavingInstancesAnnotation: strings.Join(leaving, ",")})(obj)
 	}
 	return have, nil
 }
@@ -338,11 +335,25 @@ func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstruc
 	if !i.AskForDrain {
 		return true, nil
 	}
-	var node corev1.Node
-	if err := i.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	node, err := i.asked(ctx, name, new(string))
+	return node == nil || node.Annotations[contract.DrainedAnnotation] == string(node.UID), err
+}
+
+// asked brings the mark that asks for the drain of a Node to a value, nil for none, and returns the Node, nil if there is none.
+func (i *PoolInfrastructure) asked(ctx context.Context, name string, mark *string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := i.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
-	return node.Annotations[contract.DrainedAnnotation] == string(node.UID), nil
+	if scale.Marked(node.Annotations) == (mark != nil) {
+		return node, nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{scale.DeleteAnnotation: mark}}})
+	if err != nil {
+		return nil, err
+	}
+	err = i.client.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, body))
+	return node, client.IgnoreNotFound(err)
 }
 
 // report writes the fields of the contract into the object.

@@ -61,7 +61,6 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 			p.machineKind, p.nodesKnown, p.ids = "FakeMachine", false, []string{"p://a"}
 		}, true},
 		"there is no drainer":  {func(p *Scope) { p.workload.Drainer = nil }, false},
-		"the policy says no":   {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
 		"the pool says no":     {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
 		"its cluster is gone":  {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
 		"its cluster goes too": {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
@@ -119,7 +118,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	p.mem().nodesUnread = actingNow
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, DefaultUnreadLimit, p.RequeueAfter())
+	require.Equal(t, defaultLimits().unread, p.RequeueAfter())
 
 	p, drainer, told := draining(t, &api{}, 60)
 	done, err = p.drainAll(t.Context())
@@ -278,7 +277,7 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 		}, []string{"a", "b"}},
 		"it is not wanted": {func(t *testing.T, p *Scope, _ *steps) {
 			t.Helper()
-			p.env.options.Policy.NoDrain = true
+			p.State.Annotations[contract.ExcludeDrain] = ""
 			done, err := p.drainAll(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)
@@ -347,10 +346,9 @@ func TestNodesAreDrainedWhereThatIsPossibleAndNotExcluded(t *testing.T) {
 		change func(*Scope)
 		want   bool
 	}{
-		"a drainer":          {func(*Scope) {}, true},
-		"no drainer":         {func(p *Scope) { p.workload.Drainer = nil }, false},
-		"the policy says no": {func(p *Scope) { p.env.options.Policy.NoDrain = true }, false},
-		"the pool says no":   {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"a drainer":        {func(*Scope) {}, true},
+		"no drainer":       {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"the pool says no": {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})

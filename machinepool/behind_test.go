@@ -36,40 +36,33 @@ func (w *world) drained(name string) {
 	})
 }
 
-// names has a provider say which instances are about to leave.
-func names(ids string) func(*unstructured.Unstructured) {
-	return func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.LeavingInstancesAnnotation: ids})
-	}
-}
-
 // lateWorld has a pool of one instance, whose Node was drained and is said to be so by no cache yet.
-func lateWorld(t *testing.T) (w *world, pool, infra *unstructured.Unstructured) {
+func lateWorld(t *testing.T) (w *world, pool *unstructured.Unstructured) {
 	t.Helper()
 	w = newWorld(t, worldOptions{lag: late})
 	w.create(fake.Node("n", "p://1"))
-	pool, infra = w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.change(infra, func(u *unstructured.Unstructured) {
+	pool = w.poolWith(1)
+	w.change(fake.InfraMachinePool(contract.V1Beta2, "pool"), func(u *unstructured.Unstructured) {
 		set([]any{"p://1"}, "spec", "providerIDList")(u)
 		set(int64(1), "status", "replicas")(u)
 		set(true, "status", "initialization", "provisioned")(u)
 	})
 	w.says(pool, "Running", 1, 1)
-	w.change(infra, names("p://1"))
+	w.writeNode("n", markLeaving)
 	w.drained("n")
-	return w, pool, infra
+	return w, pool
 }
 
 func TestANodeThatStaysAfterAllServesAgainAlsoWhenItsDrainWasJustWritten(t *testing.T) {
 	t.Parallel()
-	w, _, infra := lateWorld(t)
-	w.change(infra, names(""))
+	w, _ := lateWorld(t)
+	w.writeNode("n", markStaying)
 	w.nodeIs("n", false, false)
 }
 
 func TestALabelReachesANodeWhoseDrainWasJustWritten(t *testing.T) {
 	t.Parallel()
-	w, pool, _ := lateWorld(t)
+	w, pool := lateWorld(t)
 	w.change(pool, set(map[string]any{"node.cluster.x-k8s.io/kind": "a"}, "spec", "template", "metadata", "labels"))
 	w.eventually("the Node has the label", func() string {
 		return map[bool]string{true: "it has not"}[w.nodes()[0].Labels["node.cluster.x-k8s.io/kind"] != "a"]

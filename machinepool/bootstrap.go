@@ -19,7 +19,6 @@ type bootstrapFacts struct {
 	DataSecretName contract.Opt[string]
 	Created        bool // reported before: it never goes back
 	Deleting       bool
-	Policy         DataSecret
 }
 
 // bootstrapDecision is the result of decideBootstrap.
@@ -33,8 +32,8 @@ type bootstrapDecision struct {
 }
 
 // decideBootstrap applies the contract. A template that names a Secret has its data, whether or not it refers to a config: a user may name
-// one. When the provider reports the data as created, its name is copied to a template that names none, and to another one only if the
-// policy says so. Rule: contract page "BootstrapConfig"; Cluster API's page on the MachinePool controller, "Bootstrap provider".
+// one. When the provider reports the data as created, its name is copied to a template that names none; a name that a user has written
+// stays. Rule: contract page "BootstrapConfig"; Cluster API's page on the MachinePool controller, "Bootstrap provider".
 func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	if f.External.Presence == external.NotReferenced {
 		d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found(), Failure: contract.Some(failure{})}
@@ -56,7 +55,7 @@ func decideBootstrap(f bootstrapFacts) bootstrapDecision {
 	d.Failure = contract.Some(engine.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
 	d.Condition = engine.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
 		engine.Initialized(contract.ConditionBootstrapConfigReady, ready || named, kind+" status.initialization.dataSecretCreated is false"))
-	if !ready || (named && f.Policy == KeepDataSecret) || f.Deleting || f.External.Deleting() {
+	if !ready || named || f.Deleting || f.External.Deleting() {
 		return d
 	}
 	if f.Config.DataSecretName.Or("") == "" {
@@ -79,7 +78,7 @@ func isRead(e external.Object) bool {
 func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts := bootstrapFacts{
 		DataSecretName: p.State.Template.DataSecretName, Created: p.State.BootstrapReady.Or(false),
-		Deleting: p.Deleting(), Policy: p.env.options.Policy.DataSecret,
+		Deleting: p.Deleting(),
 	}
 	read := func(e external.Object) error {
 		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)

@@ -93,13 +93,13 @@ func TestANodeIsReportedAsDrainedOnlyWithTheMarksOfThatDrain(t *testing.T) {
 
 func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 	p, drainer, _ := draining(t, &api{}, 0)
-	p.env.options.Policy.MaxDraining = 1
+	p.env.limits.draining = 1
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	nodes := []*corev1.Node{testNode("a", "", cordoned), testNode("b", "", cordoned)}
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
 	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
 	require.Equal(t, []string{"a"}, drainer.asked)
-	require.Equal(t, p.env.options.Policy.StuckAfter, p.RequeueAfter(), "b waits, and no event tells that a is stuck")
+	require.Equal(t, p.env.limits.stuck, p.RequeueAfter(), "b waits, and no event tells that a is stuck")
 	p.Now = p.Now.Add(p.RequeueAfter())
 	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
 	require.Equal(t, []string{"a", "b"}, drainer.asked)
@@ -113,7 +113,7 @@ func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
 func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 	a := &api{}
 	p, drainer, _ := draining(t, a, 0)
-	p.env.options.Policy.MaxDraining = 1
+	p.env.limits.draining = 1
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	drained := func(n *corev1.Node) {

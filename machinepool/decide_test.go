@@ -100,18 +100,16 @@ func TestAProviderThatFollowsTheContractPageIsProvisioned(t *testing.T) {
 	}
 }
 
-func TestTheDataSecretIsCopiedAndARotatedOneFollowedByPolicy(t *testing.T) {
+func TestTheDataSecretIsCopiedAndARotatedOneIsNotFollowed(t *testing.T) {
 	ready := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("new")}
 	for name, tc := range map[string]struct {
 		facts bootstrapFacts
 		want  contract.Opt[string]
 	}{
 		"none is named": {bootstrapFacts{Config: ready}, contract.Some("new")},
-		"the empty one is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some(""), Policy: KeepDataSecret},
+		"the empty one is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("")},
 			contract.Some("new")},
 		"another is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Opt[string]{}},
-		"another is named, and the policy follows": {
-			bootstrapFacts{Config: ready, DataSecretName: contract.Some("old"), Policy: FollowDataSecret}, contract.Some("new")},
 		"it is not ready any more": {bootstrapFacts{Created: true, DataSecretName: contract.Some("old"),
 			Config: contract.BootstrapConfigState{DataSecretName: contract.Some("new")}}, contract.Opt[string]{}},
 		"the pool is being deleted": {bootstrapFacts{Config: ready, Deleting: true}, contract.Opt[string]{}},
@@ -363,7 +361,6 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 			machine("lost-going", "is-gone-too", true, false),
 			machine("sick-1", "sick-1", false, true), machine("sick-2", "sick-2", false, true),
 		},
-		MaxRemediating: 1,
 	}
 	machineNames := func(all []*contract.MachineState) (names []string) {
 		for _, m := range all {
@@ -381,16 +378,12 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
 	facts.Requested = nil
-	facts.MaxRemediating = -1
-	if got := planMachines(facts).Replace; len(got) != 2 {
-		t.Errorf("without a bound all unhealthy Machines go, got %v", machineNames(got))
-	}
 	facts.Kind.Kind = "OtherMachine"
 	if got := planMachines(facts).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))
 	}
 	facts.Kind.Kind = ""
-	facts.MaxRemediating, facts.Machines = 1, append(facts.Machines, machine("sick-0", "sick-0", true, true))
+	facts.Machines = append(facts.Machines, machine("sick-0", "sick-0", true, true))
 	if got := planMachines(facts).Replace; len(got) != 0 {
 		t.Errorf("one is on its way out already, got %v", machineNames(got))
 	}

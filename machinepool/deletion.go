@@ -86,7 +86,7 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	facts := drainAllFacts{
 		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation), UnreadSince: p.mem().nodesUnread,
-		Limit: p.drainLimit(), UnreadLimit: p.env.options.Policy.UnreadLimit, Now: p.Now,
+		Limit: p.drainLimit(), UnreadLimit: p.env.limits.unread, Now: p.Now,
 	}
 	switch decideDrainAll(facts) {
 	case drainNone:
@@ -140,7 +140,7 @@ func drainProgress(started time.Time, left int, attached map[string]string) stri
 // belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
 // controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
 func (p *Scope) wantsDrain() bool {
-	if p.isExcluded() || p.env.options.Policy.NoDrain || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
+	if p.isExcluded() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
 	}
 	if p.ledByMachines() && p.hasNoNodes() {

@@ -62,7 +62,7 @@ func TestADeletionDoesNotWaitForEverForNodesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	w := newWorld(t, worldOptions{
-		provider: &fake.PoolInfrastructure{}, ports: gone(&away), pool: machinepool.Options{Policy: machinepool.Policy{UnreadLimit: time.Second}},
+		provider: &fake.PoolInfrastructure{}, ports: gone(&away), unread: time.Second,
 	})
 	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDeletionTimeoutSeconds": int64(1)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 2, 2)

@@ -4,8 +4,7 @@
 //
 // [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for kinds of your own. For Nodes in
 // workload clusters ([Ports].NodesOf) and for pools that follow Cluster objects (Ports.ClusterOf), fill Ports and call [New].
-// [Reconciler.ReconcileObject] makes one pass inside a loop of your own. One connection to a workload cluster serves this package and
-// package machine: both use a [Workload] of package noderef/workload.
+// One connection to a workload cluster serves this package and package machine: both use a [Workload] of package noderef/workload.
 //
 // # Passes and steps
 //
@@ -26,11 +25,10 @@
 // Node unless the provider reports that there are no instances; neither does a list with fewer instances than the provider reports or has
 // reported. Before the first Node is deleted, the API server confirms that the list is current.
 //
-// A list that names none of the recorded Nodes is held while kubelets of Nodes that it would retire still answer and neither the
-// provider nor a person has said that they leave: a provider that changes the form of its IDs writes such a list. Nothing is drained,
-// deleted or recorded for it, and the condition InfrastructureReady has the reason InstancesHeld and says what a person can do: correct
-// the form, or confirm the list with [ConfirmedInstancesAnnotation]. The list takes effect when those Nodes have not been Ready for five
-// minutes or are gone, and an empty list when spec.replicas is 0.
+// A list that names none of the recorded Nodes is held while kubelets of Nodes that it would retire still answer and those Nodes are not
+// marked as leaving: a provider that changes the form of its IDs writes such a list. Nothing is drained, deleted or recorded for it, and
+// the condition InfrastructureReady has the reason InstancesHeld and says what a person can do: correct the form, mark the Nodes or delete
+// them. The list takes effect when those Nodes have not been Ready for five minutes or are gone, and an empty list when spec.replicas is 0.
 //
 // A Node that a Machine claims, by its provider ID or as its recorded Node, is not cordoned, drained or deleted, unless the Machine
 // belongs to the pool. That needs Kinds.Machine. Labels, annotations and taints of the template are written to each Node in one patch,
@@ -38,13 +36,12 @@
 //
 // # Instances that are about to leave
 //
-// Cluster API drains the instances of a pool only where a Machine represents each. Here a provider may also name those that it is about to
-// delete (contract.LeavingInstancesAnnotation on its InfraMachinePool), or a person or a program can mark a Node ([MarkedLeaving],
-// [Policy].Leaving). All these Nodes are cordoned, then drained within their budgets, a few at a time (Policy.MaxDraining). A Node whose
-// pods cannot be evicted for Policy.StuckAfter gives its turn to the next one, and gets another turn later. A Node keeps its turn while
+// Cluster API drains the instances of a pool only where a Machine represents each. Here a person, a program or a provider can also mark a
+// Node ([MarkedLeaving], [Policy].Leaving). All these Nodes are cordoned, then drained within their budgets, ten at a time. A Node whose
+// pods cannot be evicted for a minute gives its turn to the next one, and gets another turn later. A Node keeps its turn while
 // pods terminate, and needs none while it only waits for its volumes. A drained Node gets the annotation contract.DrainedAnnotation with
 // its own UID; with [Workload].Volumes, after its volumes are detached. One that is uncordoned while it is to leave is drained again,
-// behind the others, and loses the annotation meanwhile. A Node that is no longer named, and whose instance the provider lists, loses the
+// behind the others, and loses the annotation meanwhile. A Node that is no longer marked, and whose instance the provider lists, loses the
 // annotation, and is uncordoned if the pool cordoned it ([CordonedAnnotation]). An instance that is not listed may have ended, also while
 // its list is held or has too few IDs. The limit of a drain counts from the Node's first turn, which contract.DrainStartedAnnotation
 // records. Where the pool has contract.ExcludeDrain, Nodes get the annotation at once.
@@ -68,7 +65,7 @@
 // First the Machines are deleted, and the Nodes of instances without a Machine drained; then the InfraMachinePool, the BootstrapConfig, the
 // Nodes and the finalizer are removed. The Nodes are those of every instance that the pool has recorded or that the provider lists, also
 // before the group is provisioned, and whatever the form of the IDs. The condition Deleting names the stage. When the Cluster is gone or
-// being deleted, the Nodes stay. Nodes that cannot be read delay a drain for Policy.UnreadLimit, and their deletion for
+// being deleted, the Nodes stay. Nodes that cannot be read delay a drain for five minutes, and their deletion for
 // spec.template.spec.deletion.nodeDeletionTimeoutSeconds. Both count from when this process could no longer read them. The second also does
 // not begin before the instances are gone, and also limits the wait until the Nodes are deleted. A recorded Node that the index does not
 // have is confirmed once at the API server (Workload.APIReader): while it exists, or cannot be confirmed as gone, it stays recorded and

@@ -32,8 +32,7 @@ type turn struct {
 	Detaching bool
 }
 
-// stuck reports whether no pod of a Node could be evicted for a while. Pods that terminate, however long that takes, count as progress. A
-// patience of zero and below disables this.
+// stuck reports whether no pod of a Node could be evicted for a while. Pods that terminate, however long that takes, count as progress.
 func (t turn) stuck(patience time.Duration, now time.Time) bool {
 	return t.Blocked && reached(t.Moved, patience, now)
 }
@@ -140,7 +139,7 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patie
 		case known && !kept && t.Lost.IsZero():
 			t.Lost = now
 			r.turns[node.UID] = t
-		case kept && t.Blocked && len(keep) < len(nodes) && patience > 0:
+		case kept && t.Blocked && len(keep) < len(nodes):
 			again = engine.Soonest(again, max(t.Moved.Add(patience).Sub(now), time.Second))
 		}
 	}
@@ -154,7 +153,7 @@ func (r *recollection) passOn(nodes []*corev1.Node, keep sets.Set[string], patie
 // at beside those that have one. With a zero start each Node has a limit of its own, which counts from its first turn. It calls done for
 // Nodes that are drained, or whose limit is reached.
 func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node, start time.Time, done func(*corev1.Node) error) error {
-	mem, most, patience := p.mem(), p.env.options.Policy.MaxDraining, p.env.options.Policy.StuckAfter
+	mem, most, patience := p.mem(), p.env.limits.draining, p.env.limits.stuck
 	keep, taken := sets.New[string](), 0
 	mem.startsOver(nodes, p.Now)
 	nodes = inTurn(nodes, mem.turns, p.isExpired(start), patience, p.Now)

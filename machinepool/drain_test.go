@@ -135,7 +135,7 @@ func (e *podsEnd) Step(ctx context.Context, request runner.Request) (runner.Resu
 
 func TestNodesThatOnlyWaitForVolumesTakeNoTurnFromOthers(t *testing.T) {
 	p, _, _ := draining(t, &api{}, 0)
-	p.env.options.Policy.MaxDraining = 2
+	p.env.limits.draining = 2
 	drainer, volumes := &podsEnd{on: sets.New("e", "f", "g")}, &keptVolumes{nodes: sets.New("a", "b", "d")}
 	p.workload.Drainer, p.workload.Volumes = drainer, volumes
 	var nodes []*corev1.Node
@@ -176,7 +176,7 @@ func TestNodesThatOnlyWaitForVolumesTakeNoTurnFromOthers(t *testing.T) {
 func TestADrainBesideNodesThatWaitForVolumesBeginsWhenItsNodeIsCordoned(t *testing.T) {
 	a := &api{}
 	p, _, _ := draining(t, a, 0)
-	p.env.options.Policy.MaxDraining, p.env.options.Parallel = 1, 1
+	p.env.limits.draining, p.env.options.Parallel = 1, 1
 	p.mem().turns["a-uid"] = turn{Detaching: true}
 	cordoned := testNode("a", "", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	require.NoError(t, p.drain(t.Context(), []*corev1.Node{cordoned, testNode("b", ""), testNode("c", "")}, time.Time{}, nil))

@@ -9,8 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -37,11 +36,11 @@ func ExampleNew() {
 		if err != nil {
 			return err
 		}
-		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+		clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 		if err != nil {
 			return err
 		}
-		ports := engine.PortsFromManager(mgr)
+		ports := pass.PortsFromManager(mgr)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 		r, err := machinepool.New(kinds, machinepool.Ports{Ports: ports, Workload: workload},
 			machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
@@ -32,22 +32,22 @@ func Example_embed() {
 // A step of your own stands between the standard ones. Machines and MachineSets take steps in the same way.
 func ExampleSteps() {
 	quota := machinepool.Step{
-		Name: "quota", On: engine.InRunning,
+		Name: "quota", On: pass.InRunning,
 		Run: func(_ context.Context, s *machinepool.Scope) (machinepool.Result, error) {
 			if s.State.Replicas.Or(0) <= 100 {
 				return machinepool.Result{}, nil
 			}
-			s.Assert(engine.Condition("QuotaGranted", metav1.ConditionFalse, "TooManyReplicas", "At most 100 replicas are allowed"))
+			s.Assert(metav1.Condition{Type: "QuotaGranted", Status: metav1.ConditionFalse, Reason: "TooManyReplicas",
+				Message: "At most 100 replicas are allowed"})
 			return machinepool.Result{Stop: true}, nil // the steps behind this one do not run
 		},
 	}
-	steps, err := engine.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, quota)
+	steps, err := pass.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, quota)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, s := range steps[:4] {
 		fmt.Print(s.Name, " ")
 	}
-	fmt.Println(machinepool.CheckSteps(steps)) // set Options.Steps; New checks the list too
-	// Output: paused finalizer quota bootstrap <nil>
+	// Output: paused finalizer quota bootstrap
 }

@@ -1,7 +1,9 @@
 package machinepool
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -10,4 +12,11 @@ import (
 func PageExamples(t *testing.T) (bootstrap, infrastructure *unstructured.Unstructured) {
 	t.Helper()
 	return parse(t, pageBootstrap), parse(t, pageInfrastructure)
+}
+
+// SetLimits shortens the limits of the drains of pools; one that is zero stays.
+func (r *Reconciler) SetLimits(draining int, stuck, unread time.Duration) {
+	r.limits = limits{
+		draining: cmp.Or(draining, r.limits.draining), stuck: cmp.Or(stuck, r.limits.stuck), unread: cmp.Or(unread, r.limits.unread),
+	}
 }

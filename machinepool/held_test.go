@@ -85,11 +85,10 @@ func TestAProviderThatChangesTheFormOfItsIDsHasNoNodeDeleted(t *testing.T) {
 	w.restart(func() { w.create(fake.Node("n-3", "p:///zone/3")) }) // a Node with an ID of the new form confirms nothing about the others
 	untouched(4)
 	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
-	_, confirmed, found := strings.Cut(message, machinepool.ConfirmedInstancesAnnotation+"=")
-	require.True(t, found, message)
-	w.change(pool, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{machinepool.ConfirmedInstancesAnnotation: confirmed})
-	})
+	require.Contains(t, message, machinepool.DeleteMachineAnnotation)
+	for _, name := range []string{"n-0", "n-1", "n-2"} {
+		w.writeNode(name, markLeaving)
+	}
 	w.nodesGo(1)
 }
 
@@ -159,7 +158,7 @@ func TestAListThatNamesNoInstanceOfBeforeChangesNothingWhileNodesAreUnread(t *te
 
 func TestANodeWithoutPodsIsDrainedHoweverManyAreStuck(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{pool: machinepool.Options{Policy: machinepool.Policy{MaxDraining: 1, StuckAfter: time.Second}}})
+	w := newWorld(t, worldOptions{draining: 1, stuck: time.Second})
 	_, _ = w.poolOf("p://1", "p://2")
 	w.guarded("n-0")
 	w.writeNode("n-0", markLeaving)

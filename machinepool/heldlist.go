@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -14,11 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// ConfirmedInstancesAnnotation of a pool confirms a list of instances that matches no Node of the pool: the old instances have left. A
-// person sets it to the value in the message of the condition InfrastructureReady. It is valid for one list: the next list that matches no
-// Node is held again.
-const ConfirmedInstancesAnnotation = "machinist.dev/confirmed-instances"
-
 // believeFacts are the inputs of unbelievable.
 type believeFacts struct {
 	IDs []string
@@ -29,10 +23,7 @@ type believeFacts struct {
 	Leaves func(*corev1.Node) bool
 	// Wanted is how many instances are desired.
 	Wanted contract.Opt[int32]
-	// Confirmed is the value of ConfirmedInstancesAnnotation.
-	Confirmed string
-	Rules     noderef.Rules
-	Now       time.Time
+	Now    time.Time
 }
 
 // silentFor is how long a Node is not Ready before its instance counts as gone without other evidence: in an outage, no Node of a cluster
@@ -53,8 +44,8 @@ func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
 
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
 // their kubelets answer or did a moment ago, nothing requests that they leave, and the list names none of the recorded Nodes. A provider
-// that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, for a list
-// that a person has confirmed, and for Nodes that have not been Ready for silentFor. again is when the first Node will have been silent for
+// that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and for
+// Nodes that have not been Ready for silentFor. again is when the first Node will have been silent for
 // that long; zero for never.
 func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration) {
 	if len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0)) {
@@ -70,24 +61,12 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 		}
 		standing, again = append(standing, node), engine.Soonest(again, left)
 	}
-	if len(standing) > 0 && f.Confirmed == confirmation(f.IDs, f.Rules) {
-		return nil, 0
-	}
 	return standing, again
-}
-
-// confirmation returns the value of ConfirmedInstancesAnnotation for a list of instances, whatever its order.
-func confirmation(ids []string, rules noderef.Rules) string {
-	sum := fnv.New64a()
-	for _, id := range instanceIDs(ids, rules) {
-		_, _ = sum.Write([]byte(rules.Key(id) + "\n")) // it never fails
-	}
-	return fmt.Sprintf("%016x", sum.Sum64())
 }
 
 // mayHold reports whether a list of instances can be held: one because of which Nodes would be drained or deleted.
 func (p *Scope) mayHold() bool {
-	return p.infraRead && !p.Deleting() && !p.ledByMachines() && !p.env.options.Policy.KeepRetired
+	return p.infraRead && !p.Deleting() && !p.ledByMachines()
 }
 
 // holdsUnread keeps the recorded instances while the Nodes cannot be read that decide about a list which names none of these instances.
@@ -105,7 +84,7 @@ func (p *Scope) holdsList(facts matchFacts) {
 	if !p.mayHold() || len(facts.Recorded) == 0 {
 		return
 	}
-	judged, leaving := p.match, p.isLeaving()
+	judged := p.match
 	if !facts.Complete { // before it is, the Nodes that it names would be recorded, and speak for it
 		whole := facts
 		whole.Complete = true
@@ -113,8 +92,7 @@ func (p *Scope) holdsList(facts matchFacts) {
 	}
 	held, again := unbelievable(believeFacts{
 		IDs: p.ids, Matched: judged.Nodes, Retired: judged.Retired, Recorded: facts.Recorded, Wanted: p.State.Replicas, Now: p.Now,
-		Leaves:    leaving,
-		Confirmed: p.State.Annotations[ConfirmedInstancesAnnotation], Rules: p.env.options.Matching,
+		Leaves: p.env.options.Policy.Leaving,
 	})
 	if len(held) == 0 {
 		return
@@ -125,9 +103,8 @@ func (p *Scope) holdsList(facts matchFacts) {
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
-			"If the instances were replaced, annotate the %s with %s=%s", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, len(p.ids),
-		len(held), engine.Named(textsOf(held, (*corev1.Node).GetName)), p.env.kinds.Pool.GVK.Kind, ConfirmedInstancesAnnotation,
-		confirmation(p.ids, p.env.options.Matching))))
+			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
+		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(textsOf(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)

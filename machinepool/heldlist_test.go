@@ -49,15 +49,10 @@ func TestWhichListsAreNotBelieved(t *testing.T) {
 			f.IDs, f.Wanted = nil, contract.Opt[int32]{}
 		}, []string{"a", "b"}},
 		"something is listed, and nothing wanted": {func(f *believeFacts) { f.Wanted = contract.Some(int32(0)) }, []string{"a", "b"}},
-		"a person has confirmed it": {func(f *believeFacts) { f.Confirmed = confirmation([]string{"q://2", "q://1"}, f.Rules) },
-			nil},
-		"a person has confirmed another one": {func(f *believeFacts) { f.Confirmed = confirmation([]string{"q://1"}, f.Rules) },
-			[]string{"a", "b"}},
-		"the annotation says anything but its sum": {func(f *believeFacts) { f.Confirmed = "true" }, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := believeFacts{
-				IDs: []string{"q://1", "q://2"}, Retired: []*corev1.Node{a, b}, Wanted: contract.Some(int32(2)), Rules: noderef.Rules{},
+				IDs: []string{"q://1", "q://2"}, Retired: []*corev1.Node{a, b}, Wanted: contract.Some(int32(2)),
 				Now:      time.Unix(1060, 0),
 				Recorded: []contract.NodeRef{{Name: "a", UID: "a-uid"}, {Name: "b", UID: "b-uid"}}, Leaves: func(*corev1.Node) bool { return false },
 			}

@@ -59,9 +59,8 @@ func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rul
 	return keys
 }
 
-// IndexPools registers the indexes of pools, and of Machines where those are known, with the cache. AddToManager calls it. If you call
-// ReconcileObject from your own loop, call it once, before the cache starts.
-func (r *Reconciler) IndexPools(ctx context.Context) error {
+// indexPools registers the indexes of pools, and of Machines where those are known, with the cache.
+func (r *Reconciler) indexPools(ctx context.Context) error {
 	err := r.frame.Index(ctx, func(state *contract.MachinePoolState) []string {
 		return indexKeys(state, r.clusterOf(state), r.options.Matching)
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ func (f *leavingFacts) takesBack(node *corev1.Node) bool {
 }
 
 // leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
-// leave, and do not. Release are Nodes that are not drained, and whose instances wait for that.
+// leave, and do not. Release are Nodes that are not drained, for which what has marked them may wait.
 type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
 
 // planLeaving: the Node of an instance that is about to leave is drained. A Node whose instance has left is deleted, and drained before
@@ -79,27 +78,6 @@ func planLeaving(f leavingFacts) leavingPlan {
 	return plan
 }
 
-// leavingIDs returns the instances that the provider reports as about to leave, by the keys of their IDs.
-func leavingIDs(annotations map[string]string, rules noderef.Rules) sets.Set[string] {
-	keys := sets.New[string]()
-	for id := range strings.SplitSeq(annotations[contract.LeavingInstancesAnnotation], ",") {
-		if key := rules.Key(strings.TrimSpace(id)); key != "" {
-			keys.Insert(key)
-		}
-	}
-	return keys
-}
-
-// isLeaving returns a function that reports whether a Node is about to leave, by the provider's list or by its own mark.
-func (p *Scope) isLeaving() func(*corev1.Node) bool {
-	rules, marked := p.env.options.Matching, p.env.options.Policy.Leaving
-	var listed sets.Set[string]
-	if p.infrastructure.Object != nil {
-		listed = leavingIDs(p.infrastructure.Object.GetAnnotations(), rules)
-	}
-	return func(node *corev1.Node) bool { return listed.Has(rules.Key(node.Spec.ProviderID)) || marked(node) }
-}
-
 // isListed returns a function that reports whether the list of instances names that of a Node.
 func (p *Scope) isListed() func(*corev1.Node) bool {
 	rules := p.env.options.Matching
@@ -115,7 +93,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	retired, unconfirmed := p.confirmRetired(ctx)
 	plan := planLeaving(leavingFacts{
 		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
-		Leaving: p.isLeaving(), Drained: p.wasDrained, Listed: p.isListed(),
+		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, Listed: p.isListed(),
 	})
 	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
 	gone := uidsOf(retired)
@@ -168,7 +146,7 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	return current, nil
 }
 
-// release marks Nodes that are excluded from drains as drained: a provider that has named their instances waits for that.
+// release marks Nodes that are excluded from drains as drained: what has marked them may wait for that.
 func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
 	return p.eachNode(p.notBehind(nodes), func(node *corev1.Node) error { return p.sayDrained(ctx, node) })
 }
@@ -203,7 +181,7 @@ func (p *Scope) notBehind(nodes []*corev1.Node) []*corev1.Node {
 
 // canDrain reports whether Nodes of this pool are drained at all.
 func (p *Scope) canDrain() bool {
-	return p.workload.Drainer != nil && !p.env.options.Policy.NoDrain && !p.isExcluded()
+	return p.workload.Drainer != nil && !p.isExcluded()
 }
 
 // isExcluded reports whether an annotation of the pool excludes its Nodes from drains.

@@ -125,9 +125,9 @@ func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 func TestTheLimitOfADrainDoesNotCountWhileOthersGoFirst(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{
-		Clock: clock, StatusDelay: -1, Policy: machinepool.Policy{MaxDraining: 1},
-	}})
+	w := newWorld(t, worldOptions{
+		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Clock: clock, StatusDelay: -1}, draining: 1,
+	})
 	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
 	w.says(pool, "Running", 2, 2)
 	w.guarded("pool-0")

@@ -103,7 +103,6 @@ func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
 		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
 		"and not when only the drain takes long":       {func(f *drainAllFacts) { f.Known, f.UnreadSince = false, f.Now }, drainUnread},
-		"unless that is wanted":                        {func(f *drainAllFacts) { f.Known, f.UnreadLimit = false, -1 }, drainUnread},
 		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
 	} {
 		t.Run(name, func(t *testing.T) {

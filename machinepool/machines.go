@@ -91,8 +91,6 @@ type machineFacts struct {
 	Machines []*contract.MachineState
 	// Requested are deletions that the cache may not show yet.
 	Requested engine.Deletions
-	// MaxRemediating limits how many unhealthy Machines are being deleted; negative for no limit.
-	MaxRemediating int
 }
 
 // machinePlan is what to do about them; what has no other order is sorted.
@@ -115,10 +113,7 @@ func (f *machineFacts) goes(m *contract.MachineState) bool {
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(f.Machines))
-	marked := scale.RemediationFacts{}
-	if f.MaxRemediating >= 0 {
-		marked.Limits.MaxInFlight = contract.Some(f.MaxRemediating)
-	}
+	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: contract.Some(maxRemediating)}}
 	for _, m := range f.Machines {
 		has.Insert(m.Infrastructure.Name)
 		_, there := f.Infra[m.Infrastructure.Name]
@@ -246,8 +241,7 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 		return nil
 	}
 	facts := machineFacts{
-		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states,
-		Requested: p.mem().requested, MaxRemediating: p.env.options.Policy.MaxRemediating,
+		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states, Requested: p.mem().requested,
 	}
 	for name, obj := range m.infra {
 		facts.Infra[name] = obj.GetDeletionTimestamp() != nil

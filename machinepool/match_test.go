@@ -281,13 +281,3 @@ func TestANodeByARecordedNameIsThePoolsWhenItIsTheRecordedOneOrAnInstance(t *tes
 		}
 	}
 }
-
-func TestAProviderNamesTheInstancesThatLeave(t *testing.T) {
-	got := leavingIDs(map[string]string{contract.LeavingInstancesAnnotation: " p://1,p://2 ,, p:// "}, noderef.Rules{})
-	if diff := cmp.Diff(sets.Set[string]{"p://1": {}, "p://2": {}}, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := leavingIDs(nil, noderef.Rules{}); len(got) != 0 {
-		t.Errorf("want none, got %v", got)
-	}
-}

@@ -48,10 +48,10 @@ func (f *forgetful) ByName(name string) *corev1.Node {
 }
 
 // missedWorld has a pool of two instances, and an index that does not have the Node of the first one any more.
-func missedWorld(t *testing.T, policy machinepool.Policy) (*world, *forgetful, *unstructured.Unstructured) {
+func missedWorld(t *testing.T, unread time.Duration) (*world, *forgetful, *unstructured.Unstructured) {
 	t.Helper()
 	nodes := &forgetful{}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Policy: policy},
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, unread: unread,
 		ports: func(_ ctrl.Manager, p *machinepool.Ports) {
 			nodes.NodeIndex, _ = p.Workload.Nodes.(*cluster.NodeIndex)
 			p.Workload.Nodes = nodes
@@ -70,7 +70,7 @@ func asksForNodes(r fake.Request) bool {
 
 func TestThePoolOfANodeThatTheIndexHasYetToHearOfIsNotDestroyedUndrained(t *testing.T) {
 	t.Parallel()
-	w, nodes, pool := missedWorld(t, machinepool.Policy{})
+	w, nodes, pool := missedWorld(t, 0)
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	message := ""
@@ -92,7 +92,7 @@ func TestThePoolOfANodeThatTheIndexHasYetToHearOfIsNotDestroyedUndrained(t *test
 
 func TestANodeOfAPoolThatIsGoneIsAskedForOnce(t *testing.T) {
 	t.Parallel()
-	w, nodes, pool := missedWorld(t, machinepool.Policy{})
+	w, nodes, pool := missedWorld(t, 0)
 	nodes.misses.Store(nil)
 	require.NoError(t, w.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pool-0"}}))
 	w.eventually("the Node is recorded no more", func() string {
@@ -108,7 +108,7 @@ func TestANodeOfAPoolThatIsGoneIsAskedForOnce(t *testing.T) {
 
 func TestANodeThatTheIndexHasYetToHearOfStaysRecorded(t *testing.T) {
 	t.Parallel()
-	w, nodes, pool := missedWorld(t, machinepool.Policy{})
+	w, nodes, pool := missedWorld(t, 0)
 	w.change(fake.InfraMachinePool(contract.V1Beta2, "pool"), func(u *unstructured.Unstructured) {
 		u.SetLabels(map[string]string{"wake": "up"})
 	})
@@ -125,7 +125,7 @@ func TestANodeThatTheIndexHasYetToHearOfStaysRecorded(t *testing.T) {
 
 func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T) {
 	t.Parallel()
-	w, _, pool := missedWorld(t, machinepool.Policy{UnreadLimit: time.Hour})
+	w, _, pool := missedWorld(t, time.Hour)
 	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: asksForNodes})
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the deletion says what the server answers", func() string {
@@ -140,7 +140,7 @@ func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T)
 
 func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForNoLongerThanNodesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	w, nodes, pool := missedWorld(t, machinepool.Policy{UnreadLimit: time.Second})
+	w, nodes, pool := missedWorld(t, time.Second)
 	w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: asksForNodes})
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(fake.InfraMachinePool(contract.V1Beta2, "pool"))

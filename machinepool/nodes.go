@@ -70,9 +70,6 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	if len(p.match.Claimed) > 0 {
 		p.Requeue(claimedRetry)
 	}
-	if p.env.options.Policy.KeepRetired {
-		p.match.Retired = nil
-	}
 	return true, nil
 }
 

@@ -26,9 +26,9 @@ const (
 	atOnce = time.Millisecond
 )
 
-// Propagation returns a pool's default policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
+// defaultPropagation returns a pool's policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
 // Rule: Cluster API's MachinePool controller, which hands down the marks alone.
-func Propagation() *propagate.Policy {
+func defaultPropagation() *propagate.Policy {
 	policy := propagate.ClusterAPI()
 	policy.AnnotationMarks = []propagate.Mark{
 		{Key: propagate.ClusterNameAnnotation, Field: propagate.OwnerCluster},

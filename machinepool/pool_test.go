@@ -277,34 +277,19 @@ func TestTheUsersOwnDataSecretIsLeftAloneAlsoBesideAConfig(t *testing.T) {
 	require.Equal(t, "mine", name)
 }
 
-func TestASecretThatTheConfigNamesAnewIsTakenOverAsThePolicySays(t *testing.T) {
+func TestASecretThatTheConfigNamesAnewIsNotTakenOver(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		policy machinepool.DataSecret
-		want   string
-	}{
-		"followed": {machinepool.FollowDataSecret, "rotated"},
-		"kept":     {machinepool.KeepDataSecret, "pool"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{},
-				pool: machinepool.Options{Policy: machinepool.Policy{DataSecret: tc.policy}}})
-			pool := w.poolWith(1)
-			w.says(pool, "Running", 1, 1)
-			secret := func() string {
-				name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
-				return name
-			}
-			require.Equal(t, "pool", secret(), "the template names none, so both policies take the name over")
-			w.change(fake.BootstrapConfig(contract.V1Beta2, "pool"), set("rotated", "status", "dataSecretName"))
-			if tc.policy == machinepool.FollowDataSecret {
-				w.eventually("follow", func() string { return cmp.Diff(tc.want, secret()) })
-			}
-			w.isQuiet()
-			require.Equal(t, tc.want, secret())
-		})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(1)
+	w.says(pool, "Running", 1, 1)
+	secret := func() string {
+		name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+		return name
 	}
+	require.Equal(t, "pool", secret(), "the template names none")
+	w.change(fake.BootstrapConfig(contract.V1Beta2, "pool"), set("rotated", "status", "dataSecretName"))
+	w.isQuiet()
+	require.Equal(t, "pool", secret())
 }
 
 func TestAnInstanceThatTwoPoolsNameStaysWithTheOneThatHasIt(t *testing.T) {

@@ -61,12 +61,6 @@ func (p Ports) validateEvents() error {
 const (
 	// DefaultParallel is how many Nodes of a pool are written, or Machines created, at the same time.
 	DefaultParallel = 8
-	// DefaultMaxDraining is how many Nodes of a pool are drained at the same time.
-	DefaultMaxDraining = 10
-	// DefaultStuckAfter is how long a Node behind budgets keeps its turn while other Nodes wait to be drained.
-	DefaultStuckAfter = time.Minute
-	// DefaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read.
-	DefaultUnreadLimit = 5 * time.Minute
 	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
 	// value is Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
 	DefaultNodeDeletionTimeout = 10 * time.Second
@@ -102,7 +96,8 @@ type Options struct {
 	// Matching says what makes a Node a pool's. Fallbacks of the rules are not used: a pool knows neither names nor addresses.
 	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
-	// Propagation says what a pool propagates to its Nodes. Default Propagation(). It must not be changed later.
+	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI without the annotation of a
+	// Machine. It must not be changed later.
 	Propagation *propagate.Policy
 	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
 	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
@@ -121,7 +116,7 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 		o.Parallel = DefaultParallel
 	}
 	if o.Propagation == nil {
-		o.Propagation = Propagation()
+		o.Propagation = defaultPropagation()
 	}
 	if o.Steps == nil {
 		o.Steps = Steps()
@@ -139,48 +134,15 @@ func (o Options) frame() engine.Options {
 	}
 }
 
-// DataSecret says what happens to the name of the bootstrap data Secret in a pool's template when its BootstrapConfig names one.
-type DataSecret uint8
-
-const (
-	// KeepDataSecret copies the name only into a template that names none: a name that a user has written stays, and says that the
-	// bootstrap data is there. It is what Cluster API's page on the MachinePool controller says.
-	KeepDataSecret DataSecret = iota
-	// FollowDataSecret has the template always name the Secret that the BootstrapConfig names, so that a rotated one is followed, and
-	// one of a user is overwritten. It is what Cluster API does.
-	FollowDataSecret
-)
-
 // Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.
 type Policy struct {
-	// DataSecret says whether a rotated Secret is followed. Default KeepDataSecret.
-	DataSecret DataSecret
 	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
-	// MarkedLeaving, with the marks of scale.Marks for the API group of the pool. The instances that the provider names
-	// (contract.LeavingInstancesAnnotation) leave in any case.
+	// MarkedLeaving, with the marks of scale.Marks for the API group of the pool.
 	Leaving func(*corev1.Node) bool
-	// KeepRetired keeps Nodes whose instances have left the pool. Default: they are deleted, after a drain when they are still Ready.
-	KeepRetired bool
-	// NoDrain keeps a pool from draining Nodes. The Machine controller drains the Nodes of Machines that represent instances. An instance
-	// that the provider reports as leaving then waits until another controller writes contract.DrainedAnnotation on its Node, unless the
-	// pool has contract.ExcludeDrain.
-	NoDrain bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
 	// means drain.DefaultPolicy. New validates it.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
-	// MaxDraining is how many Nodes of a pool are drained at the same time. A Node without pods that waits for its volumes to be detached
-	// does not count. Default DefaultMaxDraining.
-	MaxDraining int
-	// StuckAfter is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
-	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again. Default DefaultStuckAfter;
-	// negative: never.
-	StuckAfter time.Duration
-	// UnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does
-	// not answer or its kubeconfig is gone; then the pool is deleted without. Default DefaultUnreadLimit; negative: for ever.
-	UnreadLimit time.Duration
-	// MaxRemediating is how many unhealthy Machines of a pool may be deleted at the same time. Default 1; negative: no limit.
-	MaxRemediating int
 }
 
 func (p Policy) withDefaults(group string) Policy {
@@ -191,11 +153,26 @@ func (p Policy) withDefaults(group string) Policy {
 	if p.DrainPolicy == nil {
 		p.DrainPolicy = drain.DefaultPolicy()
 	}
-	if p.MaxDraining <= 0 {
-		p.MaxDraining = DefaultMaxDraining
-	}
-	p.StuckAfter = cmp.Or(p.StuckAfter, DefaultStuckAfter)
-	p.UnreadLimit = cmp.Or(p.UnreadLimit, DefaultUnreadLimit)
-	p.MaxRemediating = cmp.Or(p.MaxRemediating, 1)
 	return p
 }
+
+// limits bound the drains of a pool.
+type limits struct {
+	// draining is how many Nodes of a pool are drained at the same time. A Node without pods that waits for its volumes to be detached
+	// does not count.
+	draining int
+	// stuck is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
+	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again.
+	stuck time.Duration
+	// unread is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does not answer
+	// or its kubeconfig is gone; then the pool is deleted without.
+	unread time.Duration
+}
+
+// defaultLimits are those of every Reconciler; tests have shorter ones.
+func defaultLimits() limits {
+	return limits{draining: 10, stuck: time.Minute, unread: 5 * time.Minute}
+}
+
+// maxRemediating is how many unhealthy Machines of a pool are deleted at the same time.
+const maxRemediating = 1

@@ -25,8 +25,8 @@ type (
 	writing  = engine.Writing[contract.MachinePoolUpdate]
 )
 
-// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler; with
-// ReconcileObject in a loop of your own, call IndexPools once before the cache starts. Safe for concurrent use.
+// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler. Safe for
+// concurrent use.
 type Reconciler struct {
 	*passes
 
@@ -34,6 +34,7 @@ type Reconciler struct {
 	kinds     Kinds
 	ports     Ports
 	options   Options
+	limits    limits
 	memory    *engine.Memory[recollection]
 	workloads *cluster.Tracker
 	// machines are those that represent single instances.
@@ -46,7 +47,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
 	err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...),
-		options.Policy.DrainPolicy.Validate(), CheckSteps(options.Steps))
+		options.Policy.DrainPolicy.Validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
 	}
@@ -60,7 +61,7 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 		return nil, err
 	}
 	r := &Reconciler{
-		frame: f, kinds: kinds, ports: ports, options: options, tellsSelector: keepsSelector(kinds.Pool),
+		frame: f, kinds: kinds, ports: ports, options: options, limits: defaultLimits(), tellsSelector: keepsSelector(kinds.Pool),
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
 		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -22,23 +21,12 @@ import (
 // workload clusters, fill Ports and call New and AddToManager. The required rights are PolicyRules and NodePolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Pool).Name, func() (*Reconciler, error) {
-		ports, err := PortsFromManager(ctx, mgr, options.Matching)
+		w, err := cluster.WorkloadOptions{Matching: options.Matching}.FromManager(ctx, mgr)
 		if err != nil {
 			return nil, err
 		}
-		return New(kinds, ports, options)
+		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
 	})
-}
-
-// PortsFromManager returns ports for pools and Nodes of the manager's own cluster. Its Nodes are looked up by rules, which are
-// Options.Matching. It adds a drain runner to the manager, which also watches volumes; that costs nothing before the first drain. Where
-// the manager has a Workload already, such as that of package machine, put it into Ports.Workload instead.
-func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	w, err := cluster.WorkloadOptions{Matching: rules}.FromManager(ctx, mgr)
-	if err != nil {
-		return Ports{}, err
-	}
-	return Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, nil
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
@@ -49,7 +37,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.validateEvents(); err != nil {
 		return err
 	}
-	if err := r.IndexPools(ctx); err != nil {
+	if err := r.indexPools(ctx); err != nil {
 		return err
 	}
 	builder := r.frame.Controller(ctx, mgr)
@@ -74,8 +62,6 @@ func (r *Reconciler) poolOfMachine(ctx context.Context, obj client.Object) []rec
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count, and whether there are Machines.
 	Kinds Kinds
-	// PoolResource and MachineResource are what they are called in paths; default those of Kinds.
-	PoolResource, MachineResource string
 	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
 	// instances, as resources; "*" means all of their group.
 	References []schema.GroupResource
@@ -101,11 +87,11 @@ type Wiring struct {
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	shared := engine.Wiring{
-		Own: engine.Resource(w.Kinds.Pool, w.PoolResource), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
+		Own: w.Kinds.Pool.GroupResource(), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}
 	if w.Kinds.knowsMachines() {
-		shared.Children = []schema.GroupResource{engine.Resource(w.Kinds.Machine, w.MachineResource)}
+		shared.Children = []schema.GroupResource{w.Kinds.Machine.GroupResource()}
 	}
 	return engine.PolicyRules(shared)
 }

@@ -58,8 +58,8 @@ func TestRightsForPoolsAreThoseOfTheirKinds(t *testing.T) {
 		"machines." + group: {"create", "delete", "get", "list", "patch", "watch"},
 	}, rights(machinepool.Wiring{Kinds: kinds}))
 	kinds.Pool.StatusSubresource, kinds.Machine, kinds.NewMachine = false, contract.Kind{}, nil
-	require.Equal(t, map[string][]string{"pools." + group: {"list", "patch", "watch"}},
-		rights(machinepool.Wiring{Kinds: kinds, PoolResource: "pools"}))
+	require.Equal(t, map[string][]string{"machinepools." + group: {"list", "patch", "watch"}},
+		rights(machinepool.Wiring{Kinds: kinds}))
 }
 
 func TestPoolsOfTheOlderAPIVersionAndProvidersOfTheOlderContract(t *testing.T) {

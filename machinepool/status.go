@@ -25,7 +25,7 @@ const (
 	// ReasonWaitingForMachineDeletion is the first stage of a deletion.
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
-	// for that list until a person confirms it (ConfirmedInstancesAnnotation), or the Nodes have not been Ready for five minutes.
+	// for that list until a person marks those Nodes as leaving or deletes them, or they have not been Ready for five minutes.
 	ReasonInstancesHeld = "InstancesHeld"
 	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because a Machine of another owner has its name.
 	ReasonMachineNameTaken = "MachineNameTaken"

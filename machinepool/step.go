@@ -34,7 +34,7 @@ const (
 
 // Steps returns a new list of the steps of a MachinePool, in order: those that read what the pool consists of, those of a running pool,
 // those of a pool that is being deleted, and the closing one. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
-// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a paused pool; StepFinalizer stores the finalizer, the label of the Cluster and the owner;
 //   - StepBootstrap and StepInfrastructure read and own the referenced objects; StepMachines reads the Machines of single instances, and
@@ -68,9 +68,9 @@ func Steps() []Step {
 	})
 }
 
-// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which
+// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which
 // instances or Nodes would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
-func CheckSteps(steps []Step) error {
+func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "MachinePool", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepStatus},
 		Needs: []engine.Need{

@@ -40,17 +40,17 @@ func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
 func TestAStepThatPrecedesTheStepsOfPoolsMustKeepTheirOrder(t *testing.T) {
 	steps := Steps()
 	steps[0], steps[1] = steps[1], steps[0]
-	require.ErrorContains(t, CheckSteps(steps), "step paused stands behind finalizer")
+	require.ErrorContains(t, checkSteps(steps), "step paused stands behind finalizer")
 	own := Step{Name: "own", On: engine.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
 	late, err := engine.InsertAfter(Steps(), StepRemoveFinalizer, own)
 	require.NoError(t, err)
-	require.ErrorContains(t, CheckSteps(late), "step own stands behind remove-finalizer")
+	require.ErrorContains(t, checkSteps(late), "step own stands behind remove-finalizer")
 	replaced, err := engine.Replace(Steps(), StepDeleteNodes, Step{Name: StepDeleteNodes, On: engine.InDeletion, Run: own.Run})
 	require.NoError(t, err)
-	require.NoError(t, CheckSteps(replaced))
+	require.NoError(t, checkSteps(replaced))
 	running, err := engine.Replace(Steps(), StepPaused, Step{Name: StepPaused, On: engine.InRunning, Run: own.Run})
 	require.NoError(t, err)
-	require.ErrorContains(t, CheckSteps(running), "step remove-finalizer needs step paused in front of it")
+	require.ErrorContains(t, checkSteps(running), "step remove-finalizer needs step paused in front of it")
 }
 
 func TestAnErrorOfAReadInADeletionDelaysOnlyWhatNeedsTheObject(t *testing.T) {

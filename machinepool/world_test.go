@@ -19,8 +19,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 const userAgent = "machinist-under-test"
@@ -53,6 +55,9 @@ type worldOptions struct {
 	clusters bool
 	// noGarbage has no garbage collector run, as while it is behind.
 	noGarbage bool
+	// draining, stuck and unread shorten the limits of drains.
+	draining      int
+	stuck, unread time.Duration
 	// noStatus has pools without the status subresource.
 	noStatus bool
 }
@@ -98,8 +103,9 @@ func (w *world) reconcile(kinds machinepool.Kinds, o worldOptions) (end func()) 
 	ours := w.manager(userAgent)
 	ctx := w.t.Context()
 	o.pool.Recorder = ours.GetEventRecorder("machinepool")
-	ports, err := machinepool.PortsFromManager(ctx, ours, o.pool.Matching)
+	nodes, err := cluster.WorkloadOptions{Matching: o.pool.Matching}.FromManager(ctx, ours)
 	require.NoError(w.t, err)
+	ports := machinepool.Ports{Ports: engine.PortsFromManager(ours), Workload: nodes}
 	if o.clusters {
 		clusters, err := external.ClustersFromManager(ours, external.ClusterOptions{})
 		require.NoError(w.t, err)
@@ -110,6 +116,7 @@ func (w *world) reconcile(kinds machinepool.Kinds, o worldOptions) (end func()) 
 	}
 	r, err := machinepool.New(kinds, ports, o.pool)
 	require.NoError(w.t, err)
+	r.SetLimits(o.draining, o.stuck, o.unread)
 	require.NoError(w.t, r.AddToManager(ctx, ours))
 	return w.Run(ours)
 }

@@ -97,11 +97,12 @@
 // why, and until when, and Remediating of the set repeats it. Nothing is replaced by a set that creates nothing: one that is held, paused
 // or outdated, whose templates do not exist, whose last creation was refused, or whose workload cluster does not answer.
 //
-// The Machines that have replaced each other are a line. A line that is replaced again waits, a minute at first and up to an hour, and
-// after five times for a day, unless one of its Machines was available for an hour (Options.Remediation): a broken template does not cost
-// one machine after the other. Machines that never got a Node count. The lines are in an annotation of the set (scale.LinesAnnotation),
-// which is written with the resourceVersion of the set before a Machine says that it is deleted (MachineDeleting) and is: a process that
-// is stopped in between, or whose caches are behind, replaces no other Machine. A Machine that recovers meanwhile stays.
+// A Machine that was made after the first replacement and is marked too waits, a minute at first, twice as long each time and up to a day,
+// unless a Machine that was made since the last replacement was available for an hour: a broken template does not cost one machine after
+// the other. Machines that never got a Node count. What is replaced, and how often that was, is in an annotation of the set
+// (scale.ReplacementsAnnotation), which is written with the resourceVersion of the set before a Machine says that it is deleted
+// (MachineDeleting) and is: a process that is stopped in between, or whose caches are behind, replaces no other Machine. A Machine that
+// recovers meanwhile stays.
 //
 // # Cost
 //
@@ -120,10 +121,10 @@
 //
 // The conditions are those of Cluster API's v1beta2 MachineSet: MachinesReady, MachinesUpToDate, ScalingUp, ScalingDown, Remediating,
 // Deleting, and Paused, with its reasons and messages, except for preflight checks: their reasons are the names of the checks. Where
-// something that Cluster API does not have, or only logs, holds a set, ScalingUp and ScalingDown have its reason, such as MaxUnavailable.
+// something that Cluster API does not have, or only logs, holds a set, ScalingUp and ScalingDown have its reason, such as Frozen.
 //
 // ScalingUp says what keeps a set from creating: a template that does not exist, a preflight check, a selector that would not match.
-// Preflight checks read the control plane of the Cluster, where sets have Clusters; checks about topologies need Ports.PreflightOf.
+// Preflight checks read the control plane of the Cluster, where sets have Clusters; the version of a topology is not looked at.
 // Remediating says which Machines a health check has marked, and what their set does about them. MachinesUpToDate and upToDateReplicas
 // summarize the condition UpToDate of the Machines, which package machine sets with its Ports.RolloutOf, for sets of a MachineDeployment:
 // without that port, the number stays 0.
@@ -139,5 +140,5 @@
 //
 // A process that is stopped after it wrote the ledger, and continues when another one has created the Machine and the Machine was deleted
 // again, creates it a second time: use leader election. The same happens when the API server executes a creation only after its answer got
-// lost and its slot was abandoned. [Options].PassLimit limits how long a pass creates Machines.
+// lost and its slot was abandoned. A pass creates Machines for a minute at most.
 package machineset

@@ -8,8 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -41,7 +40,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,8 +58,8 @@ func ExampleNew() {
 
 // Put a step of your own into a set, in the same way as into a Machine: here, one that keeps a set from creating.
 func ExampleSteps() {
-	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
-		Name: "quota", On: engine.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
+	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
+		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 			if machines, _ := s.Machines(); s.State.Annotations["example.com/quota"] == fmt.Sprint(len(machines)) {
 				s.Hold("QuotaExceeded", "the quota of the team is used up") // the condition ScalingUp says so
 			}

@@ -49,13 +49,6 @@ const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
 // preflight returns the failed checks before a creation.
 func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
-	if s.env.preflightOf != nil {
-		facts, err := s.env.preflightOf(ctx, &s.State)
-		if err != nil {
-			return nil, err
-		}
-		return failedChecks(facts), nil
-	}
 	ref := s.Cluster.State.ControlPlane
 	if s.Cluster.Presence != external.Present || ref.IsZero() {
 		return nil, nil
@@ -95,7 +88,7 @@ const (
 	kubeadmTemplate = "KubeadmConfigTemplate"
 )
 
-// preflightFacts ignores the version of a topology; with topologies, set Ports.PreflightOf.
+// preflightFacts are the inputs of the checks.
 func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
 	skip, found := s.State.Annotations[scale.SkipPreflightAnnotation]
 	if !found && s.templates.bootstrap.Object != nil {

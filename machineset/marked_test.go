@@ -1,7 +1,6 @@
 package machineset_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -93,7 +92,12 @@ func markIsHeeded(t *testing.T, annotation, before, value string) {
 		require.NoError(t, l.kinds.Machine.Adapter.Read(u, &state))
 		return scale.Of(&state, l.set.GetUID())
 	}
-	last := slices.MaxFunc(machines, func(a, b unstructured.Unstructured) int { return scale.Random.Compare(order(&a), order(&b)) })
+	refs := make([]*unstructured.Unstructured, len(machines))
+	for i := range machines {
+		refs[i] = &machines[i]
+	}
+	of := func(u *unstructured.Unstructured) *scale.Machine { m := order(u); return &m }
+	last := *scale.First(scale.Random, refs, len(refs), of)[len(refs)-1]
 	if before != "" {
 		l.annotate(&last, annotation, before)
 	}

@@ -1,7 +1,6 @@
 package machineset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Finalizer keeps a MachineSet until its Machines are gone. It is Cluster API's.
@@ -92,25 +90,16 @@ func (k Kinds) keeps() error {
 // RestoredAnnotation is children.RestoredAnnotation.
 const RestoredAnnotation = children.RestoredAnnotation
 
-// Ports are the interfaces that a Reconciler uses: those of all kinds, and those of sets. Client, Cache and APIReader are required, and
-// AddToManager requires ClusterEvents with ClusterOf.
-type Ports struct {
-	engine.Ports
+// Ports are the interfaces that a Reconciler uses. Client, Cache and APIReader are required, and AddToManager requires ClusterEvents with
+// ClusterOf.
+type Ports struct{ engine.Ports }
 
-	// PreflightOf returns what the checks before a creation look at; nil looks at what the Cluster names as its control plane, if
-	// ClusterOf is set. It is called in every pass of a set that is not being deleted, from several goroutines, must not block, and neither
-	// keeps nor changes the state. While a check fails it is called again every 15 s: it has no events. An error is retried with back-off,
-	// and nothing is created meanwhile.
-	PreflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
-}
+// DefaultParallel is how many Machines are created or deleted at the same time, unless Options say otherwise.
+const DefaultParallel = 16
 
-// Defaults of Options.
-const (
-	// DefaultPassLimit is how long one pass creates Machines.
-	DefaultPassLimit = time.Minute
-	// DefaultParallel is how many Machines are created or deleted at the same time.
-	DefaultParallel = 16
-)
+// passLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost its
+// Lease may still create.
+const passLimit = time.Minute
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
@@ -122,14 +111,11 @@ type Options struct {
 	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
 	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues and
-	// PassLimit always use real time.
+	// the limit of a pass always use real time.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a set waits after it has written its status until it writes another one, so that Machines which change
 	// one after the other cost one write. Default engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
-	// PassLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost
-	// its Lease may still create. Default, also when negative: DefaultPassLimit.
-	PassLimit time.Duration
 	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other. As many are
 	// told at the same time what becomes of them. Default, also when negative: DefaultParallel.
 	Parallel int
@@ -138,11 +124,6 @@ type Options struct {
 	// MachineFinalizers are those that new Machines get. Default contract.MachineFinalizer alone; an empty list, which is not nil,
 	// gives none.
 	MachineFinalizers []string
-	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does; the deletion order is the set's
-	// own.
-	Policy scale.Policy
-	// Remediation bounds how often Machines are replaced that a health check has marked. The zero value has its defaults.
-	Remediation scale.RemediationPolicy
 	// WatchFilter, when it is not empty, limits the Reconciler to sets whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
@@ -169,9 +150,6 @@ func (o Options) frame(kind contract.MachineSetKind) engine.Options {
 func (o Options) withDefaults() Options {
 	if o.Steps == nil {
 		o.Steps = Steps()
-	}
-	if o.PassLimit <= 0 {
-		o.PassLimit = DefaultPassLimit
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel

@@ -15,8 +15,6 @@ import (
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
 	Kinds Kinds
-	// SetResource and MachineResource are what they are called in paths; default those of Kinds.
-	SetResource, MachineResource string
 	// Templates are the kinds of bootstrap and infrastructure templates that sets may refer to, as resources, and References the kinds
 	// of what is cloned from them; "*" means all of their group.
 	Templates, References []schema.GroupResource
@@ -41,12 +39,12 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	sets := engine.Resource(w.Kinds.Set, w.SetResource)
+	sets := w.Kinds.Set.GroupResource()
 	rules := engine.PolicyRules(engine.Wiring{
 		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: w.ControlPlanes, Templates: w.Templates,
-		Children: slices.Concat([]schema.GroupResource{engine.Resource(w.Kinds.Machine, w.MachineResource)}, w.References),
+		Children: slices.Concat([]schema.GroupResource{w.Kinds.Machine.GroupResource()}, w.References),
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	machines := patch.PolicyRules(engine.Resource(w.Kinds.Machine, w.MachineResource), w.Kinds.Machine.StatusSubresource)
+	machines := patch.PolicyRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource)
 	return contract.MergePolicyRules(rules, machines, []rbacv1.PolicyRule{engine.Rule(sets, "get")})
 }

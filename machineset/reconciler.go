@@ -20,13 +20,12 @@ type reconciler = engine.Reconciler[contract.MachineSetState, contract.MachineSe
 type Reconciler struct {
 	*reconciler
 
-	frame       *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
-	kinds       Kinds
-	preflightOf func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error)
-	options     Options
-	memory      *engine.Memory[recollection]
-	marks       []string // see scale.Marks
-	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
+	frame    *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
+	kinds    Kinds
+	options  Options
+	memory   *engine.Memory[recollection]
+	marks    []string // see scale.Marks
+	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
@@ -34,19 +33,19 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
 	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
-	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, preflightOf: ports.PreflightOf, options: options, memory: engine.NewMemory(newRecollection, nil),
+		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
 			Marks:    append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
 			Differs:  func(before, now *contract.MachineState) bool { return before.Node != now.Node },
-			Parallel: options.Parallel, PassLimit: options.PassLimit,
+			Parallel: options.Parallel, PassLimit: passLimit,
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -205,31 +204,6 @@ func TestAMachineThatCannotBeReadDoesNotHoldUpTheDeletionOfItsSet(t *testing.T) 
 	})
 	require.NoError(t, w.client.Delete(t.Context(), set))
 	w.has(set, 0)
-}
-
-func TestADeletionThatMaxUnavailableDelaysIsReported(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0()) // no reconciler of Machines runs
-	w.run(machineset.Options{Policy: scale.Policy{MaxUnavailable: contract.Some(0)}})
-	set := w.set("workers", 4)
-	w.create(set)
-	w.has(set, 4)
-	machines := w.machines()
-	for i := range machines[:3] {
-		base := machines[i].DeepCopy()
-		machines[i].Object["status"] = map[string]any{"conditions": []any{map[string]any{
-			"type": "Available", "status": "True", "reason": "Available", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
-		}}}
-		require.NoError(t, w.client.Status().Patch(t.Context(), &machines[i], client.MergeFrom(base)))
-	}
-	w.change(&machines[0], func(u *unstructured.Unstructured) { // it is to go first, and the one that is not available would stay
-		u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, ""))
-	})
-	w.scale(set, 3)
-	c := w.conditionSays(set, contract.ConditionScalingDown, "3 available, and at least 3 must stay")
-	require.Equal(t, metav1.ConditionTrue, c.Status)
-	require.Equal(t, scale.ReasonMaxUnavailable, c.Reason)
-	require.Len(t, w.machines(), 4)
 }
 
 // A refusal is over when the Machine that was refused is not wanted any more, or was made after all: no attempt follows that could succeed.

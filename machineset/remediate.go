@@ -18,7 +18,7 @@ import (
 
 // Reasons of holds that keep a set from replacing Machines only.
 const (
-	// ReasonRemediationUnreadable: scale.LimitsAnnotation or scale.LinesAnnotation cannot be read.
+	// ReasonRemediationUnreadable: scale.LimitsAnnotation or scale.ReplacementsAnnotation cannot be read.
 	ReasonRemediationUnreadable = "RemediationUnreadable"
 	// ReasonCreationRefused: the last attempt to create a Machine has failed.
 	ReasonCreationRefused = "CreationRefused"
@@ -40,24 +40,24 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		s.Requeue(max(d.Wake.Sub(s.Now), time.Second))
 	}
 	if readable {
-		if err := s.record(ctx, d.Lines); err != nil {
+		if err := s.record(ctx, d.Replacements); err != nil {
 			return Result{}, err
 		}
 	}
 	return Result{}, errors.Join(s.sayDeferred(ctx, d), s.remediate(ctx, d.Delete))
 }
 
-// record writes the lines of the set on the version that was read.
-func (s *Scope) record(ctx context.Context, lines []scale.Line) error {
-	text := scale.LinesText(s.State.UID, lines)
-	if text == s.State.Annotations[scale.LinesAnnotation] {
+// record writes which Machines are replaced on the version of the set that was read.
+func (s *Scope) record(ctx context.Context, replacements scale.Replacements) error {
+	text := replacements.Text(s.State.UID)
+	if text == s.State.Annotations[scale.ReplacementsAnnotation] {
 		return nil
 	}
 	change := contract.SetTo(text)
 	if text == "" {
 		change = contract.Cleared[string]()
 	}
-	s.ChangeAnnotation(scale.LinesAnnotation, change)
+	s.ChangeAnnotation(scale.ReplacementsAnnotation, change)
 	return s.Commit(ctx)
 }
 
@@ -69,7 +69,7 @@ func isMarked(m *contract.MachineState) bool {
 
 // concernsRemediation reports whether there is anything to decide.
 func (s *Scope) concernsRemediation() bool {
-	_, recorded := s.State.Annotations[scale.LinesAnnotation]
+	_, recorded := s.State.Annotations[scale.ReplacementsAnnotation]
 	return recorded || slices.ContainsFunc(s.machines.Own, func(m member) bool { return isMarked(m.State) })
 }
 
@@ -77,19 +77,15 @@ func (s *Scope) concernsRemediation() bool {
 func (s *Scope) remediationFacts() (facts scale.RemediationFacts, readable bool) {
 	controlled := metav1.GetControllerOfNoCopy(s.Object) != nil
 	limits, limitsErr := scale.LimitsOf(&s.State.Metadata, controlled)
-	lines, linesErr := scale.ParseLines(s.State.Annotations[scale.LinesAnnotation], s.State.UID)
+	replacements, recordErr := scale.ParseReplacements(s.State.Annotations[scale.ReplacementsAnnotation], s.State.UID)
 	facts = scale.RemediationFacts{
-		Machines: s.plannable(), Next: s.machines.Ledger.Next, Lines: lines, Limits: limits, Holds: s.remediationHolds(limitsErr, linesErr),
-		Now: s.Now, RemediationPolicy: s.env.options.Remediation,
+		Machines: s.plannable(), Next: s.machines.Ledger.Next, Replacements: replacements, Limits: limits,
+		Holds: s.remediationHolds(limitsErr, recordErr), Now: s.Now,
 	}
-	unavailable, limited := s.env.options.Policy.MaxUnavailable.Get()
 	if controlled {
-		unavailable, limited = limits.MaxUnavailable, true
+		facts.MinAvailable = contract.Some(int(s.State.Replicas.Or(0)) - limits.MaxUnavailable)
 	}
-	if limited {
-		facts.MinAvailable = contract.Some(int(s.State.Replicas.Or(0)) - unavailable)
-	}
-	return facts, linesErr == nil
+	return facts, recordErr == nil
 }
 
 // remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting.
@@ -99,7 +95,7 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 	for _, err := range unreadable {
 		if err != nil {
 			hold(ReasonRemediationUnreadable, fmt.Sprintf("annotations %s and %s: %v: correct them, or remove them",
-				scale.LimitsAnnotation, scale.LinesAnnotation, err))
+				scale.LimitsAnnotation, scale.ReplacementsAnnotation, err))
 		}
 	}
 	if !s.State.Replicas.Found() {

@@ -110,9 +110,7 @@ func TestASetReplacesTheMachinesThatAHealthCheckHasMarked(t *testing.T) {
 	w.replaced(set, &before[0], 3)
 	w.replaced(set, &before[1], 3)
 	require.True(t, w.uidsOf()[string(before[2].GetUID())], "the other Machine stays")
-	lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
-	require.NoError(t, err)
-	require.Len(t, lines, 2)
+	require.Equal(t, 1, w.replacements(set).Count)
 	w.Says(set, contract.ConditionRemediating, contract.ReasonNotRemediating)
 	w.saysBeforeItDeletes(&before[0])
 	w.oneForEachSlot()
@@ -197,7 +195,7 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 			change: func(w *world, _ *unstructured.Unstructured) {
 				require.NoError(w.t, w.client.Delete(w.t.Context(), w.template(infraGVK())))
 			}, says: "FakeMachineTemplate does not exist"},
-		"the record cannot be read": {change: annotated(scale.LinesAnnotation, "?"), says: "correct them, or remove them"},
+		"the record cannot be read": {change: annotated(scale.ReplacementsAnnotation, "?"), says: "correct them, or remove them"},
 		"its workload cluster does not answer": {
 			change: func(w *world, _ *unstructured.Unstructured) {
 				other := w.machines()[1]
@@ -252,26 +250,23 @@ func TestAReplacementThatWasRecordedIsFinishedAndCountedOnce(t *testing.T) {
 	stop()
 	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
 	require.NoError(t, err)
-	record := []scale.Line{{Of: before[0].GetName(), From: ledger.Next, Count: 4, Last: time.Now().Truncate(time.Second).UTC()}}
+	record := scale.Replacements{Names: []string{before[0].GetName()}, From: ledger.Next, Count: 4, Last: time.Now().Unix()}
 	w.change(set, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(withKey(u.GetAnnotations(), scale.LinesAnnotation, scale.LinesText(set.GetUID(), record)))
+		u.SetAnnotations(withKey(u.GetAnnotations(), scale.ReplacementsAnnotation, record.Text(set.GetUID())))
 	})
 	w.Quiet("lives", quiet)
 	w.mark(&before[0])
 	w.run(machineset.Options{})
 	w.replaced(set, &before[0], 2)
-	got, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
-	require.NoError(t, err)
-	require.Equal(t, record, got)
+	require.Equal(t, record, w.replacements(set))
 	require.True(t, w.uidsOf()[string(before[1].GetUID())])
 }
 
-func TestALineWaitsForItsBackOffAndEndsAtItsLimit(t *testing.T) {
+func TestANewMachineWaitsForTheBackOffOfItsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
-	w.run(machineset.Options{Clock: clock, StatusDelay: -1, Remediation: scale.RemediationPolicy{
-		BackOff: contract.Some(10 * time.Minute), MaxReplacements: contract.Some(2)}})
+	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.has(set, 1)
@@ -279,30 +274,19 @@ func TestALineWaitsForItsBackOffAndEndsAtItsLimit(t *testing.T) {
 	w.Quiet("lives", quiet)
 	w.mark(&first)
 	w.replaced(set, &first, 1)
-
-	second := w.machines()[0]
-	w.Quiet("lives", quiet)
-	w.mark(&second)
-	until := clock.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339)
-	w.remediated(&second, contract.ReasonRemediationDeferred, "Waiting until "+until)
-	w.conditionSays(set, contract.ConditionRemediating, "Waiting until "+until)
-	w.Quiet(userAgent, quiet)
-	clock.SetTime(clock.Now().Add(10 * time.Minute))
-	w.touch(&second)
-	w.replaced(set, &second, 1)
-
-	third := w.machines()[0]
-	w.Quiet("lives", quiet)
-	w.mark(&third)
-	until = clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
-	w.remediated(&third, contract.ReasonRemediationDeferred, "Waiting until "+until)
-	clock.SetTime(clock.Now().Add(23 * time.Hour))
-	w.touch(&third)
-	w.Quiet(userAgent, quiet)
-	require.Nil(t, w.get(&third).GetDeletionTimestamp())
-	clock.SetTime(clock.Now().Add(time.Hour))
-	w.touch(&third)
-	w.replaced(set, &third, 1)
+	for _, wait := range []time.Duration{time.Minute, 2 * time.Minute} {
+		next := w.machines()[0]
+		w.Quiet("lives", quiet)
+		w.mark(&next)
+		until := clock.Now().Add(wait).UTC().Format(time.RFC3339)
+		w.remediated(&next, contract.ReasonRemediationDeferred, "Waiting until "+until)
+		w.conditionSays(set, contract.ConditionRemediating, "Waiting until "+until)
+		w.Quiet(userAgent, quiet)
+		require.Nil(t, w.get(&next).GetDeletionTimestamp())
+		clock.SetTime(clock.Now().Add(wait))
+		w.touch(&next)
+		w.replaced(set, &next, 1)
+	}
 }
 
 // touch wakes the set of a Machine.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,7 +79,7 @@ func TestTheOnlyMachineOfASetIsDeletedAsItSaysThatItGoes(t *testing.T) {
 	w.saysBeforeItDeletes(&m)
 }
 
-func TestAMachineThatRecoversInTheLastMomentStaysAndItsLineCounts(t *testing.T) {
+func TestAMachineThatRecoversInTheLastMomentStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	var m unstructured.Unstructured
@@ -88,26 +87,30 @@ func TestAMachineThatRecoversInTheLastMomentStaysAndItsLineCounts(t *testing.T) 
 	w.runWith(ctrl.Options{NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
 		c, err := client.New(cfg, o)
 		return &before{c, recovers}, err
-	}}, machineset.Options{Remediation: scale.RemediationPolicy{BackOff: contract.Some(time.Hour)}})
+	}}, machineset.Options{})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.has(set, 1)
 	m = w.machines()[0]
 	w.Quiet("lives", quiet)
 	w.mark(&m)
-	w.eventually("the record of the Machine to be that of one that stays", func() string {
-		lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
-		require.NoError(t, err)
-		if len(lines) != 1 || lines[0].Of != "" || lines[0].Count != 1 {
+	w.eventually("the Machine not to be recorded any more", func() string {
+		record := w.replacements(set)
+		if len(record.Names) != 0 || record.Count != 1 {
 			return w.describe(set)
 		}
 		return ""
 	})
-	require.Nil(t, w.get(&m).GetDeletionTimestamp())
 	w.Quiet("lives", quiet)
-	w.mark(&m)
-	w.remediated(&m, contract.ReasonRemediationDeferred, "replaced once without one that stayed healthy (back-off)")
 	require.Nil(t, w.get(&m).GetDeletionTimestamp())
+}
+
+// replacements is the record of a set.
+func (w *world) replacements(set *unstructured.Unstructured) scale.Replacements {
+	w.t.Helper()
+	record, err := scale.ParseReplacements(w.get(set).GetAnnotations()[scale.ReplacementsAnnotation], set.GetUID())
+	require.NoError(w.t, err)
+	return record
 }
 
 func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
@@ -134,10 +137,7 @@ func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
 	require.Nil(t, w.get(&m).GetDeletionTimestamp())
 	allow()
 	w.replaced(set, &m, 1)
-	lines, err := scale.ParseLines(w.get(set).GetAnnotations()[scale.LinesAnnotation], set.GetUID())
-	require.NoError(t, err)
-	require.Len(t, lines, 1)
-	require.Equal(t, 1, lines[0].Count, "what was tried again counts once")
+	require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
 }
 
 // When many Machines fail, the last of them does not wait for a request for each of the others.

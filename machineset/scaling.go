@@ -119,11 +119,9 @@ func (s *Scope) unwell() map[types.UID]string {
 
 // facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.
 func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
-	policy := s.env.options.Policy
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
-	policy.Order = order
 	all := s.plannable()
-	facts := scale.Facts{Machines: scale.ReceivedBy(&s.State.Metadata).Counted(all), Policy: policy}
+	facts := scale.Facts{Machines: scale.ReceivedBy(&s.State.Metadata).Counted(all), Order: order}
 	facts.Reserved, facts.Holds = len(ledger.Pending), s.machines.Holds
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
@@ -131,7 +129,7 @@ func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	s.uncounted = len(all) - len(facts.Machines)
 	if !s.State.Deleting.IsZero() {
 		facts.Machines = all
-		facts.Desired, facts.Policy.MaxUnavailable = contract.Some(0), contract.Opt[int]{}
+		facts.Desired = contract.Some(0)
 		return facts, nil
 	}
 	return facts, err

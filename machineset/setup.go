@@ -19,9 +19,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 	})
 }
 
-// PortsFromManager returns the ports of a manager, without Clusters and preflight checks.
+// PortsFromManager returns the ports of a manager, without Clusters.
 func PortsFromManager(mgr ctrl.Manager) Ports {
-	return Ports{Ports: engine.PortsFromManager(mgr)}
+	return Ports{engine.PortsFromManager(mgr)}
 }
 
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is

@@ -32,7 +32,7 @@ const (
 )
 
 // Steps returns a new list of the steps of a MachineSet, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
-// engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// engine.Remove, and set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a set that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
@@ -63,10 +63,10 @@ func Steps() []Step {
 	})
 }
 
-// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
+// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
 // which Machines would be created twice or without their objects, or a deletion would never end. A step of the same name may
 // replace each of them, except StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
-func CheckSteps(steps []Step) error {
+func checkSteps(steps []Step) error {
 	err := engine.CheckSafety(steps, Steps(), "MachineSet", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepRemediate, StepStatus},
 		Needs: []engine.Need{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/labels"
@@ -77,44 +76,44 @@ func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 }
 
-func TestChecksThatFailOrCannotBeMadeKeepASetFromCreating(t *testing.T) {
+func TestChecksThatFailKeepASetFromCreating(t *testing.T) {
 	t.Parallel()
 	newer := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.35.0", CurrentVersion: "v1.35.0", Version: "v1.36.0"}
 	odd := newer
 	odd.CurrentVersion = "latest"
 	fits := newer
 	fits.Version = "v1.35.0"
-	for name, tc := range map[string]struct {
-		facts scale.PreflightFacts
-		err   error
-		going bool
-		says  string
-		again time.Duration
-	}{
-		"they pass":                    {facts: fits},
-		"a version that does not fit":  {facts: newer, says: "v1.36.0", again: preflightRetry},
-		"a version that is none":       {facts: odd, says: "preflight checks could not be made", again: preflightRetry},
-		"no answer comes":              {err: errBroken, says: "preflight checks could not be made: " + engine.SeeLogs},
-		"a set in deletion makes none": {err: errBroken, going: true},
-	} {
+	require.Empty(t, failedChecks(fits))
+	for says, facts := range map[string]scale.PreflightFacts{"v1.36.0": newer, "preflight checks could not be made": odd} {
+		failed := failedChecks(facts)
+		require.Len(t, failed, 1)
+		require.Contains(t, failed[0].Message, says)
+	}
+}
+
+func TestChecksThatCannotBeMadeKeepASetFromCreating(t *testing.T) {
+	t.Parallel()
+	for name, going := range map[string]bool{"a set that lives": false, "a set in deletion makes none": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &Scope{env: &Reconciler{}, selector: labels.Everything()}
-			s.env.preflightOf = func(context.Context, *contract.MachineSetState) (scale.PreflightFacts, error) {
-				return tc.facts, tc.err
-			}
-			if tc.going {
+			frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
+			s := &Scope{env: &Reconciler{frame: frame}, selector: labels.Everything()}
+			s.Attach(frame)
+			s.Cluster.Presence = external.Present
+			s.Cluster.State.ControlPlane = contract.Ref{Group: "g", Kind: "ControlPlane", Name: "c"}
+			if going {
 				s.State.Deleting = noon()
 			}
 			result, err := runStep(t, s, StepHolds)
-			require.Equal(t, tc.err != nil && !tc.going, err != nil, err)
-			require.Equal(t, tc.again, result.RequeueAfter)
-			if tc.says == "" {
+			require.Zero(t, result.RequeueAfter)
+			if going {
+				require.NoError(t, err)
 				require.Empty(t, s.machines.Holds)
 				return
 			}
+			require.ErrorIs(t, err, errBroken)
 			require.Len(t, s.machines.Holds, 1)
-			require.Contains(t, s.machines.Holds[0].Message, tc.says)
+			require.Equal(t, "preflight checks could not be made: "+engine.SeeLogs, s.machines.Holds[0].Message)
 		})
 	}
 }

@@ -47,10 +47,7 @@ func addHealthChecks(
 	if err != nil {
 		return err
 	}
-	var policy healthcheck.Policy
-	if o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI {
-		policy = healthcheck.ClusterAPI()
-	}
+	policy := healthcheck.Policy{LimitAlone: o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI}
 	judges := remediation.Ports{Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents}
 	if guards.gate != nil {
 		judges.ReachOf = guards.gate.Of

@@ -47,7 +47,7 @@ func (o settings) references() []schema.GroupResource {
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.
 func (o settings) poolWiring() machinepool.Wiring {
 	return machinepool.Wiring{
-		Kinds: poolKinds(o), PoolResource: poolResource, MachineResource: machineResource, References: o.Printing.ProviderResources,
+		Kinds: poolKinds(o), References: o.Printing.ProviderResources,
 		Clusters: o.followsClusters(), Drains: true, Events: true, OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 }

@@ -42,13 +42,13 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 		defer cancel()
 		ctx = limited
 	}
-	batches := scale.Batches{Ceiling: s.frame.config.Parallel}
+	sizes := batches{ceiling: s.frame.config.Parallel}
 	done, left := s.Ledger, failedLast(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] })
 	var all []Creation
 	var names []string
 	var failed []error
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
-		n := batches.Next(len(left))
+		n := sizes.next(len(left))
 		for _, c := range engine.InParallel(n, left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
 			s.memory.created(c)
 			switch all = append(all, c); {

@@ -60,11 +60,11 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 	}
 	mem, name := s.memory, s.frame.config.Name
 	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
-	batches := scale.Batches{Ceiling: s.frame.config.Parallel}
+	sizes := batches{ceiling: s.frame.config.Parallel}
 	var names []string
 	var failed []error
 	for len(victims) > 0 && len(failed) < maxFailed {
-		n, before := batches.Next(len(victims)), len(failed)
+		n, before := sizes.next(len(victims)), len(failed)
 		for i, err := range engine.InParallel(n, victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
 			if mem.attempted(victims[i].UID, err); err != nil {
 				failed = append(failed, err)
@@ -74,7 +74,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 			names = append(names, victims[i].Name)
 		}
 		if victims = victims[n:]; len(failed) > before {
-			batches = scale.Batches{Ceiling: s.frame.config.Parallel}
+			sizes = batches{ceiling: s.frame.config.Parallel}
 		}
 	}
 	slices.SortFunc(failed, byText)

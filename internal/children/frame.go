@@ -34,7 +34,7 @@ type Config[CS any] struct {
 	// is asked before anything is created. By default a child that was seen in deletion, and is missing, is taken for gone.
 	DeletingCount bool
 	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
-	// when negative: scale.DefaultCeiling.
+	// when negative: 100.
 	Parallel int
 	// PassLimit is how long one pass continues to create children; zero is no limit.
 	PassLimit time.Duration

@@ -31,14 +31,10 @@ func factsOf(replicas int32, machines ...*contract.MachineState) Summary {
 	return Summary{Remediator: "MachineSet", Desired: contract.Some(replicas), Machines: machines, Now: noon()}
 }
 
-// goingFor is a Machine that has been in deletion for so long, and whose drain says something.
-func goingFor(name string, since time.Duration, drain string) *contract.MachineState {
+// goingFor is a Machine that has been in deletion for so long.
+func goingFor(name string, since time.Duration) *contract.MachineState {
 	m := stateOf(name)
-	m.Deleting, m.DrainStarted = noon().Add(-since), noon().Add(-since)
-	if drain != "" {
-		m.Conditions = append(m.Conditions,
-			metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: "DrainingNode", Message: drain})
-	}
+	m.Deleting = noon().Add(-since)
 	return m
 }
 
@@ -57,12 +53,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	would.Missing = []string{"KubeadmConfigTemplate"}
 	unseen := factsOf(1)
 	unseen.Unobserved = true
-	slow := "Drain not completed yet:\n* Pods pod-3-trigger-retry-because-of-pdb: cannot evict pod as it would violate the pod's disruption " +
-		"budget. " +
-		"The disruption budget test-namespace/test-pdb needs 3 healthy pods and has 3 currently"
-	stale := []*contract.MachineState{goingFor("m3", time.Hour, ""), goingFor("m2", 16*time.Minute, slow), stateOf("m4")}
-	drained := goingFor("m1", time.Hour, slow)
-	drained.Conditions[0].Reason = "WaitingForVolumeDetach"
+	stale := []*contract.MachineState{goingFor("m3", time.Hour), goingFor("m2", 16*time.Minute), stateOf("m4")}
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
 		facts Summary
@@ -82,12 +73,9 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"not scaling down": {factsOf(1, stateOf("m1")), "ScalingDown", "False NotScalingDown: "},
 		"scaling down":     {factsOf(0, stateOf("m1")), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas"},
 		"scaling down with stale Machines": {factsOf(1, stale...), "ScalingDown", "True ScalingDown: Scaling down from 3 to 1 replicas\n" +
-			"* Machines m2, m3 are in deletion since more than 15m, delay likely due to PodDisruptionBudgets"},
-		"scaling down with a stale Machine that is drained no more": {factsOf(0, drained), "ScalingDown",
-			"True ScalingDown: Scaling down from 1 to 0 replicas\n" +
-				"* Machine m1 is in deletion since more than 15m"},
+			"* Machines m2, m3 are in deletion since more than 15m"},
 		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
-		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour, ""), stateOf("m2"))), "Deleting",
+		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour), stateOf("m2"))), "Deleting",
 			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
 		"deleted":      {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
 		"not deleting": {factsOf(3), "Deleting", "False NotDeleting: "},
@@ -155,14 +143,10 @@ func TestTheMostFrequentMessagesOfManyMachinesAreReported(t *testing.T) {
 func TestTimeAloneChangesTheReport(t *testing.T) {
 	young := stateOf("young")
 	young.Created = noon().Add(-4 * time.Second)
-	_, again := factsOf(1, young, goingFor("g", 14*time.Minute, "")).Conditions()
+	_, again := factsOf(1, young, goingFor("g", 14*time.Minute)).Conditions()
 	require.Equal(t, 7*time.Second, again)
-	_, again = factsOf(1, goingFor("g", 14*time.Minute, "")).Conditions()
+	_, again = factsOf(1, goingFor("g", 14*time.Minute)).Conditions()
 	require.Equal(t, time.Minute+time.Second, again)
-	draining := goingFor("g", time.Hour, "waiting for completion")
-	draining.DrainStarted = noon().Add(-4 * time.Minute)
-	_, again = factsOf(1, draining).Conditions()
-	require.Equal(t, time.Minute+time.Second, again, "then the drain counts as the cause")
 	_, again = factsOf(1, stateOf("a")).Conditions()
 	require.Zero(t, again)
 }

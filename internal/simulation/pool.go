@@ -222,7 +222,7 @@ func (w *World) marksNode(ctx context.Context) {
 
 func (w *World) markNode(ctx context.Context, node *unstructured.Unstructured) {
 	value := `""`
-	if _, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]; found {
+	if isMarked(node) {
 		value = "null"
 	}
 	w.patch(ctx, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, machinepool.DeleteMachineAnnotation, value))
@@ -238,10 +238,16 @@ func (w *World) calmPool(ctx context.Context) {
 		i.forgotten = false
 	}
 	for _, node := range w.Objects("Node") {
-		if _, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]; found {
+		if isMarked(node) {
 			w.markNode(ctx, node)
 		}
 	}
+}
+
+// isMarked reports whether a Node is marked as one that leaves.
+func isMarked(node *unstructured.Unstructured) bool {
+	_, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]
+	return found
 }
 
 // isOrphan reports whether a person has to delete the infrastructure of a pool: the pool was deleted, and left it behind.

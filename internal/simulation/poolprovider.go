@@ -37,6 +37,8 @@ type poolInstance struct {
 	name, id                  string
 	boots, endedAt            time.Time
 	leaving, ended, forgotten bool
+	// asked: the provider has marked its Node.
+	asked bool
 }
 
 const (
@@ -218,20 +220,17 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 	if counted && n < replicas && slices.ContainsFunc(p.live(), func(i *poolInstance) bool { return i.forgotten }) {
 		return count
 	}
-	list, leaving := p.list()
-	annotations := map[string]any{contract.LeavingInstancesAnnotation: nil}
-	if leaving != "" {
-		annotations[contract.LeavingInstancesAnnotation] = leaving
+	if do := w.poolAsks(ctx); do != nil {
+		return do
 	}
+	list := p.list()
 	var ids any
 	if len(list) > 0 || p.emptyList {
 		ids = list
 	}
 	has, found, _ := unstructured.NestedStringSlice(infra.Object, "spec", "providerIDList")
-	if !slices.Equal(has, list) || found != (ids != nil) || infra.GetAnnotations()[contract.LeavingInstancesAnnotation] != leaving {
-		body, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"providerIDList": ids},
-		})
+	if !slices.Equal(has, list) || found != (ids != nil) {
+		body, err := json.Marshal(map[string]any{"spec": map[string]any{"providerIDList": ids}})
 		return func() { w.fail("a report can be written", err); w.provides(ctx, infra, string(body), false) }
 	}
 	if !counted || n != replicas {
@@ -240,29 +239,41 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 	return nil
 }
 
+// poolAsks marks the Node of an instance that is about to leave, and takes back the mark of one that stays.
+func (w *World) poolAsks(ctx context.Context) func() {
+	for _, i := range w.pool.live() {
+		node := w.object("Node", "", i.name)
+		if node == nil || i.leaving == i.asked && (!i.leaving || isMarked(node)) {
+			continue
+		}
+		return func() {
+			if i.asked = i.leaving; isMarked(node) != i.leaving {
+				w.markNode(ctx, node)
+			}
+		}
+	}
+	return nil
+}
+
 // list is what the provider says about its instances.
-func (p *pool) list() (ids []string, leaving string) {
+func (p *pool) list() []string {
 	form := func(i *poolInstance) string {
 		if p.respelled {
 			return respelled(i.id)
 		}
 		return i.id
 	}
-	ids = []string{}
-	var leave []string
+	ids := []string{}
 	for _, i := range p.live() {
 		if !i.forgotten {
 			ids = append(ids, form(i))
-		}
-		if i.leaving {
-			leave = append(leave, form(i))
 		}
 	}
 	if p.repeats && len(ids) > 0 {
 		slices.Reverse(ids)
 		ids = append(ids, ids[0])
 	}
-	return ids, strings.Join(leave, ",")
+	return ids
 }
 
 // respelled is the other form of a provider ID.

@@ -176,13 +176,19 @@ func (t *watch) recovers(w *World) {
 	}
 }
 
+// What a check does after which time: it forgets a place that stays empty, and takes failures further apart for no outage.
+const (
+	placeExpires = 6 * time.Hour
+	outageWithin = 10 * time.Minute
+)
+
 // inFlight is how many places have no Machine that is, or was, healthy: each Machine takes the place of one that was marked before it was
 // made, as far as clocks say that. A check does not know the places that were there before it.
 func (t *watch) inFlight(w *World, check time.Time) int {
 	taken := map[types.UID]bool{}
 	var left int
 	for _, p := range slices.Backward(t.places) { // the latest has the fewest that can take it
-		found := w.Now().Sub(p.at) > healthcheck.DefaultExpiry-skewSlack || p.at.Before(check)
+		found := w.Now().Sub(p.at) > placeExpires-skewSlack || p.at.Before(check)
 		for _, m := range slices.Concat(t.gone, w.Objects("Machine")) {
 			uid := m.GetUID()
 			if _, skipped := m.GetAnnotations()[skip]; skipped && uid == p.machine {
@@ -297,7 +303,7 @@ func (d *downMachines) add(m *unstructured.Unstructured, node *corev1.Node, odd 
 }
 
 func (d *downMachines) atOnce() bool {
-	return !d.odd && len(d.all) >= 2 && d.last.Sub(d.first) <= healthcheck.DefaultOutageWindow
+	return !d.odd && len(d.all) >= 2 && d.last.Sub(d.first) <= outageWithin
 }
 
 // isSilent reports whether the cache of a process shows a Node of a Machine that has not reported.

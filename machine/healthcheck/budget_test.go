@@ -119,20 +119,21 @@ func (w *world) recovered(t *testing.T, most string, policy healthcheck.Policy) 
 		w.heal(&w.machines[i])
 		w.machines[i].Marked = false
 	}
-	return healthcheck.Plan(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Policy: policy, Ledger: w.ledger,
-		Known: w.known, Now: w.at})
+	return healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Policy: policy, Ledger: w.ledger,
+		Known: w.known, Now: w.at}, false, false)
 }
 
 func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 	for _, budget := range []struct {
-		limit  string
-		policy healthcheck.Policy
-		most   int
+		limit          string
+		policy         healthcheck.Policy
+		patient, blind bool
+		most           int
 	}{
-		{"3", healthcheck.Policy{Expiry: -1, MaxFailures: -1, Backoff: -1}, 3},
-		{"[1-4]", healthcheck.Policy{Expiry: -1, MaxFailures: -1, Backoff: -1, OutageWindow: -1}, 4},
-		{"100%", healthcheck.Policy{Expiry: -1, MaxInFlight: contract.Some(intstr.FromInt32(2))}, 2},
-		{"0", healthcheck.Policy{Expiry: -1}, 0},
+		{"3", healthcheck.Policy{}, true, false, 3},
+		{"[1-4]", healthcheck.Policy{}, true, true, 4},
+		{"100%", healthcheck.Policy{MaxInFlight: contract.Some(intstr.FromInt32(2))}, false, false, 2},
+		{"0", healthcheck.Policy{}, false, false, 0},
 	} {
 		marked := 0
 		for seed := range int64(60) {
@@ -148,8 +149,8 @@ func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 					w.ledger, w.known = healthcheck.Ledger{}, false // a person removes the annotation
 				}
 				off := time.Duration(w.r.Intn(481)-240) * time.Second // the clocks of processes differ
-				d := healthcheck.Plan(healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, budget.limit), Policy: budget.policy,
-					Ledger: w.ledger, Known: w.known, Now: w.at.Add(off)})
+				d := healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, budget.limit),
+					Policy: budget.policy, Ledger: w.ledger, Known: w.known, Now: w.at.Add(off)}, budget.patient, budget.blind)
 				w.carryOut(d)
 				marked = max(marked, len(w.lost))
 				require.LessOrEqual(t, len(w.lost), budget.most, "limit %s, seed %d", budget.limit, seed)
@@ -173,9 +174,8 @@ func TestAPlaceThatIsNotFilledCountsAsAMachineThatIsUnhealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := planned(t, c.states, c.most)
-			f.Policy.OutageWindow = -1
 			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(), Decided: true}}
-			require.Equal(t, c.want, acts(healthcheck.Plan(f)))
+			require.Equal(t, c.want, acts(healthcheck.PlanBlind(f)))
 		})
 	}
 }

@@ -109,7 +109,6 @@ func TestAMachineIsOfTheRoundInWhichItWasThereWhateverTheClockSays(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := planned(t, "hhup", "50%")
-			f.Policy.OutageWindow = -1
 			unstarted(&f.Machines[2], now.Add(-time.Hour))
 			next := f.Machines[3]
 			if next.Created = now.Add(tc.made); tc.made > 0 {
@@ -118,7 +117,7 @@ func TestAMachineIsOfTheRoundInWhichItWasThereWhateverTheClockSays(t *testing.T)
 				f.Machines[3].Created = next.Created
 			}
 			f.Now = now.Add(tc.off)
-			d := healthcheck.Plan(f)
+			d := healthcheck.PlanBlind(f)
 			require.Equal(t, 1, d.Ledger.Lines[0].Failures)
 
 			f.Ledger, f.Now = d.Ledger, now.Add(time.Hour)
@@ -127,7 +126,7 @@ func TestAMachineIsOfTheRoundInWhichItWasThereWhateverTheClockSays(t *testing.T)
 			}
 			f.Machines = append(f.Machines[:2:2], next)
 			failures := 0
-			for _, line := range healthcheck.Plan(f).Ledger.Lines {
+			for _, line := range healthcheck.PlanBlind(f).Ledger.Lines {
 				failures = line.Failures
 			}
 			require.Equal(t, tc.failures, failures)

@@ -23,8 +23,8 @@
 //   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy;
 //   - an owner whose Machines do not start gets new ones with a growing delay, and at last no more.
 //
-// A scale-up does not count: Machines that have not started are pending, unless they replace one. [ClusterAPI] returns the Policy that
-// counts and decides as Cluster API does.
+// A scale-up does not count: Machines that have not started are pending, unless they replace one. Policy.LimitAlone counts and decides as
+// Cluster API does.
 //
 // The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
 // started counts as a replacement. A Machine takes the place of another one if it was not there when that one was marked. This is judged by

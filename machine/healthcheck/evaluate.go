@@ -64,7 +64,7 @@ func (e *evaluation) machine() {
 			}
 		}
 	}
-	if failed := m.FailureReason != "" || m.FailureMessage != ""; failed && m.Node.Name == "" && !e.facts.Checks.IgnoreFailures {
+	if failed := m.FailureReason != "" || m.FailureMessage != ""; failed && m.Node.Name == "" {
 		e.unstarted = true
 		e.blame(ReasonUnhealthyMachine, time.Time{}, "Machine failed before it had a Node: %s",
 			strings.TrimSpace(m.FailureReason+" "+m.FailureMessage))

@@ -152,10 +152,6 @@ func TestAMachineIsJudged(t *testing.T) {
 			f.Machine.FailureReason, f.Machine.FailureMessage = "Quota", "none left"
 		},
 			"Unhealthy (UnhealthyMachine): Health check failed:/  * Machine failed before it had a Node: Quota none left", 0},
-		"a creation that failed, which the check ignores": {func(f *healthcheck.Facts) {
-			withoutNode(f, time.Minute)
-			f.Machine.FailureReason, f.Checks.IgnoreFailures = "Quota", true
-		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
 		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" },
 			"Healthy (HealthCheckSucceeded)", 0},
 		"a Node that has registered and not reported": {func(f *healthcheck.Facts) { f.Node = node() },

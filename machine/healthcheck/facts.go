@@ -71,7 +71,7 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 	switch {
 	case node == nil:
 		return nil, NodeGone
-	case IsNode(node, machine, rules):
+	case isNode(node, machine, rules):
 		return node, NodePresent
 	case machine.Node.UID != "" && knowIDs(node, machine):
 		return nil, NodeGone
@@ -79,10 +79,10 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 	return nil, NodeUnread
 }
 
-// IsNode reports whether a Node of the recorded name is the Machine's: it has the recorded UID or the Machine's provider ID, or neither is
+// isNode reports whether a Node of the recorded name is the Machine's: it has the recorded UID or the Machine's provider ID, or neither is
 // known. A Node that has registered again has another UID. A Node with another UID whose provider ID is written in another form is not
 // recognized, unless the rules know both forms.
-func IsNode(node *corev1.Node, machine *contract.MachineState, rules noderef.Rules) bool {
+func isNode(node *corev1.Node, machine *contract.MachineState, rules noderef.Rules) bool {
 	switch {
 	case machine.Node.UID != "" && machine.Node.UID == node.UID:
 		return true

@@ -83,7 +83,7 @@ func TestAnOwnerWithoutMachinesForAMomentIsNotForgotten(t *testing.T) {
 	d = healthcheck.Plan(f)
 	require.Len(t, d.Ledger.Lines, 1)
 	require.Equal(t, 1, d.InFlight, "its replacement has yet to come")
-	f.Now = now.Add(healthcheck.DefaultExpiry + time.Second)
+	f.Now = now.Add(healthcheck.Expiry + time.Second)
 	d = healthcheck.Plan(f)
 	require.Empty(t, d.Ledger.Lines)
 	require.Zero(t, d.InFlight)
@@ -100,10 +100,10 @@ func TestTimesOfAClockThatWasAheadAreThoseOfNow(t *testing.T) {
 	f.Machines[3].UID = "replacement"
 	d := healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ReasonBackoff, d.Outcomes[3].Reason)
-	f.Ledger, f.Now = d.Ledger, now.Add(healthcheck.DefaultBackoff)
+	f.Ledger, f.Now = d.Ledger, now.Add(healthcheck.Backoff)
 	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action)
 
-	f.Machines, f.Now = f.Machines[:3], now.Add(healthcheck.DefaultExpiry+time.Minute)
+	f.Machines, f.Now = f.Machines[:3], now.Add(healthcheck.Expiry+time.Minute)
 	require.Zero(t, healthcheck.Plan(f).InFlight, "its place is waited for as long as always")
 }
 

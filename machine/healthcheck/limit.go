@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// ErrLimit matches the error for a maximum or a range that cannot be read.
-var ErrLimit = errors.New("the limit of unhealthy Machines cannot be read")
+// errLimit is the error for a maximum or a range that cannot be read.
+var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
 // Limit says up to how many unhealthy Machines they are remediated at all. The zero Limit is Cluster API's default, 100%.
 type Limit struct {
@@ -23,13 +23,13 @@ type Limit struct {
 }
 
 // ParseLimit reads the two limits of a MachineHealthCheck: max is a number or a percentage such as 40%, and inRange a range such as [3-5],
-// both ends included, that takes precedence. Absent and empty mean none. The error matches ErrLimit.
+// both ends included, that takes precedence. Absent and empty mean none.
 func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
 	if inRange == "" {
 		value := maximum.Or(intstr.FromString("100%"))
 		l := Limit{max: contract.Some(value), text: value.String()}
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
-			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", ErrLimit, value.String())
+			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
 		}
 		return l, nil
 	}
@@ -39,7 +39,7 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 	from, errFrom := strconv.ParseUint(least, 10, 31)
 	to, errTo := strconv.ParseUint(most, 10, 31)
 	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
-		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", ErrLimit, inRange)
+		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
 	return Limit{least: int(from), most: int(to), in: inRange, text: inRange}, nil //nolint:gosec // 31 bits
 }
@@ -54,9 +54,9 @@ func (l Limit) Max(total int) int {
 	return n
 }
 
-// Allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
+// allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
 // not. Rule: Cluster API's isAllowedRemediation.
-func (l Limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
+func (l Limit) allows(total, unhealthy int) (allowed bool, remaining int) {
 	most := l.Max(total)
 	allowed = unhealthy <= most && (l.in == "" || unhealthy >= l.least)
 	if !allowed {

@@ -37,7 +37,7 @@ type OutageEntry struct {
 // anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
 func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
 	since := m.Verdict.Since
-	if e.Ended == 0 || e.Domain != "" && e.Domain != m.Domain || !m.Verdict.Bad() || since.Unix() > e.Ended && !since.After(now) {
+	if e.Ended == 0 || e.Domain != "" && e.Domain != m.Domain || !m.Verdict.isBad() || since.Unix() > e.Ended && !since.After(now) {
 		return 0
 	}
 	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
@@ -66,7 +66,7 @@ func (p *plan) remember() {
 		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.Domain})
 	}
 	for _, e := range p.Ledger.Outages {
-		if !lasts[e.Domain] && p.policy.OutageWindow >= 0 && p.continues(&e) {
+		if !lasts[e.Domain] && p.bounds.outageWindow >= 0 && p.continues(&e) {
 			p.out.Ledger.Outages = append(p.out.Ledger.Outages, e)
 		}
 	}
@@ -139,7 +139,7 @@ func burst(machines []*Machine, window time.Duration, now time.Time) []*Machine 
 	var bad, unknown []*Machine
 	for _, m := range machines {
 		switch {
-		case !m.Verdict.Bad():
+		case !m.Verdict.isBad():
 		case m.Verdict.Since.IsZero() || m.Verdict.Since.After(now):
 			unknown = append(unknown, m)
 		default:

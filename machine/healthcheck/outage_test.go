@@ -132,7 +132,7 @@ func TestAMachineThatCannotBeJudgedForAWhileKeepsItsTimeAfterAnOutage(t *testing
 	}
 }
 
-func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileNoneIsLookedFor(t *testing.T) {
+func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecidesAlone(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuhh", "aabb")
 	h.then(0)
@@ -144,7 +144,7 @@ func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileNoneIsLookedFor
 	require.Equal(t, want, h.Ledger.Outages)
 	h.LimitErr = nil
 	require.Equal(t, "None Hold/Outage None None", h.then(time.Hour))
-	h.Policy.OutageWindow = -1
+	h.Policy.LimitAlone = true
 	require.Equal(t, "None Mark None None", h.then(0))
 	require.Empty(t, h.Ledger.Outages)
 }

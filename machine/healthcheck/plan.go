@@ -78,11 +78,11 @@ const (
 	ReasonTooManyUnhealthy   = "TooManyUnhealthy"   // more Machines are unhealthy than the limit of the check allows
 	// ReasonLimitUnreadable: the limit of the check cannot be read.
 	ReasonLimitUnreadable = "LimitUnreadable"
-	// ReasonOutage: many Machines became unhealthy at once, see Policy.OutageWindow.
+	// ReasonOutage: many Machines became unhealthy at once, and new ones would not end that.
 	ReasonOutage = "Outage"
 	// ReasonInFlight: as many Machines as allowed are being remediated.
 	ReasonInFlight = "RemediationInFlight"
-	// ReasonBackoff and ReasonTooManyFailures: the owner's Machines do not start, see Policy.Backoff and Policy.MaxFailures.
+	// ReasonBackoff and ReasonTooManyFailures: the owner's Machines do not start.
 	ReasonBackoff         = "Backoff"
 	ReasonTooManyFailures = "TooManyFailures"
 	// ReasonNoOwner: no controller owns the Machine, so that nothing would replace it.
@@ -120,8 +120,10 @@ type Decision struct {
 // Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
 // it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit and Policy.MaxInFlight allow:
 // the Ledger remembers them, and is to be stored before its decision is carried out.
-func Plan(f PlanFacts) Decision {
-	p := &plan{PlanFacts: f, policy: f.Policy.withDefaults(), at: recordedAt(f)}
+func Plan(f PlanFacts) Decision { return planWithin(f, f.Policy.bounds()) }
+
+func planWithin(f PlanFacts, b bounds) Decision {
+	p := &plan{PlanFacts: f, bounds: b, at: recordedAt(f)}
 	for _, m := range f.Machines {
 		switch {
 		case !m.Verdict.Skipped && m.Shared == "":
@@ -147,7 +149,7 @@ func Plan(f PlanFacts) Decision {
 type plan struct {
 	PlanFacts
 
-	policy   Policy
+	bounds   bounds
 	machines []Machine // sorted
 	at       moment    // of what the ledger records
 	leaving  []Machine // that are skipped, and whose owner replaces them all the same
@@ -159,7 +161,7 @@ type plan struct {
 // count counts the Machines, and what the limit compares.
 func (p *plan) count() {
 	p.Ledger = p.Ledger.notAfter(p.Now, p.Machines)
-	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Machines, p.Now, p.policy.Expiry)
+	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Machines, p.Now, p.bounds.expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {
 		m := &p.machines[i]
@@ -175,15 +177,15 @@ func (p *plan) count() {
 			p.out.Pending++
 		}
 		p.enter(m)
-		if p.policy.CountPending && m.Verdict.Class != Healthy {
+		if p.Policy.LimitAlone && m.Verdict.Class != Healthy {
 			p.bad++
-		} else if !p.policy.CountPending && (m.Verdict.Bad() || p.out.Ledger.entry(m.UID) >= 0) {
+		} else if !p.Policy.LimitAlone && (m.Verdict.isBad() || p.out.Ledger.entry(m.UID) >= 0) {
 			p.bad++
 		}
 	}
 	p.out.InFlight = len(p.out.Ledger.InFlight)
 	for _, e := range p.out.Ledger.InFlight {
-		if !p.policy.CountPending && !present[e.Machine] { // what will replace it counts too
+		if !p.Policy.LimitAlone && !present[e.Machine] { // what will replace it counts too
 			p.bad++
 			p.missing++
 		}
@@ -197,7 +199,7 @@ func (p *plan) enter(m *Machine) {
 	case m.Verdict.Class == Healthy:
 	case m.Marked:
 		p.out.Ledger.add(m, p.at, true)
-	case !p.Known && !p.policy.CountPending && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
+	case !p.Known && !p.Policy.LimitAlone && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
 		p.out.Ledger.add(m, p.at, false)
 	}
 }
@@ -210,10 +212,10 @@ func (p *plan) allow() {
 		return
 	}
 	total := p.out.Expected + p.missing
-	if p.out.Allowed, p.out.Remaining = p.Limit.Allows(total, p.bad); !p.out.Allowed {
+	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
 		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
 	}
-	p.out.Outages = outages(p.machines, p.policy.OutageWindow, p.Now)
+	p.out.Outages = outages(p.machines, p.bounds.outageWindow, p.Now)
 }
 
 // outcomes decides about each Machine alone.
@@ -264,11 +266,11 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	if !failed || m.Line == "" || p.out.Ledger.decided(m.UID) { // it could not be marked
 		return "", ""
 	}
-	if p.policy.MaxFailures >= 0 && line.Failures >= p.policy.MaxFailures {
+	if p.bounds.maxFailures >= 0 && line.Failures >= p.bounds.maxFailures {
 		return ReasonTooManyFailures, fmt.Sprintf("Machines of this owner did not start %d times in a row: change its template, or add the "+
 			"annotation %s", line.Failures, RemediateAnnotation)
 	}
-	delay := p.policy.backoff(line.Failures)
+	delay := p.bounds.delay(line.Failures)
 	if left := min(time.Unix(line.Last, 0).Add(delay).Sub(p.Now), delay); left > 0 {
 		p.next(left)
 		return ReasonBackoff, fmt.Sprintf("Machines of this owner did not start: the next one is remediated %s after the last", delay)
@@ -289,7 +291,7 @@ func (p *plan) choose() {
 		x, y := &p.machines[a].Verdict, &p.machines[b].Verdict
 		return cmp.Or(requested(x)-requested(y), x.Since.Compare(y.Since))
 	})
-	most := p.policy.inFlight(p.out.Expected)
+	most := p.Policy.inFlight(p.out.Expected)
 	for _, i := range marked {
 		m, o := &p.machines[i], &p.out.Outcomes[i]
 		if further := p.out.Ledger.entry(m.UID) < 0; further && p.out.InFlight >= most {

@@ -119,7 +119,7 @@ func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
 			healthcheck.ReasonTooManyUnhealthy},
 		"a scale-up does not": {"uuhhhppppp", "20%", nil, "Mark Mark None None None None None None None None", true,
 			healthcheck.ReasonRemediationAllowed},
-		"a scale-up as Cluster API counts it": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() },
+		"a scale-up as Cluster API counts it": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Policy.LimitAlone = true },
 			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
 		"a scale-up when the ledger was lost": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Known = false },
 			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
@@ -218,8 +218,7 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 				f.Machines[i].Domain = ""
 			}
 		}, "Mark Mark None None", nil},
-		"outages are not looked for": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy.OutageWindow = -1 }, "Mark Mark Mark Mark", nil},
-		"as Cluster API decides": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy = healthcheck.ClusterAPI() },
+		"as Cluster API decides": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.Policy.LimitAlone = true },
 			"Mark Mark Mark Mark", nil},
 		"a person requests one nevertheless": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) {
 			f.Machines[1].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
@@ -247,12 +246,11 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 
 func TestClusterAPIsPolicyHasNoBoundOfItsOwn(t *testing.T) {
 	f := planned(t, strings.Repeat("p", 600)+strings.Repeat("u", 600), "100%")
-	f.Policy, f.Known = healthcheck.ClusterAPI(), false
+	f.Policy, f.Known = healthcheck.Policy{LimitAlone: true}, false
 	got := acts(healthcheck.Plan(f))
 	require.Equal(t, 600, strings.Count(got, "Mark"))
-	f.Policy = healthcheck.Policy{OutageWindow: -1}
-	f.Known = true
-	require.Equal(t, 500, strings.Count(acts(healthcheck.Plan(f)), "Mark"), "a ledger has a bounded size")
+	f.Policy, f.Known = healthcheck.Policy{}, true
+	require.Equal(t, 500, strings.Count(acts(healthcheck.PlanBlind(f)), "Mark"), "a ledger has a bounded size")
 }
 
 // mcm.md 2.4 and 9.4: the protection of Gardener's machine-controller-manager counts Machines of a whole deployment, and knows no zones.
@@ -315,7 +313,7 @@ func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
 		}
 		at = at.Add(time.Minute)
 	}
-	require.Equal(t, healthcheck.DefaultMaxFailures, marks)
+	require.Equal(t, healthcheck.MaxFailures, marks)
 	require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute}, delays)
 	d := healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ReasonTooManyFailures, d.Outcomes[3].Reason)

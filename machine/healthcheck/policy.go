@@ -1,7 +1,6 @@
 package healthcheck
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -10,51 +9,38 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Defaults of a Policy.
-const (
-	DefaultOutageWindow = 10 * time.Minute
-	DefaultMaxFailures  = 5
-	DefaultBackoff      = time.Minute
-	DefaultMaxBackoff   = time.Hour
-	DefaultExpiry       = 6 * time.Hour
-)
-
-// Policy are the decisions that an embedder can replace. The zero Policy has the defaults, which are safer than Cluster API's.
+// Policy are the decisions that an embedder can replace. The zero Policy is safer than what Cluster API does.
 type Policy struct {
-	// CountPending: each Machine that is not healthy counts for the limit, as in Cluster API. Otherwise a Machine that has not started yet
-	// counts only when it may be the replacement of a remediated one: a large scale-up does not keep unhealthy Machines from being replaced.
-	CountPending bool
+	// LimitAlone decides as Cluster API does: all or nothing, by the limit of the check. Nothing is remembered, each Machine that is not
+	// healthy counts for the limit, and neither outages nor owners whose Machines do not start hold anything back.
+	LimitAlone bool
 	// MaxInFlight is how many Machines may be remediated at a time, a number or a percentage of all, rounded up; a text that is neither
 	// counts as 0. Absent: as many as the limit allows.
 	MaxInFlight contract.Opt[intstr.IntOrString]
-	// OutageWindow: Machines that became unhealthy within it did so at once. All of them, or more than half of those of one failure domain
+}
+
+// bounds are what keeps Machines from being remediated apart from the limit of their check; a negative one does not.
+type bounds struct {
+	// outageWindow: Machines that became unhealthy within it did so at once. All of them, or more than half of those of one failure domain
 	// while there are others, are taken for an outage, which new Machines would not end: none of these is remediated. When it ends, those that
-	// are still unhealthy have their own limits, such as the timeout of the check, to recover. Default DefaultOutageWindow; negative: outages
-	// are not looked for.
-	OutageWindow time.Duration
-	// MaxFailures is how many times in a row Machines of one owner may be remediated because they did not start, until one of them is
-	// healthy or a person requests more. Default DefaultMaxFailures; negative: no limit.
-	MaxFailures int
-	// Backoff is the delay before the second of these remediations. It doubles with each up to MaxBackoff. Defaults DefaultBackoff and
-	// DefaultMaxBackoff; negative: no delay.
-	Backoff, MaxBackoff time.Duration
-	// Expiry is after which time a remediated Machine counts no longer as missing although no replacement became healthy, because its owner
-	// may have been scaled down. Default DefaultExpiry; negative: never.
-	Expiry time.Duration
+	// are still unhealthy have their own limits, such as the timeout of the check, to recover.
+	outageWindow time.Duration
+	// maxFailures is how many times in a row Machines of one owner may be remediated because they did not start, until one of them is
+	// healthy or a person requests more.
+	maxFailures int
+	// backoff is the delay before the second of these remediations. It doubles with each up to maxBackoff.
+	backoff, maxBackoff time.Duration
+	// expiry is after which time a remediated Machine counts no longer as missing although no replacement became healthy, because its owner
+	// may have been scaled down.
+	expiry time.Duration
 }
 
-// ClusterAPI returns the Policy that decides as Cluster API does: all or nothing, by the limit alone.
-func ClusterAPI() Policy {
-	return Policy{CountPending: true, OutageWindow: -1, MaxFailures: -1, Backoff: -1, Expiry: -1}
-}
-
-func (p Policy) withDefaults() Policy {
-	p.OutageWindow = cmp.Or(p.OutageWindow, DefaultOutageWindow)
-	p.MaxFailures = cmp.Or(p.MaxFailures, DefaultMaxFailures)
-	p.Backoff = cmp.Or(p.Backoff, DefaultBackoff)
-	p.MaxBackoff = cmp.Or(p.MaxBackoff, DefaultMaxBackoff)
-	p.Expiry = cmp.Or(p.Expiry, DefaultExpiry)
-	return p
+// bounds returns those of a Policy.
+func (p Policy) bounds() bounds {
+	if p.LimitAlone {
+		return bounds{outageWindow: -1, maxFailures: -1, backoff: -1, expiry: -1}
+	}
+	return bounds{outageWindow: 10 * time.Minute, maxFailures: 5, backoff: time.Minute, maxBackoff: time.Hour, expiry: 6 * time.Hour}
 }
 
 // inFlight returns how many of a total may be remediated at a time. A Ledger that is stored has a bounded size.
@@ -74,21 +60,19 @@ func (p Policy) inFlight(total int) int {
 	return min(max(0, n), bound)
 }
 
-// backoff returns the delay after a number of failures in a row.
-func (p Policy) backoff(failures int) time.Duration {
-	if p.Backoff < 0 || failures < 1 {
+// delay returns how long the next remediation is put off after a number of failures in a row.
+func (b bounds) delay(failures int) time.Duration {
+	if b.backoff < 0 || failures < 1 {
 		return 0
 	}
-	delay := p.Backoff
+	delay := b.backoff
 	for range failures - 1 {
-		if delay *= 2; delay >= p.MaxBackoff {
-			return p.MaxBackoff
+		if delay *= 2; delay >= b.maxBackoff {
+			return b.maxBackoff
 		}
 	}
-	return min(delay, p.MaxBackoff)
+	return min(delay, b.maxBackoff)
 }
 
 // Remembers reports whether decisions depend on the Ledger, so that it must be stored.
-func (p Policy) Remembers() bool {
-	return !p.CountPending || p.MaxInFlight.Found() || p.MaxFailures >= 0 || p.Backoff >= 0
-}
+func (p Policy) Remembers() bool { return !p.LimitAlone || p.MaxInFlight.Found() }

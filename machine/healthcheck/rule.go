@@ -24,7 +24,8 @@ const (
 	SkipAnnotation = "cluster.x-k8s.io/skip-remediation"
 )
 
-// Checks are what makes a Machine unhealthy. The zero Checks find only Nodes that were deleted and Machines that failed.
+// Checks are what makes a Machine unhealthy. The zero Checks find only Nodes that were deleted and Machines that failed: one without a Node
+// whose failureReason or failureMessage is set is unhealthy at once, because its provider has said that its creation will not succeed.
 type Checks struct {
 	// Node and Machine are rules about conditions of the Node, those of node-problem-detector included, and of the Machine. A Machine is
 	// unhealthy when one of them applies.
@@ -34,9 +35,6 @@ type Checks struct {
 	NodeStartup time.Duration
 	// Join is how long a Machine may be without a Node since its infrastructure was ready. Zero: for ever.
 	Join time.Duration
-	// IgnoreFailures: a Machine without a Node whose failureReason or failureMessage is set is judged like any other. Otherwise it is
-	// unhealthy at once: its provider has said that its creation will not succeed.
-	IgnoreFailures bool
 }
 
 // GardenerRules are the rules about conditions of Nodes that Gardener's machine-controller-manager has by default, with their timeout; its

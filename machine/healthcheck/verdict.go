@@ -85,5 +85,5 @@ func (v Verdict) String() string {
 	return v.Class.String() + " (" + v.Reason + "): " + v.Message
 }
 
-// Bad reports whether something is wrong with the Machine, for long enough or not.
-func (v *Verdict) Bad() bool { return v.Class == Unhealthy || v.Suspect }
+// isBad reports whether something is wrong with the Machine, for long enough or not.
+func (v *Verdict) isBad() bool { return v.Class == Unhealthy || v.Suspect }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
@@ -349,35 +348,10 @@ func TestWhatIsRememberedOfACheckIsForgottenWithIt(t *testing.T) {
 	})
 }
 
-func TestAStepOfAnEmbedderSparesAMachine(t *testing.T) {
+func TestANewReconcilerNeedsKindsAndPorts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
-	for _, name := range []string{"a", "b", "c", "d"} {
-		w.machine(name, "zone-"+name)
-	}
-	w.becomes("a", corev1.ConditionUnknown, time.Hour)
-	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
-	steps, err := engine.InsertBefore(remediation.Steps(), remediation.StepPlan, remediation.Step{Name: "spare", On: engine.InRunning,
-		Run: func(_ ctxOf, s *remediation.Scope) (remediation.Result, error) {
-			s.Judge(func(m *contract.MachineState, v *healthcheck.Verdict) {
-				if m.Key.Name == "a" {
-					*v = healthcheck.Verdict{Skipped: true, Reason: "UnderRepair"}
-				}
-			})
-			return remediation.Result{}, nil
-		}})
-	require.NoError(t, err)
-	check := w.check("workers")
-	w.Create(check)
-	w.run(remediation.Options{Steps: steps})
-	w.says(marked, "b")
-	w.status(check, 3, 2, 2)
-	require.Empty(t, w.said("a"))
-
-	without, err := engine.Remove(remediation.Steps(), remediation.StepPaused)
-	require.NoError(t, err)
-	_, err = remediation.New(w.kinds, remediation.Ports{}, remediation.Options{Steps: without})
-	require.ErrorContains(t, err, "Machines of a paused check are remediated")
+	_, err := remediation.New(w.kinds, remediation.Ports{}, remediation.Options{})
 	require.ErrorContains(t, err, "Ports.Client is not set")
 	_, err = remediation.New(remediation.Kinds{}, remediation.Ports{}, remediation.Options{})
 	require.ErrorContains(t, err, "Kinds.Machine needs a GVK")

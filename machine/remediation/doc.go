@@ -6,11 +6,11 @@
 // MachineHealthChecks work as they are. The access to Nodes is that of the reconciler of Machines:
 //
 //	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
-//	nodes, err := workload.FromManager(ctx, mgr, noderef.Rules{})
+//	nodes, err := cluster.WorkloadOptions{}.FromManager(ctx, mgr)
 //	_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{})
 //
 // For Clusters, and for Nodes in workload clusters, fill [Ports] and call [New]. Package machine/healthcheck makes all decisions;
-// [Options].Policy and Options.Checks replace its defaults. A pass is a list of steps ([Steps]), as that of a Machine.
+// [Options].Policy and Options.Checks replace its defaults.
 //
 // # What it writes
 //
@@ -47,5 +47,5 @@
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
 // A Machine whose Node has not reported whether it is Ready is not healthy yet. The earlier result of a Machine with the annotation
 // skip-remediation is removed.
-// The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.ClusterAPI switches that off.
+// The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.Policy.LimitAlone does not.
 package remediation

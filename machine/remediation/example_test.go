@@ -9,8 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/noderef"
@@ -44,11 +43,11 @@ func ExampleSetupWithManager() {
 // Checks that follow Clusters, as those of Cluster API do.
 func ExampleNew() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, nodes cluster.Workload) error {
-		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+		clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 		if err != nil {
 			return err
 		}
-		ports := remediation.Ports{Ports: engine.PortsFromManager(mgr), Workload: nodes}
+		ports := remediation.Ports{Ports: pass.PortsFromManager(mgr), Workload: nodes}
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
 		if err != nil {

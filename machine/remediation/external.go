@@ -41,7 +41,7 @@ func (r *requests) of(m *contract.MachineState) *unstructured.Unstructured {
 }
 
 // external reports whether requests are made from a template. Otherwise the owners of Machines remediate them.
-func (s *Scope) external() bool { return !s.State.Template.IsZero() }
+func (s *scope) external() bool { return !s.State.Template.IsZero() }
 
 // requestOf returns the kind of what is made from the template of a check, the zero kind without one.
 func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
@@ -54,7 +54,7 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 
 // readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
 // being created, and requests that cannot be read end the pass.
-func (s *Scope) readRequests(ctx context.Context) error {
+func (s *scope) readRequests(ctx context.Context) error {
 	if !s.external() {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (s *Scope) readRequests(ctx context.Context) error {
 }
 
 // watched has the objects of a kind watched. A kind that is not served has no objects.
-func (s *Scope) watched(ctx context.Context, probe *unstructured.Unstructured) (served bool, err error) {
+func (s *scope) watched(ctx context.Context, probe *unstructured.Unstructured) (served bool, err error) {
 	synced, err := s.env.frame.Tracker.Ensure(ctx, probe, s.State.Key)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -112,7 +112,7 @@ func (s *Scope) watched(ctx context.Context, probe *unstructured.Unstructured) (
 }
 
 // request creates the request for a Machine, and returns its condition.
-func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error) {
+func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error) {
 	said := func(reason, message string) metav1.Condition {
 		return engine.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
 	}
@@ -140,7 +140,7 @@ func (s *Scope) request(ctx context.Context, m *member) (metav1.Condition, error
 }
 
 // withdraw deletes the request of a Machine that is healthy again.
-func (s *Scope) withdraw(ctx context.Context, m *member) error {
+func (s *scope) withdraw(ctx context.Context, m *member) error {
 	request := s.requests.of(m.state)
 	if request == nil || request.GetDeletionTimestamp() != nil {
 		return nil

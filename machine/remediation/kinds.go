@@ -88,9 +88,7 @@ type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of the
 	// check in lower case.
 	Name string
-	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
-	Steps []Step
-	// Policy decides how many Machines are remediated. The zero value is safer than Cluster API, healthcheck.ClusterAPI the same.
+	// Policy decides how many Machines are remediated. The zero value is safer than Cluster API.
 	Policy healthcheck.Policy
 	// Checks returns what makes the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from several
 	// goroutines, and neither keeps nor changes the state.
@@ -123,9 +121,6 @@ func (o Options) frame(kind contract.HealthCheckKind) engine.Options {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Steps == nil {
-		o.Steps = Steps()
-	}
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}

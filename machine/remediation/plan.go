@@ -15,9 +15,9 @@ import (
 const ReasonSelectorUnreadable = "SelectorUnreadable"
 
 // planStep decides what happens to the Machines, and stores the ledger before anything does.
-func planStep(ctx context.Context, s *Scope) (Result, error) {
+func planStep(ctx context.Context, s *scope) (result, error) {
 	if !s.read {
-		return Result{Stop: true}, nil
+		return result{Stop: true}, nil
 	}
 	ledger, known := healthcheck.ParseLedger(s.State.Annotations[healthcheck.LedgerAnnotation], s.State.UID)
 	facts := healthcheck.PlanFacts{
@@ -37,14 +37,14 @@ func planStep(ctx context.Context, s *Scope) (Result, error) {
 		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	}
 	if err := s.Commit(ctx); err != nil {
-		return Result{Stop: true}, err
+		return result{Stop: true}, err
 	}
 	s.decided = true
-	return Result{}, nil
+	return result{}, nil
 }
 
 // isNew reports whether no pass has been made over the check before: it has no status, and so it has lost no ledger.
-func (s *Scope) isNew() bool {
+func (s *scope) isNew() bool {
 	_, wrote := s.State.Annotations[healthcheck.LedgerAnnotation]
 	return !wrote && s.State.ObservedGeneration == 0 && !s.State.ExpectedMachines.Found()
 }
@@ -57,7 +57,7 @@ type rival struct {
 
 // olderChecks returns the checks that judge Machines before this one, the oldest first. Two checks that judge a Machine by different rules
 // would write its conditions in turn, for ever. One that is paused or being deleted writes none.
-func (s *Scope) olderChecks(ctx context.Context) ([]rival, error) {
+func (s *scope) olderChecks(ctx context.Context) ([]rival, error) {
 	var all []contract.HealthCheckState
 	err := s.env.frame.Each(ctx, s.State.Key.Namespace, "", func(obj client.Object) {
 		var other contract.HealthCheckState
@@ -81,7 +81,7 @@ func isOlder(a, b *contract.HealthCheckState) bool {
 }
 
 // sharedWith names an older check that selects a Machine.
-func (s *Scope) sharedWith(of map[string]string) string {
+func (s *scope) sharedWith(of map[string]string) string {
 	for _, r := range s.rivals {
 		if r.selector.Matches(labels.Set(of)) {
 			return r.name

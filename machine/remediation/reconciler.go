@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-type reconciler = engine.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]
+type reconciler = engine.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]
 
 // Reconciler judges the Machines of health checks, and requests the remediation of those that are unhealthy. Its methods Reconcile,
 // ReconcileObject and Forget are those of engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for
@@ -40,7 +40,7 @@ type Reconciler struct {
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults()
 	frame, err := engine.NewFrame(kinds.Check, ports.Ports, options.frame(kinds.Check), nil)
-	if err = errors.Join(err, kinds.validate(), checkSteps(options.Steps)); err != nil {
+	if err = errors.Join(err, kinds.validate()); err != nil {
 		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
 	}
 	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options, memory: engine.NewMemory(newRecollection, nil)}
@@ -53,25 +53,25 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		Concerns:  func(_, _ *corev1.Node) bool { return false }, // only the status of a Node is judged
 		InCluster: r.inCluster,
 	})
-	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
-			s := &Scope{env: r}
+	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
+		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		NewScope: func() (*scope, *engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
+			s := &scope{env: r}
 			return s, &s.Scope
 		},
 	})
 	return r, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+func (r *Reconciler) begin(ctx context.Context, s *scope) time.Duration {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	s.ReadCluster(ctx)
-	s.Workload, s.NodesErr = r.workloads.Of(r.workloads.ClusterOf(s.State.Key.Namespace, s.State.ClusterName))
+	s.workload, s.nodesErr = r.workloads.Of(r.workloads.ClusterOf(s.State.Key.Namespace, s.State.ClusterName))
 	return 0
 }
 
 // flush writes the object at the end of a pass.
-func flush(ctx context.Context, s *Scope, err error) error {
+func flush(ctx context.Context, s *scope, err error) error {
 	failed := err != nil && !engine.IsStale(err)
 	err = s.Flush(ctx, engine.Writing[contract.HealthCheckUpdate]{
 		Observes: !failed && s.decided, Silent: failed && !s.decided,

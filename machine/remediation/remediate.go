@@ -32,9 +32,9 @@ const (
 
 // remediateStep carries the plan out for each Machine, for Options.Parallel at the same time: the check of a large fleet has many to write
 // to, and sees nothing else meanwhile. One that fails does not keep the others from it.
-func remediateStep(ctx context.Context, s *Scope) (Result, error) {
+func remediateStep(ctx context.Context, s *scope) (result, error) {
 	if !s.decided {
-		return Result{Stop: true}, nil
+		return result{Stop: true}, nil
 	}
 	members := map[string]*member{}
 	for _, m := range s.members {
@@ -64,11 +64,11 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 			s.tell(m)
 		}
 	}
-	return Result{}, errors.Join(errs...)
+	return result{}, errors.Join(errs...)
 }
 
 // outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
-func (s *Scope) outcomes() []healthcheck.Outcome {
+func (s *scope) outcomes() []healthcheck.Outcome {
 	all := slices.Clip(s.decision.Outcomes)
 	for _, m := range s.members {
 		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
@@ -95,7 +95,7 @@ func (m *member) verdict() (said, judged bool) {
 }
 
 // saysAll reports whether there is nothing to do about a Machine, and nothing to write: the usual case.
-func (s *Scope) saysAll(m *member, o healthcheck.Outcome) bool {
+func (s *scope) saysAll(m *member, o healthcheck.Outcome) bool {
 	acts := o.Action == healthcheck.ActionMark || o.Action == healthcheck.ActionUnmark
 	return !acts && !slices.ContainsFunc(s.verdictOf(m, o), func(c metav1.Condition) bool { return !m.says(c) })
 }
@@ -113,8 +113,8 @@ type carriedOut struct {
 }
 
 // carryOut writes the conditions of one Machine, and creates or deletes its request. It runs for several Machines at the same time, and
-// changes nothing of the Scope.
-func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) carriedOut {
+// changes nothing of the scope.
+func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) carriedOut {
 	if o.Action == healthcheck.ActionMark {
 		if stands, err := s.stands(ctx, m); err != nil || !stands {
 			return carriedOut{again: true, err: err} // usually the event of the Node comes first
@@ -146,7 +146,7 @@ func (s *Scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
-func (s *Scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
+func (s *scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
 	const kind = contract.ConditionHealthCheckSucceeded
 	v := &m.plan.Verdict
 	switch v.Class {
@@ -160,7 +160,7 @@ func (s *Scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
 }
 
 // mark requests the remediation of a Machine, and returns the condition that says so.
-func (s *Scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
+func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 	if s.external() {
 		return s.request(ctx, m)
 	}
@@ -168,7 +168,7 @@ func (s *Scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 }
 
 // unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's.
-func (s *Scope) unmark(ctx context.Context, m *member) ([]string, error) {
+func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 	kind := contract.ConditionOwnerRemediated
 	if s.external() {
 		kind = contract.ConditionExternallyRemediated
@@ -185,7 +185,7 @@ func (s *Scope) unmark(ctx context.Context, m *member) ([]string, error) {
 
 // explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in
 // the condition of the check.
-func (s *Scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string {
+func (s *scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string {
 	switch {
 	case o.Action != healthcheck.ActionHold:
 		return v.Message
@@ -196,7 +196,7 @@ func (s *Scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string 
 }
 
 // write writes conditions of a Machine on the version that was judged, and reports whether there was anything to write.
-func (s *Scope) write(ctx context.Context, m *member, u contract.MachineUpdate) (bool, error) {
+func (s *scope) write(ctx context.Context, m *member, u contract.MachineUpdate) (bool, error) {
 	if len(u.Conditions) == 0 && len(u.RemoveConditions) == 0 {
 		return false, nil
 	}
@@ -223,7 +223,7 @@ func (s *Scope) write(ctx context.Context, m *member, u contract.MachineUpdate) 
 }
 
 // tell records that a Machine was marked, on the Machine.
-func (s *Scope) tell(m *member) {
+func (s *scope) tell(m *member) {
 	if recorder := s.env.frame.Options.Recorder; recorder != nil {
 		note := fmt.Sprintf("Machine %s has been marked as unhealthy: %s", m.state.Key, m.plan.Verdict.Message)
 		recorder.Eventf(m.object, s.Object, corev1.EventTypeNormal, ReasonMachineMarkedUnhealthy, actionRemediate, "%s",

@@ -24,14 +24,14 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass
+// scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass
 // uses it.
-type Scope struct {
+type scope struct {
 	engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
 
-	// Workload is the access to the Nodes of the check's cluster, and NodesErr says why there is none.
-	Workload cluster.Workload
-	NodesErr error
+	// workload is the access to the Nodes of the check's cluster, and nodesErr says why there is none.
+	workload cluster.Workload
+	nodesErr error
 
 	env      *Reconciler
 	mem      *recollection
@@ -69,17 +69,6 @@ func newRecollection() *recollection {
 // maxConfirmed is how many Nodes a pass confirms to be gone, one request for each. The others are not judged until the next.
 const maxConfirmed = 20
 
-// Judge passes each Machine of the check to a function, with its verdict, which the function may change. Use it in a step between
-// StepMachines and StepPlan. The states are shared with later passes and must not be changed.
-func (s *Scope) Judge(judge func(*contract.MachineState, *healthcheck.Verdict)) {
-	for _, m := range s.members {
-		judge(m.state, &m.plan.Verdict)
-	}
-}
-
-// Decision returns what StepPlan has decided, and whether it has.
-func (s *Scope) Decision() (healthcheck.Decision, bool) { return s.decision, s.decided }
-
 // selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
 // none.
 func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
@@ -95,7 +84,7 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 }
 
 // machinesStep reads the Machines of the check, and judges them. Without them nothing is decided.
-func machinesStep(ctx context.Context, s *Scope) (Result, error) {
+func machinesStep(ctx context.Context, s *scope) (result, error) {
 	selector, err := selectorOf(&s.State)
 	if err != nil {
 		s.selectorErr, selector = fmt.Errorf("spec.selector cannot be read: %w", err), labels.Nothing()
@@ -103,13 +92,13 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
 		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return Result{Stop: true}, fmt.Errorf("list %s objects: %w", s.env.kinds.Machine.GVK.Kind, err)
+		return result{Stop: true}, fmt.Errorf("list %s objects: %w", s.env.kinds.Machine.GVK.Kind, err)
 	}
 	if s.rivals, err = s.olderChecks(ctx); err != nil {
-		return Result{Stop: true}, err
+		return result{Stop: true}, err
 	}
 	if err := s.readRequests(ctx); err != nil {
-		return Result{Stop: true}, err
+		return result{Stop: true}, err
 	}
 	checks := s.env.options.Checks(&s.State)
 	var errs []error
@@ -129,14 +118,14 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 		}
 	}
 	s.read = err == nil
-	if s.NodesErr != nil && !cluster.IsUnread(s.NodesErr) {
-		errs = append(errs, s.NodesErr)
+	if s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
+		errs = append(errs, s.nodesErr)
 	}
-	return Result{Stop: err != nil}, errors.Join(append(errs, err)...)
+	return result{Stop: err != nil}, errors.Join(append(errs, err)...)
 }
 
 // stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains, and the reason.
-func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, string) {
+func (s *scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, string) {
 	state := before[obj.GetUID()]
 	if state == nil || state.ResourceVersion != obj.GetResourceVersion() || state.ResourceVersion == "" {
 		state = &contract.MachineState{}
@@ -151,7 +140,7 @@ func (s *Scope) stateOf(obj client.Object, before map[types.UID]*contract.Machin
 }
 
 // judge fills what the plan sees of a Machine. An error about its Node leaves the Node unread.
-func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable string) error {
+func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable string) error {
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
@@ -175,8 +164,8 @@ func (s *Scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 		return nil
 	}
 	var nodes noderef.Lookup
-	if s.NodesErr == nil && s.Workload.Nodes != nil && s.Workload.Nodes.HasSynced() {
-		nodes = s.Workload.Nodes
+	if s.nodesErr == nil && s.workload.Nodes != nil && s.workload.Nodes.HasSynced() {
+		nodes = s.workload.Nodes
 	}
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
 	var err error
@@ -208,7 +197,7 @@ const unreachable = "The API server of the management or of the workload cluster
 const reachRetry = 10 * time.Second
 
 // reach says whether the API servers of the check's cluster answer.
-func (s *Scope) reach() safety.Reach {
+func (s *scope) reach() safety.Reach {
 	if s.env.ports.ReachOf == nil {
 		return safety.Reach{Answered: true}
 	}
@@ -218,14 +207,14 @@ func (s *Scope) reach() safety.Reach {
 // stands asks the API server whether the Node of a Machine that is to be marked is still unhealthy: the cache may be behind, and what is
 // marked is destroyed. A Node that was confirmed to be gone in an earlier pass may have registered again. It makes no request for what is
 // not about the Node, or was judged by another step.
-func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
+func (s *scope) stands(ctx context.Context, m *member) (bool, error) {
 	v := healthcheck.Evaluate(m.facts)
 	ofNode := v.Reason == healthcheck.ReasonUnhealthyNode || v.Reason == healthcheck.ReasonNodeDeleted
 	if v.Class != healthcheck.Unhealthy || !ofNode || m.plan.Verdict.Reason != v.Reason {
 		return true, nil
 	}
 	facts := m.facts
-	gone, err := s.Workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
+	gone, err := s.workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
 		facts.Node, facts.NodeState = s.findLive(live, m.state)
 		return facts.NodeState != healthcheck.NodeGone
 	})
@@ -239,12 +228,12 @@ func (s *Scope) stands(ctx context.Context, m *member) (bool, error) {
 }
 
 // findLive says by the same rules as for the cache what the Node is to a Machine that the API server has under the recorded name.
-func (s *Scope) findLive(live *corev1.Node, state *contract.MachineState) (*corev1.Node, healthcheck.NodeState) {
+func (s *scope) findLive(live *corev1.Node, state *contract.MachineState) (*corev1.Node, healthcheck.NodeState) {
 	return healthcheck.Find(state, noderef.BuildIndex([]*corev1.Node{live}), s.env.options.Matching)
 }
 
 // confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.
-func (s *Scope) confirm(ctx context.Context, state *contract.MachineState) (healthcheck.NodeState, error) {
+func (s *scope) confirm(ctx context.Context, state *contract.MachineState) (healthcheck.NodeState, error) {
 	if s.mem.gone[state.UID] == state.Node {
 		return healthcheck.NodeGone, nil
 	}
@@ -252,7 +241,7 @@ func (s *Scope) confirm(ctx context.Context, state *contract.MachineState) (heal
 		s.Requeue(time.Second)
 		return healthcheck.NodeUnread, nil
 	}
-	gone, err := s.Workload.IsGone(ctx, state.Node.Name, func(live *corev1.Node) bool {
+	gone, err := s.workload.IsGone(ctx, state.Node.Name, func(live *corev1.Node) bool {
 		_, known := s.findLive(live, state)
 		return known != healthcheck.NodeGone
 	})

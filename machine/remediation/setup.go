@@ -126,13 +126,13 @@ type Wiring struct {
 //   - Templates: list and watch; Requests: list, watch, create, and delete by UID;
 //   - Clusters: list, watch and get; Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	machines := engine.Resource(w.Kinds.Machine, "")
+	machines := w.Kinds.Machine.GroupResource()
 	written := machines
 	if w.Kinds.Machine.StatusSubresource {
 		written.Resource += "/status"
 	}
 	rules := append(engine.PolicyRules(engine.Wiring{
-		Own: engine.Resource(w.Kinds.Check, ""), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
+		Own: w.Kinds.Check.GroupResource(), StatusSubresource: w.Kinds.Check.StatusSubresource, Clusters: w.Clusters, Events: w.Events,
 		OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}), engine.Rule(machines, "list", "watch"), engine.Rule(written, "patch"))
 	for _, template := range w.Templates {

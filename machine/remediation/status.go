@@ -22,9 +22,9 @@ const reasonOverlapping = "SelectorsOverlap"
 const maxTargets = 10_000
 
 // statusStep sets the status. It leaves alone what this pass has not decided.
-func statusStep(_ context.Context, s *Scope) (Result, error) {
+func statusStep(_ context.Context, s *scope) (result, error) {
 	if s.Paused() || !s.decided {
-		return Result{}, nil
+		return result{}, nil
 	}
 	d, u := s.decision, &s.Update
 	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)),
@@ -42,11 +42,11 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 		s.Eventf(corev1.EventTypeWarning, ReasonRemediationRestricted, actionRemediate, "%s", d.Message)
 	}
 	s.overlap()
-	return Result{}, nil
+	return result{}, nil
 }
 
 // overlap says which Machines older checks judge.
-func (s *Scope) overlap() {
+func (s *scope) overlap() {
 	shared := map[string][]string{}
 	for _, m := range s.members {
 		if m.plan.Shared != "" {

@@ -35,8 +35,8 @@ type Commands struct {
 	Clock clock.PassiveClock
 }
 
-// ErrPaused matches the error of a command that a paused rollout does not allow.
-var ErrPaused = errors.New("the rollout is paused: resume it first")
+// errPaused is the error of a command that a paused rollout does not allow.
+var errPaused = errors.New("the rollout is paused: resume it first")
 
 // Revision is one entry of a deployment's history.
 type Revision struct {
@@ -92,7 +92,7 @@ func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bo
 	})
 }
 
-// Restart replaces all Machines that exist now, without a change of the template. The error matches ErrPaused for a paused deployment.
+// Restart replaces all Machines that exist now, without a change of the template. It fails for a paused deployment.
 // Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -102,7 +102,7 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 		case err != nil:
 			return err
 		case state.RolloutPaused:
-			return fmt.Errorf("restart %s: %w", key, ErrPaused)
+			return fmt.Errorf("restart %s: %w", key, errPaused)
 		case state.RolloutAfter.After(now):
 			return fmt.Errorf("restart %s: a rollout is planned for %s already", key, state.RolloutAfter.Format(time.RFC3339))
 		}
@@ -112,7 +112,7 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 
 // Undo gives a deployment the template of an earlier revision, 0 for the one before its present template, and returns that revision. It
 // needs no MachineSet with that present template: there may be none yet. The error matches ErrRevision where there is no earlier revision,
-// and ErrPaused for a paused deployment.
+// and it fails for a paused deployment.
 func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (done Revision, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		done, err = c.undo(ctx, key, revision)
@@ -127,7 +127,7 @@ func (c Commands) undo(ctx context.Context, key types.NamespacedName, revision i
 		return Revision{}, err
 	}
 	if state.RolloutPaused {
-		return Revision{}, fmt.Errorf("undo %s: %w", key, ErrPaused)
+		return Revision{}, fmt.Errorf("undo %s: %w", key, errPaused)
 	}
 	target, err := revisionOf(sets, revision)
 	if err != nil {

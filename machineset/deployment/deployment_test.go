@@ -82,7 +82,7 @@ func TestAPausedRolloutKeepsItsMachinesAndFollowsTheDesiredNumber(t *testing.T) 
 		return ""
 	})
 	require.Len(t, w.setsNow(), 1)
-	require.ErrorIs(t, commands.Restart(t.Context(), key), deployment.ErrPaused)
+	require.ErrorContains(t, commands.Restart(t.Context(), key), "the rollout is paused: resume it first")
 	require.NoError(t, commands.Resume(t.Context(), key))
 	w.rolled(d, "green", 3)
 }

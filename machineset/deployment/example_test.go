@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
@@ -33,15 +33,15 @@ func ExampleSetupWithManager() {
 
 // Put a step of your own into a deployment, in the same way as into a Machine: here, one that lets nothing roll out on a Friday.
 func ExampleSteps() {
-	friday := deployment.Step{Name: "friday", On: engine.InRunning, Run: func(_ context.Context, s *deployment.Scope) (engine.Result, error) {
+	friday := deployment.Step{Name: "friday", On: pass.InRunning, Run: func(_ context.Context, s *deployment.Scope) (pass.Result, error) {
 		if s.Now.Weekday() == 5 {
 			s.Hold("Friday", "nothing is rolled out on a Friday")
 		}
-		return engine.Result{}, nil
+		return pass.Result{}, nil
 	}}
-	steps, err := engine.InsertBefore(deployment.Steps(), deployment.StepSync, friday)
-	fmt.Println(len(steps), err, deployment.CheckSteps(steps))
-	// Output: 12 <nil> <nil>
+	steps, err := pass.InsertBefore(deployment.Steps(), deployment.StepSync, friday)
+	fmt.Println(len(steps), err)
+	// Output: 12 <nil>
 }
 
 // Go back to the revision before, as kubectl rollout undo does for Deployments.

@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +17,8 @@ func TestAMachineThatItsSetReplacesDoesNotCountAsAvailable(t *testing.T) {
 	t.Parallel()
 	state := &contract.MachineSetState{}
 	state.UID = "set"
-	record := scale.LinesText("set", []scale.Line{{Of: "a", From: 3, Count: 1, Last: time.Unix(1, 0)}})
-	state.Annotations = map[string]string{scale.LinesAnnotation: record}
+	record := scale.Replacements{Names: []string{"a"}, From: 3, Count: 1, Last: 1}.Text("set")
+	state.Annotations = map[string]string{scale.ReplacementsAnnotation: record}
 	one := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
 	for _, name := range []string{"a", "b"} {
 		m := &contract.MachineState{Conditions: []metav1.Condition{{Type: contract.ConditionAvailable, Status: metav1.ConditionTrue}}}
@@ -28,6 +27,6 @@ func TestAMachineThatItsSetReplacesDoesNotCountAsAvailable(t *testing.T) {
 	}
 	facts := one.facts(nil)
 	require.Equal(t, []bool{false, true}, []bool{facts.Machines[0].Available, facts.Machines[1].Available})
-	state.Annotations[scale.LinesAnnotation] = "?" // the set replaces nothing until it is corrected
+	state.Annotations[scale.ReplacementsAnnotation] = "?" // the set replaces nothing until it is corrected
 	require.True(t, one.facts(nil).Machines[0].Available)
 }

@@ -108,8 +108,6 @@ type Options struct {
 	StatusDelay time.Duration
 	// Finalizer keeps a deployment until its sets are gone. Default Finalizer.
 	Finalizer string
-	// SetFinalizers are those that new sets get. Default none: the reconciler of the sets adds its own.
-	SetFinalizers []string
 	// WatchFilter, when it is not empty, limits the Reconciler to deployments whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default

@@ -12,8 +12,6 @@ import (
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
 	Kinds Kinds
-	// DeploymentResource, SetResource and MachineResource are what they are called in paths; default those of Kinds.
-	DeploymentResource, SetResource, MachineResource string
 	// Templates are the kinds of bootstrap and infrastructure templates that deployments may refer to, as resources; "*" means all of their
 	// group.
 	Templates []schema.GroupResource
@@ -34,13 +32,13 @@ type Wiring struct {
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one is repeated.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	deployments := engine.Resource(w.Kinds.Deployment, w.DeploymentResource)
+	deployments := w.Kinds.Deployment.GroupResource()
 	rules := engine.PolicyRules(engine.Wiring{
 		Own: deployments, StatusSubresource: w.Kinds.Deployment.StatusSubresource, Templates: w.Templates,
-		Children: []schema.GroupResource{engine.Resource(w.Kinds.Set, w.SetResource)},
+		Children: []schema.GroupResource{w.Kinds.Set.GroupResource()},
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	sets, machines := engine.Resource(w.Kinds.Set, w.SetResource), engine.Resource(w.Kinds.Machine, w.MachineResource)
+	sets, machines := w.Kinds.Set.GroupResource(), w.Kinds.Machine.GroupResource()
 	also := []rbacv1.PolicyRule{engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch", "patch")}
 	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
 		also = append(also, engine.Rule(machines, "delete"),

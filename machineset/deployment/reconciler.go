@@ -42,7 +42,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		options.Steps = Steps()
 	}
 	frame, err := engine.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
-	err = errors.Join(err, kinds.validate(), CheckSteps(options.Steps))
+	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}

@@ -32,13 +32,13 @@ type plot struct {
 }
 
 type plotSet struct {
-	name          string
-	template      int
-	replicas      int
-	version       int
-	limits, lines string
-	next          int64
-	machines      []plotMachine
+	name           string
+	template       int
+	replicas       int
+	version        int
+	limits, record string
+	next           int64
+	machines       []plotMachine
 }
 
 type plotMachine struct {
@@ -75,7 +75,7 @@ func (p *plot) read() (s *Scope, versions map[types.UID]int) {
 		state := &contract.MachineSetState{}
 		state.Key.Name, state.UID, state.Replicas = one.name, types.UID(one.name), contract.Some(int32(one.replicas))
 		state.Created = p.now.Add(time.Duration(i) * time.Second)
-		state.Annotations = map[string]string{scale.LinesAnnotation: one.lines}
+		state.Annotations = map[string]string{scale.ReplacementsAnnotation: one.record}
 		is := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
 		if one.template != p.template {
 			is.diff = []string{"template"}
@@ -178,17 +178,17 @@ func (p *plot) act() {
 	}
 	limits, err := scale.ParseLimits(s.limits)
 	require.NoError(p.t, err)
-	lines, err := scale.ParseLines(s.lines, types.UID(s.name))
+	record, err := scale.ParseReplacements(s.record, types.UID(s.name))
 	require.NoError(p.t, err)
-	often := scale.RemediationPolicy{BackOff: contract.Some(time.Duration(0)), MaxReplacements: contract.Some(0)}
-	facts := scale.RemediationFacts{Next: s.next, Lines: lines, Limits: limits, Now: p.now, RemediationPolicy: often,
+	record.From, record.Count = 0, 0 // without a back-off
+	facts := scale.RemediationFacts{Next: s.next, Replacements: record, Limits: limits, Now: p.now,
 		MinAvailable: contract.Some(s.replicas - limits.MaxUnavailable)}
 	for _, m := range s.machines {
 		facts.Machines = append(facts.Machines, scale.Of(s.child(m).State, types.UID(s.name)))
 	}
 	d := scale.Remediate(facts)
-	if text := scale.LinesText(types.UID(s.name), d.Lines); text != s.lines {
-		s.lines = text
+	if text := d.Replacements.Text(types.UID(s.name)); text != s.record {
+		s.record = text
 		s.version++
 	}
 	if p.rng.IntN(6) == 0 {

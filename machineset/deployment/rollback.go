@@ -28,10 +28,10 @@ var ErrRevision = errors.New("cannot roll back")
 // rollbackStep gives the deployment the template of the revision that it asks for, and forgets the request: the pass after that rolls out.
 // A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did. It waits
 // while the rollout is paused.
-func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
+func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	revision, asked := s.State.RollbackTo.Get()
 	if !asked || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
-		return Result{}, nil
+		return engine.Result{}, nil
 	}
 	target, err := revisionOf(s.observed, revision)
 	if err == nil {
@@ -41,13 +41,13 @@ func rollbackStep(ctx context.Context, s *Scope) (Result, error) {
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, eventRollback, actionRollback, "Rolled back to the template of %s %s",
 			s.env.kinds.Set.GVK.Kind, target.Key.Name)
-		return Result{Stop: true, RequeueAfter: engine.ConflictRetry}, nil
+		return engine.Result{Stop: true, RequeueAfter: engine.ConflictRetry}, nil
 	case !errors.Is(err, ErrRevision):
-		return Result{Stop: true}, err
+		return engine.Result{Stop: true}, err
 	}
 	s.Eventf(corev1.EventTypeWarning, eventRollbackFailed, actionRollback, "%v", err)
 	s.Update.RollbackTo = contract.Cleared[int64]()
-	return Result{}, s.Commit(ctx)
+	return engine.Result{}, s.Commit(ctx)
 }
 
 // revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the revision before that of the deployment's

@@ -158,7 +158,7 @@ func (m *set) facts(marks []string) rollout.Set {
 
 // rolloutStep carries the plan out: a new set, marks on Machines, and the replicas of sets. It waits while its caches are behind what this
 // process, or the one before it, has written.
-func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
+func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
 	if !s.plan.Wake.IsZero() {
 		s.Requeue(max(s.plan.Wake.Sub(s.Now), time.Second))
@@ -167,17 +167,17 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 		s.changeRevision()
 	}
 	if s.behind() {
-		return Result{RequeueAfter: engine.BehindRetry}, nil
+		return engine.Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
-		return Result{}, nil
+		return engine.Result{}, nil
 	}
 	if current, err := s.confirmed(ctx); err != nil || !current {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	if shown, err := s.showsMachines(ctx); err != nil || !shown {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	errs := []error{s.unmark(ctx)}
 	for _, one := range s.plan.Replicas {
@@ -186,7 +186,7 @@ func rolloutStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.plan.Create.Found() {
 		errs = append(errs, s.createSet(ctx))
 	}
-	return Result{}, errors.Join(append(errs, s.updateInPlace(ctx))...)
+	return engine.Result{}, errors.Join(append(errs, s.updateInPlace(ctx))...)
 }
 
 // behind reports whether the cache shows a set or a Machine as it was before this process wrote it.

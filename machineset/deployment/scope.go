@@ -81,21 +81,9 @@ type machine = children.Child[contract.MachineState]
 // where no event follows when it ends.
 func (s *Scope) Hold(reason, message string) { s.children.Hold(reason, message) }
 
-// Sets returns the states of the MachineSets that the deployment controls, those in deletion included, and whether StepSets has read them
-// in this pass. The states are shared with later passes and must not be changed.
-func (s *Scope) Sets() (all []*contract.MachineSetState, known bool) {
-	for _, one := range s.observed {
-		all = append(all, one.State)
-	}
-	return all, s.children.Known
-}
-
-// Decision returns what StepRollout has decided, and whether it has decided anything in this pass.
-func (s *Scope) Decision() (rollout.Decision, bool) { return s.plan, s.planned }
-
 // setsStep reads the sets and their Machines. It ends the pass where they could not be read, or where the cache is behind: nothing is
 // decided after that.
-func setsStep(ctx context.Context, s *Scope) (Result, error) {
+func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if s.selector, s.selectorErr = selectorOf(&s.State); s.selectorErr != nil { // until it is fixed, no set is created or released
 		s.selector = labels.Nothing()
 		s.Hold(ReasonSelectorUnreadable, s.selectorErr.Error())
@@ -114,9 +102,9 @@ func setsStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if err != nil || s.children.Waiting {
 		s.children.Known = false
-		return Result{Stop: true}, err
+		return engine.Result{Stop: true}, err
 	}
-	return Result{}, errors.Join(s.children.Unclaimed...)
+	return engine.Result{}, errors.Join(s.children.Unclaimed...)
 }
 
 // readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
@@ -185,7 +173,7 @@ func (m *set) count(seen string) bool {
 
 // templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating
 // a set, and from nothing else.
-func templatesStep(ctx context.Context, s *Scope) (Result, error) {
+func templatesStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	errs := make([]error, 0, 2)
 	for _, ref := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
 		found, problem, err := s.ReadTemplate(ctx, ref)
@@ -197,7 +185,7 @@ func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 		}
 		errs = append(errs, err)
 	}
-	return Result{}, errors.Join(errs...)
+	return engine.Result{}, errors.Join(errs...)
 }
 
 // setKey is the key of the Machines of a set.

@@ -121,9 +121,9 @@ func phaseOf(desired contract.Opt[int32], deleting bool, replicas int32) string 
 }
 
 // statusStep sets the status. It leaves alone what this pass has not read.
-func statusStep(_ context.Context, s *Scope) (Result, error) {
+func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	if s.Paused() || !s.children.Known {
-		return Result{}, nil
+		return engine.Result{}, nil
 	}
 	facts := s.statusFacts()
 	conditions, changes := facts.Conditions()
@@ -141,7 +141,7 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	u.UnavailableReplicas = contract.SetTo(max(numbers.Replicas-numbers.NodeAvailable, 0))
 	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(len(facts.Outdated)))
 	u.Phase = contract.SetTo(phaseOf(s.State.Replicas, s.Deleting(), numbers.Replicas))
-	return Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
+	return engine.Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
 }
 
 // statusFacts are what this pass has found out.

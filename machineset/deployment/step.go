@@ -9,9 +9,6 @@ import (
 // Step is one part of the reconciler of MachineDeployments, with a name. engine.Step documents its fields.
 type Step = engine.Step[*Scope]
 
-// Result says how a pass continues after a step.
-type Result = engine.Result
-
 // Names of the steps of Steps.
 const (
 	StepPaused          = "paused"
@@ -28,7 +25,7 @@ const (
 )
 
 // Steps returns a new list of the steps of a MachineDeployment, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace
-// and engine.Remove, and set Options.Steps. New rejects a list that is not safe, see CheckSteps.
+// and engine.Remove, and set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a deployment that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
@@ -59,9 +56,9 @@ func Steps() []Step {
 	})
 }
 
-// CheckSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
+// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
 // which sets would be created twice, or a deletion would never end. New calls it.
-func CheckSteps(steps []Step) error {
+func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "MachineDeployment", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer,
 		Harmless: []string{StepPaused, StepTemplates, StepRollback, StepSync, StepHistory, StepStatus},
@@ -78,7 +75,7 @@ func CheckSteps(steps []Step) error {
 	})
 }
 
-func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
+func pauseStep(_ context.Context, s *Scope) (engine.Result, error) { return s.StopIfPaused() }
 
 // finalizerStep gives the deployment its finalizer and its place in its cluster before anything is created for it.
-func finalizerStep(ctx context.Context, s *Scope) (Result, error) { return s.Keep(ctx) }
+func finalizerStep(ctx context.Context, s *Scope) (engine.Result, error) { return s.Keep(ctx) }

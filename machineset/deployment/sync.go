@@ -15,6 +15,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -72,7 +73,7 @@ func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 // syncStep copies what changes without a rollout from the deployment to its sets: labels and annotations, what the Maker changes in place,
 // and the revision of the current set. A set in deletion stays as it is. The rollout waits while a set could not be written: an earlier
 // change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
-func syncStep(ctx context.Context, s *Scope) (Result, error) {
+func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
 	annotations := setAnnotations(&s.State)
 	var also strings.Builder
@@ -81,7 +82,7 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.limits(s.plan.Current.UID))
 	now := children.Step{Generation: s.State.Generation, Also: also.String()}
-	var result Result
+	var result engine.Result
 	err := s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
 			return nil
@@ -141,7 +142,7 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	seed := contract.MachineSetSeed{
 		Key: client.ObjectKey{Namespace: s.State.Key.Namespace, Name: e.Name}, Replicas: int32(s.plan.Create.Or(0)),
 		Labels: setLabels(&s.State), Annotations: setAnnotations(&s.State), TemplateLabels: own, SelectorLabels: own,
-		Finalizers: s.env.options.SetFinalizers, Owners: []metav1.OwnerReference{s.OwnerReference()},
+		Owners: []metav1.OwnerReference{s.OwnerReference()},
 	}
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))

@@ -42,8 +42,6 @@ type CollectorOptions struct {
 	// RequestOf returns what the Driver is asked for about a cluster, with Account and Credentials. Default: the name of the cluster. An
 	// error leaves the cluster out.
 	RequestOf func(ctx context.Context, cluster types.NamespacedName) (provider.Request, error)
-	// Owns reports whether an instance may be this program's at all, for an account that several programs share. Nil: all that List returns.
-	Owns func(provider.Instance) bool
 	// Reconciles reports whether this program reconciles the Machines of a cluster. Nothing is decided about the instances and Nodes of
 	// others, and no connection to them is made. Nil: it reconciles all. The zero name is not asked about.
 	Reconciles func(cluster types.NamespacedName) bool
@@ -57,10 +55,8 @@ type CollectorOptions struct {
 	OneCluster bool
 	// OfNodes are what Nodes may belong to besides, and no instance of the Driver does: pools, see PoolsOf.
 	OfNodes []Source
-	// NodeAge is how old a Node without a Machine is at least. Default 20 minutes, as Gardener's creation timeout. NodeAnnotations are those
-	// that mark it. Default safety.UnmanagedNodeAnnotation; with Gardener's kinds add safety.GardenerUnmanagedNodeAnnotation.
-	NodeAge         time.Duration
-	NodeAnnotations []string
+	// NodeAge is how old a Node without a Machine is at least. Default 20 minutes, as Gardener's creation timeout.
+	NodeAge time.Duration
 
 	// Period is the time between two passes. Default DefaultCollectorPeriod.
 	Period time.Duration
@@ -103,9 +99,6 @@ func NewCollector(o CollectorOptions) (*Collector, error) {
 		o.RequestOf = func(_ context.Context, cluster types.NamespacedName) (provider.Request, error) {
 			return provider.Request{Cluster: cluster.Name}, nil
 		}
-	}
-	if len(o.NodeAnnotations) == 0 {
-		o.NodeAnnotations = []string{safety.UnmanagedNodeAnnotation}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -246,11 +239,9 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 			continue
 		}
 		for i := range all {
-			if c.options.Owns == nil || c.options.Owns(all[i]) {
-				into.Instances = append(into.Instances, safety.Instance{
-					Cluster: name, Token: all[i].Token, ProviderID: all[i].ProviderID, Name: all[i].Name, Leaving: all[i].State == provider.Deleting,
-				})
-			}
+			into.Instances = append(into.Instances, safety.Instance{
+				Cluster: name, Token: all[i].Token, ProviderID: all[i].ProviderID, Name: all[i].Name, Leaving: all[i].State == provider.Deleting,
+			})
 		}
 	}
 	return errs

@@ -363,19 +363,6 @@ func TestADeletionThatFailsIsReportedAndRepeated(t *testing.T) {
 	require.True(t, f.pass().Orphans[0].Deleted)
 }
 
-func TestInstancesOfAnotherProgramAreNotTouched(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, 5, func(f *fleet) {
-		f.options.Owns = func(i provider.Instance) bool { return i.Name != "vm-m-0" }
-		f.lose("m-0")
-		f.lose("m-1")
-	})
-	for range 8 {
-		f.pass()
-	}
-	require.Equal(t, 4, f.instances())
-}
-
 func TestNewCollectorSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	_, err := guard.NewCollector(guard.CollectorOptions{Calls: provider.Calls{Name: "cloud"}})

@@ -6,7 +6,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -15,7 +15,7 @@ import (
 // Freeze sets that overshoot, in a manager that you already have.
 func ExampleNewFreezer() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, kinds guard.Kinds) error {
-		freezer, err := guard.NewFreezer(kinds, engine.PortsFromManager(mgr), guard.FreezerOptions{
+		freezer, err := guard.NewFreezer(kinds, pass.PortsFromManager(mgr), guard.FreezerOptions{
 			Limits: safety.Limits{Up: 2, Down: 1}, Recorder: mgr.GetEventRecorder("machine-safety"),
 		})
 		if err != nil {

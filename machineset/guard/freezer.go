@@ -60,8 +60,8 @@ type FreezerOptions struct {
 	Controller controller.Options
 }
 
-// Scope is one pass over a set or a deployment.
-type Scope[S, U any] struct {
+// scope is one pass over a set or a deployment.
+type scope[S, U any] struct {
 	engine.Scope[S, U]
 
 	env *Freezer
@@ -70,17 +70,17 @@ type Scope[S, U any] struct {
 }
 
 type (
-	// SetScope is a pass over a set.
-	SetScope = Scope[contract.MachineSetState, contract.MachineSetUpdate]
-	// DeploymentScope is a pass over a deployment.
-	DeploymentScope = Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
+	// setScope is a pass over a set.
+	setScope = scope[contract.MachineSetState, contract.MachineSetUpdate]
+	// deploymentScope is a pass over a deployment.
+	deploymentScope = scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 )
 
 // Freezer freezes and thaws sets and their deployments. It has a reconciler for each kind. Safe for concurrent use.
 type Freezer struct {
 	// Sets reconciles sets, and Deployments deployments; nil without Kinds.Deployment. In a loop of your own, call Index first.
-	Sets        *engine.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *SetScope]
-	Deployments *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *DeploymentScope]
+	Sets        *engine.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *setScope]
+	Deployments *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *deploymentScope]
 
 	kinds       Kinds
 	options     FreezerOptions
@@ -124,10 +124,10 @@ func frame[S, U any, PS engine.State[S], PU engine.Update[U]](
 
 // reconciler returns the reconciler of a kind with a decision: how an object is frozen, what to do, and whether a request to unfreeze goes.
 func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
-	decide func(context.Context, *Scope[S, U]) (safety.Freezing, safety.Verdict, bool, error),
-) *engine.Reconciler[S, U, *Scope[S, U]] {
+	decide func(context.Context, *scope[S, U]) (safety.Freezing, safety.Verdict, bool, error),
+) *engine.Reconciler[S, U, *scope[S, U]] {
 	gvk := frame.Kind.GVK
-	run := func(ctx context.Context, s *Scope[S, U]) (engine.Result, error) {
+	run := func(ctx context.Context, s *scope[S, U]) (engine.Result, error) {
 		result := engine.Result{RequeueAfter: f.options.Period}
 		s.ReadCluster(ctx)
 		facts := engine.PauseFacts{Cluster: s.Cluster, Failed: s.ClusterErr != nil, Annotated: s.Common().Paused()}
@@ -143,13 +143,13 @@ func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
 		f.options.Metrics.froze(gvk.Kind, s.Common().Key, frozen, verdict.Action == safety.Freeze)
 		return result, nil
 	}
-	return engine.NewReconciler(engine.Kind[S, U, *Scope[S, U]]{
-		Frame: frame, Steps: []engine.Step[*Scope[S, U]]{{Name: stepFreeze, On: engine.InRunning, Run: run}},
-		NewScope: func() (*Scope[S, U], *engine.Scope[S, U]) {
-			s := &Scope[S, U]{env: f}
+	return engine.NewReconciler(engine.Kind[S, U, *scope[S, U]]{
+		Frame: frame, Steps: []engine.Step[*scope[S, U]]{{Name: stepFreeze, On: engine.InRunning, Run: run}},
+		NewScope: func() (*scope[S, U], *engine.Scope[S, U]) {
+			s := &scope[S, U]{env: f}
 			return s, &s.Scope
 		},
-		Flush: func(ctx context.Context, s *Scope[S, U], _ error) error {
+		Flush: func(ctx context.Context, s *scope[S, U], _ error) error {
 			if err := s.Flush(ctx, engine.Writing[U]{Guarded: true}); err != nil && !external.SaysGone(err) {
 				return err
 			}
@@ -165,7 +165,7 @@ func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
 }
 
 // decideSet evaluates one set. What fails at one delays no other, because each has a pass of its own.
-func decideSet(ctx context.Context, s *SetScope) (safety.Freezing, safety.Verdict, bool, error) {
+func decideSet(ctx context.Context, s *setScope) (safety.Freezing, safety.Verdict, bool, error) {
 	facts, err := s.env.setFacts(ctx, s)
 	if err != nil {
 		return facts.Freezing, safety.Verdict{}, false, err
@@ -178,7 +178,7 @@ func decideSet(ctx context.Context, s *SetScope) (safety.Freezing, safety.Verdic
 }
 
 // decideDeployment follows the sets of one deployment.
-func decideDeployment(ctx context.Context, s *DeploymentScope) (safety.Freezing, safety.Verdict, bool, error) {
+func decideDeployment(ctx context.Context, s *deploymentScope) (safety.Freezing, safety.Verdict, bool, error) {
 	group, sets := s.env.kinds.Deployment.GVK.Group, s.env.sets
 	facts := safety.Deployment{
 		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.State.Conditions), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
@@ -198,7 +198,7 @@ func decideDeployment(ctx context.Context, s *DeploymentScope) (safety.Freezing,
 
 // carry puts a verdict into the object. asked: the request to unfreeze has to go. The condition and the annotation follow the label, also
 // where a crash or a person has left them without it.
-func carry[S, U any](s *Scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
+func carry[S, U any](s *scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
 	changes, reason := engine.ChangesOf(&s.Update), s.Common().Annotations[safety.FrozenByAnnotation]
 	var labels contract.MetadataUpdate
 	switch {

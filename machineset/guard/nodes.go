@@ -77,7 +77,7 @@ func (c *Collector) nodes(ctx context.Context, w cluster.Workload) ([]safety.Nod
 	var all []safety.Node
 	err := eachLive(ctx, reader, func() client.ObjectList { return &corev1.NodeList{} }, func(obj client.Object) error {
 		n, _ := obj.(*corev1.Node)
-		marked := slices.ContainsFunc(c.options.NodeAnnotations, func(key string) bool { _, found := n.Annotations[key]; return found })
+		_, marked := n.Annotations[safety.UnmanagedNodeAnnotation]
 		all = append(all, safety.Node{
 			Name: n.Name, UID: n.UID, ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time, Marked: marked,
 			Deleting: n.DeletionTimestamp != nil,
@@ -87,12 +87,9 @@ func (c *Collector) nodes(ctx context.Context, w cluster.Workload) ([]safety.Nod
 	return all, err
 }
 
-// annotate sets the annotations of the Node that was read, by its UID, or removes them with nil. One that has changed is decided anew.
+// annotate sets the annotation of the Node that was read, by its UID, or removes it with nil. One that has changed is decided anew.
 func (c *Collector) annotate(ctx context.Context, w cluster.Workload, n contract.NodeRef, value any) error {
-	annotations := map[string]any{}
-	for _, key := range c.options.NodeAnnotations {
-		annotations[key] = value
-	}
+	annotations := map[string]any{safety.UnmanagedNodeAnnotation: value}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": n.UID, "annotations": annotations}})
 	if err != nil {
 		return err

@@ -39,12 +39,8 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			m.Object["spec"] = map[string]any{"providerID": "cloud://zone/i-2"}
 			w.Create(m)
 			var open error
-			keys := []string{safety.UnmanagedNodeAnnotation}
-			if name == "Gardener" {
-				keys = append(keys, safety.GardenerUnmanagedNodeAnnotation)
-			}
 			collector, err := guard.NewCollector(guard.CollectorOptions{
-				Sources: []guard.Source{guard.MachinesOf(w.Client, kinds.Machine)}, OneCluster: true, NodeAnnotations: keys,
+				Sources: []guard.Source{guard.MachinesOf(w.Client, kinds.Machine)}, OneCluster: true,
 				OfNodes: []guard.Source{guard.PoolsOf(w.Client, poolKind())},
 				Clock:   clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
 				NodesOf: func(types.NamespacedName) (cluster.Workload, error) {
@@ -64,8 +60,6 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			}
 			require.Equal(t, []string{"lone"}, pass())
 			require.Equal(t, "1", marks("lone")[safety.UnmanagedNodeAnnotation])
-			_, gardeners := marks("lone")[safety.GardenerUnmanagedNodeAnnotation]
-			require.Equal(t, name == "Gardener", gardeners)
 			require.NotContains(t, marks("owned"), safety.UnmanagedNodeAnnotation)
 			w.Store.ResetRequests()
 			require.Equal(t, []string{"lone"}, pass())
@@ -76,7 +70,6 @@ func TestANodeWithoutAMachineIsMarkedAndNeverDeleted(t *testing.T) {
 			w.Change(m, fake.WithField("cloud://other/i-1", "spec", "providerID")) // in another form
 			require.Equal(t, []string{"owned"}, pass())
 			require.NotContains(t, marks("lone"), safety.UnmanagedNodeAnnotation)
-			require.NotContains(t, marks("lone"), safety.GardenerUnmanagedNodeAnnotation)
 		})
 	}
 }

@@ -25,16 +25,16 @@ type Wiring struct {
 //   - a Gate: get of Machines; a Collector: list of Machines and of Owners;
 //   - Events: create, and patch when one comes again.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	machines := engine.Resource(w.Kinds.Machine, "")
+	machines := w.Kinds.Machine.GroupResource()
 	var rules [][]rbacv1.PolicyRule
 	if w.Freezer {
 		rules = append(rules, []rbacv1.PolicyRule{engine.Rule(machines, "list", "watch")}, engine.PolicyRules(engine.Wiring{
-			Own: engine.Resource(w.Kinds.Set, ""), StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters,
+			Own: w.Kinds.Set.GroupResource(), StatusSubresource: w.Kinds.Set.StatusSubresource, Clusters: w.Clusters,
 		}))
 	}
 	if w.Freezer && w.Kinds.Deployment.New != nil {
 		rules = append(rules, engine.PolicyRules(engine.Wiring{
-			Own: engine.Resource(w.Kinds.Deployment, ""), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
+			Own: w.Kinds.Deployment.GroupResource(), StatusSubresource: w.Kinds.Deployment.StatusSubresource,
 		}))
 	}
 	if w.Gate {
@@ -50,9 +50,4 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		rules = append(rules, []rbacv1.PolicyRule{engine.Rule(events, "create", "patch")})
 	}
 	return contract.MergePolicyRules(rules...)
-}
-
-// NodePolicyRules are the rights of a Collector with CollectorOptions.NodesOf where the Nodes are.
-func NodePolicyRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{engine.Rule(schema.GroupResource{Resource: "nodes"}, "list", "patch")}
 }

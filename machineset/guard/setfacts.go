@@ -25,7 +25,7 @@ import (
 )
 
 // setFacts are what the evaluation of a set depends on, but for its mark.
-func (f *Freezer) setFacts(ctx context.Context, s *SetScope) (safety.Set, error) {
+func (f *Freezer) setFacts(ctx context.Context, s *setScope) (safety.Set, error) {
 	group := f.kinds.Set.GVK.Group
 	facts := safety.Set{
 		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.State.Conditions), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
@@ -52,7 +52,7 @@ func (f *Freezer) setFacts(ctx context.Context, s *SetScope) (safety.Set, error)
 }
 
 // readDeployment reads what the deployment of a set may have with its surge, and why it is frozen. A set whose deployment is gone has none.
-func (f *Freezer) readDeployment(ctx context.Context, s *SetScope, facts *safety.Set) error {
+func (f *Freezer) readDeployment(ctx context.Context, s *setScope, facts *safety.Set) error {
 	owner := metav1.GetControllerOfNoCopy(s.Object)
 	if f.deployments == nil || owner == nil || len(f.deployments.ControllerOf(s.Object)) == 0 {
 		return nil

@@ -38,7 +38,7 @@ func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
 		life = engine.InBoth
 	}
 	return engine.Step[P]{Name: StepGateFreeze, On: life, Run: func(ctx context.Context, p P) (engine.Result, error) {
-		if g.Closed(ctx, p.ClusterKey()) == "" {
+		if g.closedFor(ctx, p.ClusterKey()) == "" {
 			return engine.Result{}, nil
 		}
 		result := p.Pause("", "", "")
@@ -54,7 +54,7 @@ func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
 //	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 func HoldStep[P Holdable](g *Gate) engine.Step[P] {
 	return engine.Step[P]{Name: StepGateHold, On: engine.InRunning, Run: func(ctx context.Context, p P) (engine.Result, error) {
-		why := g.Closed(ctx, p.ClusterKey())
+		why := g.closedFor(ctx, p.ClusterKey())
 		if why == "" {
 			return engine.Result{}, nil
 		}

@@ -14,14 +14,14 @@ type Limits struct {
 	Up int
 	// Down is how many fewer than that thaw it. Default 1. Flag --safety-down.
 	Down int
-	// Settled is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
-	// Default 10 minutes.
-	Settled time.Duration
 }
+
+// settledAfter is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
+const settledAfter = 10 * time.Minute
 
 // withDefaults returns limits between which a set can be frozen and thawed.
 func (l Limits) withDefaults() Limits {
-	return Limits{Up: positive(l.Up, 2), Down: positive(l.Down, 1), Settled: positive(l.Settled, 10*time.Minute)}
+	return Limits{Up: positive(l.Up, 2), Down: positive(l.Down, 1)}
 }
 
 // positive returns a value, or a default when it is not above zero.
@@ -79,11 +79,11 @@ type Verdict struct {
 	Reason, Message string
 	// Mark is to be remembered for the next evaluation; absent when nothing is known.
 	Mark contract.Opt[int]
-	// Count is how many Machines count; at High the set freezes, and at Low it thaws.
-	Count, High, Low int
+	// Count is how many Machines count; at high the set freezes, and at low it thaws.
+	Count, high, low int
 }
 
-// Evaluate decides about one set. High is twice the desired number and Limits.Up, and for a set of a deployment what that may have with
+// Evaluate decides about one set. The set is frozen at twice the desired number and Limits.Up, and for a set of a deployment what that may have with
 // its surge, and Limits.Up; but never less than Mark allows. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
 func Evaluate(s Set) Verdict {
 	desired, known := s.Desired.Get()
@@ -96,12 +96,12 @@ func Evaluate(s Set) Verdict {
 	}
 	v, accepted := s.bounds(max(desired, 0), max(ceiling, 0))
 	switch {
-	case s.Freezing == NotFrozen && !s.Unfreeze && v.Count >= v.High:
+	case s.Freezing == NotFrozen && !s.Unfreeze && v.Count >= v.high:
 		v.Action, v.Reason = Freeze, ReasonOverShooting
 		v.Message = fmt.Sprintf("There are %d Machines, and the set may have fewer than %d: it creates none until there are at most %d",
-			v.Count, v.High, v.Low)
-	case s.Freezing == FrozenByGuard && v.Count <= v.Low:
-		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.Count, v.Low)
+			v.Count, v.high, v.low)
+	case s.Freezing == FrozenByGuard && v.Count <= v.low:
+		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.Count, v.low)
 	}
 	if s.Unfreeze { // it was thawed a moment ago
 		v.Mark = contract.Some(max(v.Mark.Or(0), accepted))
@@ -113,7 +113,7 @@ func Evaluate(s Set) Verdict {
 func (s Set) unfrozen(desired, ceiling int) Verdict {
 	v, accepted := s.bounds(desired, ceiling)
 	v.Action, v.Message = Thaw, "A person has asked for it"
-	v.Mark = contract.Some(max(v.High, accepted))
+	v.Mark = contract.Some(max(v.high, accepted))
 	return v
 }
 
@@ -125,15 +125,15 @@ func (s Set) bounds(desired, ceiling int) (v Verdict, accepted int) {
 	if s.Deployment {
 		high = max(ceiling, desired) + limits.Up
 	}
-	live, settled, surplus := s.count(desired, s.Now.Add(-limits.Settled))
+	live, settled, surplus := s.count(desired, s.Now.Add(-settledAfter))
 	room := surplus + high - desired
 	v.Count, accepted = live+surplus, max(live, desired)+room
 	before, known := s.Mark.Get()
 	if !known && s.Freezing == NotFrozen {
 		before = max(settled, desired) + room
 	}
-	v.High = max(high, before)
-	v.Low = max(v.High-limits.Down, desired)
+	v.high = max(high, before)
+	v.low = max(v.high-limits.Down, desired)
 	v.Mark = contract.Some(max(high, min(before, accepted)))
 	return v, accepted
 }

@@ -10,12 +10,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Annotations of a Node that no Machine belongs to.
-const (
-	UnmanagedNodeAnnotation = "machinist.dev/not-managed"
-	// GardenerUnmanagedNodeAnnotation is set where Machines are Gardener's. Rule: machine-controller-manager's AnnotateNodesUnmanagedByMCM.
-	GardenerUnmanagedNodeAnnotation = "node.machine.sapcloud.io/not-managed-by-mcm"
-)
+// UnmanagedNodeAnnotation of a Node says that no Machine belongs to it. Rule: machine-controller-manager's AnnotateNodesUnmanagedByMCM.
+const UnmanagedNodeAnnotation = "machinist.dev/not-managed"
 
 // Node is what MarkNodes looks at of a Node.
 type Node struct {

@@ -50,16 +50,17 @@ type OrphanLimits struct {
 	Spacing, Age  time.Duration
 	// PerPass is how many are deleted in one pass. Default 1.
 	PerPass int
-	// StartDelay is how long after the start of the process nothing is confirmed, and RestoreDelay how long after Machines were restored from
-	// a backup. Defaults 10 minutes and 1 hour.
-	StartDelay, RestoreDelay time.Duration
+	// StartDelay is how long after the start of the process nothing is confirmed. Default 10 minutes.
+	StartDelay time.Duration
 }
+
+// restoreDelay is how long nothing is confirmed after Machines were restored from a backup.
+const restoreDelay = time.Hour
 
 func (l OrphanLimits) withDefaults() OrphanLimits {
 	return OrphanLimits{
 		Confirmations: positive(l.Confirmations, 3), PerPass: positive(l.PerPass, 1), Spacing: positive(l.Spacing, 5*time.Minute),
 		Age: positive(l.Age, 30*time.Minute), StartDelay: positive(l.StartDelay, 10*time.Minute),
-		RestoreDelay: positive(l.RestoreDelay, time.Hour),
 	}
 }
 
@@ -142,7 +143,7 @@ func PlanOrphans(f OrphanFacts) OrphanPlan {
 		if _, undecided := f.Unlisted[cluster]; undecided {
 			continue
 		}
-		why := cmp.Or(all, known.doubts(cluster, instances, limits, f.Now))
+		why := cmp.Or(all, known.doubts(cluster, instances, f.Now))
 		if why != "" && all == "" {
 			p.Blocked[cluster] = why
 		}

@@ -105,7 +105,7 @@ func shareID(a, b string) bool {
 
 // doubts is why the list of Machines says nothing about the instances of a cluster, empty when it does: there are no Machines, fewer
 // instances have one than not, or the Machines were restored a moment ago and others may follow.
-func (o owners) doubts(cluster string, instances []Instance, limits OrphanLimits, now time.Time) string {
+func (o owners) doubts(cluster string, instances []Instance, now time.Time) string {
 	if o.count[cluster] == 0 {
 		return "the cluster has no Machine"
 	}
@@ -121,8 +121,8 @@ func (o owners) doubts(cluster string, instances []Instance, limits OrphanLimits
 		if _, token := o.byToken[i.Token]; token {
 			continue
 		}
-		if restored, found := o.byIDOf(i); found && now.Before(restored.Created.Add(limits.RestoreDelay)) {
-			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", restored.Name, limits.RestoreDelay)
+		if restored, found := o.byIDOf(i); found && now.Before(restored.Created.Add(restoreDelay)) {
+			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", restored.Name, restoreDelay)
 		}
 	}
 	if without > with {

@@ -16,9 +16,9 @@
 //
 // # Remediation
 //
-// [Remediate] decides which of the Machines that a health check has marked are deleted, for another one to be created in their place. A
-// [Line] counts the Machines that have replaced each other, [RemediationPolicy] bounds that, and [RemediationLimits] say what a deployment
-// allows. Sets and pools share these decisions.
+// [Remediate] decides which of the Machines that a health check has marked are deleted, for another one to be created in their place.
+// [Replacements] record them, and how often new Machines were replaced, which is done more and more rarely; [RemediationLimits] say what a
+// deployment allows. Sets and pools share these decisions.
 //
 // # Guarantees
 //

@@ -2,7 +2,6 @@ package scale_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,38 +17,13 @@ func ExamplePlan() {
 		{Name: "marked", UID: "3", Created: time.Unix(300, 0), Marked: true, Ready: true},
 	}
 	for _, desired := range []int{5, 3, 1} {
-		d := scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: machines, Policy: scale.Policy{Order: scale.Oldest}})
+		d := scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: machines, Order: scale.Oldest})
 		fmt.Printf("%d wanted: create %d, delete %v\n", desired, d.Create, d.Delete)
 	}
 	// Output:
 	// 5 wanted: create 2, delete []
 	// 3 wanted: create 0, delete []
 	// 1 wanted: create 0, delete [{marked 3} {old 1}]
-}
-
-// Say why nothing is created.
-func ExampleDecision_Message() {
-	d := scale.Plan(scale.Facts{Desired: contract.Some(3), Holds: []scale.Hold{
-		{Reason: "ControlPlaneIsStable", Message: "the control plane is upgrading to v1.36.3"},
-	}})
-	fmt.Println(d.Create, d.Missing)
-	fmt.Println(d.Message())
-	// Output:
-	// 0 3
-	// * the control plane is upgrading to v1.36.3
-}
-
-// Put Machines into the order in which they go.
-func ExampleOrder_Compare() {
-	machines := []scale.Machine{{Name: "healthy", Ready: true}, {Name: "sick", Unhealthy: true}, {Name: "leaving", Deleting: true}}
-	slices.SortFunc(machines, scale.Newest.Compare)
-	for _, m := range machines {
-		fmt.Println(m.Name)
-	}
-	// Output:
-	// leaving
-	// sick
-	// healthy
 }
 
 // Take names before anything is created, and forget them when it is.
@@ -76,17 +50,6 @@ func ExampleLedger() {
 	// a cache at 101 may be decided on: false <nil>
 }
 
-// Run creations in batches that grow while nothing goes wrong.
-func ExampleBatches() {
-	b := scale.Batches{Ceiling: 8}
-	for left := 20; left > 0; {
-		n := b.Next(left)
-		fmt.Print(n, " ")
-		left -= n
-	}
-	// Output: 1 2 4 8 5
-}
-
 // Of two Machines that a health check has marked, the newest one goes, and the other one waits.
 func ExampleRemediate() {
 	marked := func(name string, slot int64) scale.Machine {
@@ -98,9 +61,9 @@ func ExampleRemediate() {
 	})
 	fmt.Println("delete", decision.Delete[0].Name)
 	fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)
-	fmt.Println(scale.LinesText("set-uid", decision.Lines))
+	fmt.Println(decision.Replacements.Text("set-uid"))
 	// Output:
 	// delete workers-b
 	// workers-a RemediationDeferred
-	// {"set":"set-uid","lines":[{"of":"workers-b","from":3,"n":1,"t":100}]}
+	// {"set":"set-uid","names":["workers-b"],"from":3,"count":1,"last":100}
 }

@@ -30,14 +30,6 @@ const (
 	Own
 )
 
-// String returns the name of the constant.
-func (v Verdict) String() string {
-	if v == Own {
-		return "Own"
-	}
-	return "Foreign"
-}
-
 // JudgeMachine says whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its
 // stamp names the slot.
 func JudgeMachine(obj metav1.Object, set types.UID, slot int64) Verdict {

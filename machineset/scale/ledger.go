@@ -49,24 +49,24 @@ const maxSlot = 1 << 60
 // IsOf reports whether the ledger is that of a set. One that never reserved a slot fits every set.
 func (l Ledger) IsOf(set types.UID) bool { return l.Set == "" || l.Set == set }
 
-// ErrLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
-var ErrLedger = errors.New("the creation ledger cannot be read")
+// errLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
+var errLedger = errors.New("the creation ledger cannot be read")
 
 // ParseLedger reads a ledger. It accepts what String returns.
 func ParseLedger(text string) (Ledger, error) {
 	var l Ledger
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
-		return Ledger{}, fmt.Errorf("%w: %w", ErrLedger, err)
+		return Ledger{}, fmt.Errorf("%w: %w", errLedger, err)
 	}
 	last := int64(0)
 	for _, e := range l.Pending {
 		if e.Name == "" || e.Slot <= last || e.Slot >= l.Next {
-			return Ledger{}, fmt.Errorf("%w: slot %d named %q does not fit next %d", ErrLedger, e.Slot, e.Name, l.Next)
+			return Ledger{}, fmt.Errorf("%w: slot %d named %q does not fit next %d", errLedger, e.Slot, e.Name, l.Next)
 		}
 		last = e.Slot
 	}
 	if l.Next < 1 || l.Next > maxSlot {
-		return Ledger{}, fmt.Errorf("%w: next is %d", ErrLedger, l.Next)
+		return Ledger{}, fmt.Errorf("%w: next is %d", errLedger, l.Next)
 	}
 	return l, nil
 }

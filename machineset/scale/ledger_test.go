@@ -1,7 +1,6 @@
 package scale_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -201,20 +200,6 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 		require.Equal(t, c.machine, scale.JudgeMachine(object(c.change), "set", 4), name)
 		require.Equal(t, c.part, scale.JudgePart(object(c.change), "set", 4), name)
 	}
-	require.Equal(t, "Own Foreign", fmt.Sprint(scale.Own, scale.Foreign))
-}
-
-func TestBatches_DoubleUntilTheCeiling(t *testing.T) {
-	t.Parallel()
-	b, left := scale.Batches{Ceiling: 10}, 40
-	var sizes []int
-	for n := b.Next(left); n > 0; n = b.Next(left) {
-		sizes = append(sizes, n)
-		left -= n
-	}
-	require.Equal(t, []int{1, 2, 4, 8, 10, 10, 5}, sizes)
-	require.Equal(t, 1, (&scale.Batches{}).Next(1000))
-	require.Zero(t, (&scale.Batches{}).Next(-1))
 }
 
 func TestASlotKnowsItsTemplate(t *testing.T) {

@@ -38,9 +38,9 @@ type Machine struct {
 	Slot int64
 	// Deleting: deletion was asked for.
 	Deleting bool
-	// Marked: the Machine is marked to be deleted first. MarkedAt is when, zero when that is unknown.
+	// Marked: the Machine is marked to be deleted first. markedAt is when, zero when that is unknown.
 	Marked   bool
-	MarkedAt time.Time
+	markedAt time.Time
 	// Priority is Gardener's: lower goes first. See DefaultPriority.
 	Priority int
 	// Updating: it is being changed in place.
@@ -49,13 +49,14 @@ type Machine struct {
 	Moved bool
 	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
 	Unhealthy bool
-	// Ready and Available are what its conditions say. AvailableSince is when it became available, zero when that is unknown.
+	// Ready and Available are what its conditions say. availableSince is when it became available, zero when that is unknown.
 	Ready, Available bool
-	AvailableSince   time.Time
-	// Ailing: a health check has failed, and waits for the owner (see Ailing). RemediateFirst: RemediateAnnotation asks for it. Remediating:
-	// the owner has said that it deletes the Machine for that. Recovered: the check succeeds again, or says nothing any more, and
-	// OwnerRemediated still says otherwise.
-	Ailing, RemediateFirst, Remediating, Recovered bool
+	availableSince   time.Time
+	// Ailing: a health check has failed, and waits for the owner (see Ailing). Recovered: the check succeeds again, or says nothing any more,
+	// and OwnerRemediated still says otherwise.
+	Ailing, Recovered bool
+	// remediateFirst: RemediateAnnotation asks for it. remediating: the owner has said that it deletes the Machine for that.
+	remediateFirst, remediating bool
 }
 
 // Marks returns the annotations that ask, with any value, for a Machine of an API group to go first: DeleteAnnotation, and delete-machine
@@ -90,7 +91,7 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	m.readHealth(state)
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			m.Marked, m.MarkedAt = true, at
+			m.Marked, m.markedAt = true, at
 		}
 	}
 	if n, err := strconv.Atoi(state.Annotations[PriorityAnnotation]); err == nil {
@@ -118,13 +119,13 @@ func Unreachable(state *contract.MachineState) bool {
 func (m *Machine) readHealth(state *contract.MachineState) {
 	m.Ailing = Ailing(state)
 	m.Recovered = recovered(state)
-	_, m.RemediateFirst = state.Annotations[RemediateAnnotation]
+	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
 	for i := range state.Conditions {
 		switch c := &state.Conditions[i]; {
 		case c.Type == contract.ConditionOwnerRemediated:
-			m.Remediating = c.Status == metav1.ConditionFalse && c.Reason == contract.ReasonMachineDeleting
+			m.remediating = c.Status == metav1.ConditionFalse && c.Reason == contract.ReasonMachineDeleting
 		case c.Type == contract.ConditionAvailable && m.Available:
-			m.AvailableSince = c.LastTransitionTime.Time
+			m.availableSince = c.LastTransitionTime.Time
 		}
 	}
 }

@@ -31,18 +31,16 @@ func ParseOrder(text string) (Order, error) {
 	return "", fmt.Errorf("deletion order %q: want Random, Newest or Oldest", text)
 }
 
-// Compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
+// compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
 //
 // Machines in deletion come first, then marked ones, those with a lower priority, those being changed in place, unhealthy ones,
 // those that are not ready, and last, among equals, what the order says. Cluster API adds these up as weights, in which an old
 // healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
-func (o Order) Compare(a, b Machine) int { return o.compare(&a, &b) }
-
 func (o Order) compare(a, b *Machine) int {
 	if c := cmp.Or(TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked)); c != 0 {
 		return c
 	}
-	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.MarkedAt, b.MarkedAt), TrueFirst(a.Updating, b.Updating),
+	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.markedAt, b.markedAt), TrueFirst(a.Updating, b.Updating),
 		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready)); c != 0 {
 		return c
 	}

@@ -9,20 +9,18 @@ import (
 )
 
 // SkipPreflightAnnotation of a MachineSet, or else of its bootstrap template, names the checks to leave out, separated by commas, or
-// CheckAll. Rule: Cluster API's MachineSet preflight checks.
+// CheckAll. Rule: Cluster API's MachineSet preflight checks; topologies are not looked at.
 const SkipPreflightAnnotation = "machineset.cluster.x-k8s.io/skip-preflight-checks"
 
 // Preflight checks, by the names that Cluster API gives them. They are the reasons of Holds.
 const (
 	CheckAll = "All"
-	// ControlPlaneIsStable: the control plane is neither being made nor upgraded.
-	ControlPlaneIsStable = "ControlPlaneIsStable"
-	// KubernetesVersionSkew: the Machines are no newer than the control plane, and at most three minor versions older.
-	KubernetesVersionSkew = "KubernetesVersionSkew"
-	// KubeadmVersionSkew: kubeadm joins a control plane of its own minor version only.
-	KubeadmVersionSkew = "KubeadmVersionSkew"
-	// ControlPlaneVersionSkew: where a topology manages the cluster, Machines wait for the control plane to have their version.
-	ControlPlaneVersionSkew = "ControlPlaneVersionSkew"
+	// controlPlaneIsStable: the control plane is neither being made nor upgraded.
+	controlPlaneIsStable = "ControlPlaneIsStable"
+	// kubernetesVersionSkew: the Machines are no newer than the control plane, and at most three minor versions older.
+	kubernetesVersionSkew = "KubernetesVersionSkew"
+	// kubeadmVersionSkew: kubeadm joins a control plane of its own minor version only.
+	kubeadmVersionSkew = "KubeadmVersionSkew"
 )
 
 // maxVersionSkew is how many minor versions a kubelet may be older than the API server. Rule: Kubernetes' version skew policy.
@@ -36,9 +34,6 @@ type PreflightFacts struct {
 	// DesiredVersion and CurrentVersion are the control plane's; CurrentVersion, the lowest one of its machines, is empty while it is
 	// being made.
 	DesiredVersion, CurrentVersion string
-	// TopologyVersion is the version that the Cluster's topology asks for, empty without a topology. UpgradeStep is the one that a
-	// topology goes through on its way there, empty outside of an upgrade in steps.
-	TopologyVersion, UpgradeStep string
 	// Version is that of the Machines; empty leaves out the checks of versions.
 	Version string
 	// Kubeadm: the bootstrap data is kubeadm's.
@@ -86,20 +81,15 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	check(ControlPlaneIsStable, stable)
+	check(controlPlaneIsStable, stable)
 	if f.Version != "" {
 		own, err := parseVersion(f.Version)
 		if err != nil {
 			return nil, fmt.Errorf("version of the Machines: %w", err)
 		}
-		check(KubernetesVersionSkew, f.skewed(own, desired))
+		check(kubernetesVersionSkew, f.skewed(own, desired))
 		if f.Kubeadm && (own.Major() != desired.Major() || own.Minor() != desired.Minor()) {
-			check(KubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
-		}
-		if f.TopologyVersion != "" && f.Version != f.DesiredVersion {
-			check(ControlPlaneVersionSkew, fmt.Sprintf(
-				"the Machines have version %s and the control plane has %s: waiting for the topology to bring them together",
-				f.Version, f.DesiredVersion))
+			check(kubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
 		}
 	}
 	return sortedHolds(holds), nil
@@ -107,9 +97,6 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 
 // unstable says why the control plane is not stable, empty when it is.
 func (f PreflightFacts) unstable(desired *version.Version) (string, error) {
-	if f.TopologyVersion != "" && f.TopologyVersion != f.DesiredVersion && f.UpgradeStep != f.DesiredVersion {
-		return fmt.Sprintf("the topology asks for version %s and the control plane still has %s", f.TopologyVersion, f.DesiredVersion), nil
-	}
 	if f.CurrentVersion == "" {
 		return "the control plane is being provisioned", nil
 	}

@@ -20,8 +20,8 @@ type RemediationFacts struct {
 	Machines []Machine
 	// Next is the first slot of the owner's ledger that was never taken: a Machine that is created later has that one, or a higher one.
 	Next int64
-	// Lines are the stored ones, see ParseLines.
-	Lines []Line
+	// Replacements are the stored ones, see ParseReplacements.
+	Replacements Replacements
 	// Limits are those of the owner.
 	Limits RemediationLimits
 	// MinAvailable is how many available Machines must stay; absent is no limit. A Machine that a health check has marked counts while it is
@@ -30,7 +30,6 @@ type RemediationFacts struct {
 	// Holds keep the owner from replacing anything.
 	Holds []Hold
 	Now   time.Time
-	RemediationPolicy
 }
 
 // Deferral says of a marked Machine why it is not replaced now.
@@ -43,13 +42,14 @@ type Deferral struct {
 
 // Remediation is what is done about marked Machines.
 type Remediation struct {
-	// Delete are the Machines to delete, in order. Store Lines before the first of them is deleted.
+	// Delete are the Machines to delete, in order. Store Replacements before the first of them is deleted.
 	Delete []Victim
 	// Deferred are those that wait, and Recovered those that are no longer marked and whose condition OwnerRemediated is to be removed, both
 	// by name.
 	Deferred  []Deferral
 	Recovered []Victim
-	Lines     []Line
+	// Replacements are to be stored.
+	Replacements Replacements
 	// Wake is when time alone changes the decision, zero for never.
 	Wake time.Time
 }
@@ -58,8 +58,9 @@ type Remediation struct {
 type remediation struct {
 	RemediationFacts
 	out       Remediation
-	lines     map[string]*Line // those of Machines that stand for them, by name
-	requested map[string]bool  // Machines whose deletion was recorded
+	record    Replacements    // what was recorded before, and is not over
+	requested map[string]bool // the recorded Machines, true for those that are there
+	begins    []*Machine      // whose replacement is to be recorded
 	// deleting are in deletion, or are deleted by this decision. inFlight also counts those whose deletion was recorded, or said, and
 	// available leaves those out.
 	deleting, inFlight, available int
@@ -68,14 +69,13 @@ type remediation struct {
 // Remediate decides which of the Machines that a health check has marked are deleted now, so that their owner creates others. It is pure,
 // and equal facts give equal decisions, whatever their order. Machines whose deletion was recorded before come first, then those with
 // RemediateAnnotation, then the newest ones, then those with the lower name. Rule: Cluster API's MachineSet, reconcileUnhealthyMachines;
-// the back-off and the limit of replacements are additions.
+// the back-off is an addition.
 //
 // Together with those that are being deleted it never deletes more than Limits.MaxInFlight; it deletes no available Machine when fewer than
-// MinAvailable would stay, no Machine of a line before its back-off is over, and none of a line that was replaced as often as
-// RemediationPolicy allows.
+// MinAvailable would stay, and no Machine that was made in place of another one before the back-off of the set is over.
 func Remediate(f RemediationFacts) Remediation {
-	r := &remediation{RemediationFacts: f, requested: map[string]bool{}, lines: map[string]*Line{}}
-	r.readLines()
+	r := &remediation{RemediationFacts: f, requested: map[string]bool{}}
+	r.readRecord()
 	var marked []*Machine
 	for i := range f.Machines {
 		m := &f.Machines[i]
@@ -103,21 +103,21 @@ func Remediate(f RemediationFacts) Remediation {
 	}
 	slices.SortFunc(r.out.Deferred, func(a, b Deferral) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.out.Recovered, func(a, b Victim) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.out.Lines, Line.compare)
+	r.finish()
 	return r.out
 }
 
 // begun reports whether the deletion of a Machine was recorded, or said in its condition.
-func (r *remediation) begun(m *Machine) bool { return r.requested[m.Name] || m.Remediating }
+func (r *remediation) begun(m *Machine) bool { return r.requested[m.Name] || m.remediating }
 
 func (r *remediation) compare(a, b *Machine) int {
-	return cmp.Or(TrueFirst(r.begun(a), r.begun(b)), TrueFirst(a.RemediateFirst, b.RemediateFirst),
+	return cmp.Or(TrueFirst(r.begun(a), r.begun(b)), TrueFirst(a.remediateFirst, b.remediateFirst),
 		b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
 }
 
 // decide decides about one marked Machine.
 func (r *remediation) decide(m *Machine) {
-	line, begun := r.lines[m.Name], r.begun(m)
+	begun := r.begun(m)
 	reason, message := contract.ReasonRemediationDeferred, r.held()
 	switch {
 	case r.Limits.Outdated:
@@ -126,7 +126,7 @@ func (r *remediation) decide(m *Machine) {
 	case begun:
 		message = r.exceeded(m, r.deleting, r.available)
 	default:
-		if message = r.early(line); message == "" {
+		if message = r.early(m); message == "" {
 			message = r.exceeded(m, r.inFlight, r.available-1)
 		}
 	}
@@ -142,18 +142,16 @@ func (r *remediation) decide(m *Machine) {
 	if m.Available {
 		r.available--
 	}
-	replaced := Line{Of: m.Name, From: r.Next, Count: 1, Last: r.Now.Truncate(time.Second)}
-	if line != nil {
-		replaced.Count += line.Count
-		r.drop(*line)
-	}
-	r.out.Lines = append(r.out.Lines, replaced)
+	r.begins = append(r.begins, m)
 }
 
 // exceeded says which limit the deletion of a Machine would exceed while so many others go, and so many others are available.
 func (r *remediation) exceeded(m *Machine, going, available int) string {
 	if limit, limited := r.Limits.MaxInFlight.Get(); limited && going >= limit {
 		return fmt.Sprintf("Waiting because there are already too many remediations in progress (maxInFlight is %d)", limit)
+	}
+	if going >= maxReplacing {
+		return fmt.Sprintf("Waiting because %d other Machines are being replaced", going)
 	}
 	if least, limited := r.MinAvailable.Get(); limited && m.Available && available < least {
 		return fmt.Sprintf("Waiting because it counts as available, and at least %d available Machines must stay", max(least, 0))
@@ -174,23 +172,16 @@ func (r *remediation) held() string {
 	return text.String()
 }
 
-// early says why a line is not replaced again yet, empty when it may be. A time that is
-// ahead was written by a clock that was wrong.
-func (r *remediation) early(line *Line) string {
-	if line == nil {
-		return ""
-	}
-	wait, why := r.backOff(line.Count), "back-off"
-	if most := r.maxReplacements(); most > 0 && line.Count >= most {
-		wait, why = r.window(), "limit"
-	}
-	until := line.Last.Add(wait)
-	if !until.After(r.Now) || contract.IsAhead(line.Last, r.Now) {
+// early says why a Machine that was made in place of another one is not replaced yet, empty when it may be. A time that is ahead was
+// written by a clock that was wrong.
+func (r *remediation) early(m *Machine) string {
+	until := r.record.due()
+	if !r.isNew(m) || !until.After(r.Now) || contract.IsAhead(r.record.last(), r.Now) {
 		return ""
 	}
 	r.wake(until)
-	return fmt.Sprintf("Waiting until %s: the Machines in its place were replaced %s without one that stayed healthy (%s)",
-		until.UTC().Format(time.RFC3339), times(line.Count), why)
+	return fmt.Sprintf("Waiting until %s: Machines of the set were replaced %s without a new one that stayed healthy",
+		until.UTC().Format(time.RFC3339), times(r.record.Count))
 }
 
 func times(n int) string {

@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -27,11 +28,11 @@ func ailing(name string, slot int64, change ...func(*scale.Machine)) scale.Machi
 
 func inDeletion(m *scale.Machine) { m.Deleting = true }
 func isAvailable(m *scale.Machine) {
-	m.Available, m.AvailableSince = true, remediationNow().Add(-time.Minute)
+	m.AvailableAt(remediationNow().Add(-time.Minute))
 }
 func isHealthy(m *scale.Machine) { m.Ailing = false }
-func isFirst(m *scale.Machine)   { m.RemediateFirst = true }
-func isSaid(m *scale.Machine)    { m.Remediating = true }
+func isFirst(m *scale.Machine)   { m.AskFirst() }
+func isSaid(m *scale.Machine)    { m.SayRemediating() }
 
 // shown is a decision in short: the Machines that go, and why the others wait.
 func shown(r scale.Remediation) string {
@@ -53,8 +54,9 @@ const tooMany = "RemediationDeferred Waiting because there are already too many 
 func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 	t.Parallel()
 	one := scale.RemediationLimits{MaxInFlight: contract.Some(1)}
-	twice := scale.Line{Of: "x", From: 2, Count: 2, Last: remediationNow().Add(-time.Minute)}
-	five := scale.Line{Of: "x", From: 2, Count: 5, Last: remediationNow().Add(-2 * time.Hour)}
+	twice := scale.Replacements{From: 2, Count: 2, Last: remediationNow().Add(-time.Minute).Unix()}
+	five := scale.Replacements{From: 2, Count: 5, Last: remediationNow().Add(-2 * time.Minute).Unix()}
+	ahead := scale.Replacements{From: 2, Count: 2, Last: remediationNow().Add(5 * time.Hour).Unix()}
 	for name, c := range map[string]struct {
 		facts scale.RemediationFacts
 		want  string
@@ -72,7 +74,7 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			want:  "a: " + tooMany},
 		"one was recorded, and the cache does not show its deletion": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1), ailing("b", 2)}, Limits: one,
-				Lines: []scale.Line{{Of: "a", From: 3, Count: 1, Last: remediationNow()}}},
+				Replacements: scale.Replacements{Names: []string{"a"}, From: 3, Count: 1, Last: remediationNow().Unix()}},
 			want: "-a; b: " + tooMany},
 		"one says that it is being deleted": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isSaid), ailing("b", 2)}, Limits: one},
@@ -94,25 +96,20 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			facts: scale.RemediationFacts{MinAvailable: contract.Some(1),
 				Machines: []scale.Machine{ailing("a", 1, isAvailable), ailing("b", 2, isAvailable)}},
 			want: "-b; a: RemediationDeferred Waiting because it counts as available, and at least 1 available Machines must stay"},
-		"the line waits for its back-off": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1), ailing("b", 2)}, Limits: one, Lines: []scale.Line{twice}},
-			want: "-a; b: RemediationDeferred Waiting until 2026-03-01T12:01:00Z: the Machines in its place were replaced 2 times without one " +
-				"that stayed healthy (back-off)"},
-		"the line was replaced by a clock that was hours ahead": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)},
-				Lines: []scale.Line{{Of: twice.Of, From: twice.From, Count: 2, Last: twice.Last.Add(5 * time.Hour)}}}, want: "-b"},
-		"the line was replaced too often": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Lines: []scale.Line{five}},
-			want: "b: RemediationDeferred Waiting until 2026-03-02T10:00:00Z: the Machines in its place were replaced 5 times without one " +
-				"that stayed healthy (limit)"},
-		"without a limit only the back-off counts": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Lines: []scale.Line{five},
-				RemediationPolicy: scale.RemediationPolicy{MaxReplacements: contract.Some(0)}}, want: "-b"},
-		"without a back-off only the limit counts": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Lines: []scale.Line{twice},
-				RemediationPolicy: scale.RemediationPolicy{BackOff: contract.Some(time.Duration(0))}}, want: "-b"},
-		"a Machine of another line does not wait": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Lines: []scale.Line{five}}, want: "-a"},
+		"a new one waits for the back-off": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1), ailing("b", 2)}, Limits: one, Replacements: twice},
+			want: "-a; b: RemediationDeferred Waiting until 2026-03-01T12:01:00Z: Machines of the set were replaced 2 times without a new one " +
+				"that stayed healthy"},
+		"the back-off was recorded by a clock that was hours ahead": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Replacements: ahead}, want: "-b"},
+		"the back-off grows": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 2)}, Replacements: five},
+			want: "b: RemediationDeferred Waiting until 2026-03-01T12:14:00Z: Machines of the set were replaced 5 times without a new one " +
+				"that stayed healthy"},
+		"one of before the first replacement does not wait": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Replacements: five}, want: "-a"},
+		"one that was adopted does not wait": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 0)}, Replacements: five}, want: "-a"},
 		"one has recovered": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isHealthy, func(m *scale.Machine) { m.Recovered = true })}},
 			want:  "+a"},
@@ -125,100 +122,91 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestALineIsCountedUntilAMachineOfItStaysHealthy(t *testing.T) {
+func TestReplacementsAreCountedUntilANewMachineStaysHealthy(t *testing.T) {
 	t.Parallel()
-	last := remediationNow().Add(-30 * time.Minute)
-	line := scale.Line{Of: "a", From: 5, Count: 3, Last: last}
-	decide := func(change func(*scale.RemediationFacts), machines ...scale.Machine) scale.Remediation {
-		f := scale.RemediationFacts{Machines: machines, Lines: []scale.Line{line}, Next: 9, Now: remediationNow()}
-		if change != nil {
-			change(&f)
-		}
-		return scale.Remediate(f)
+	now := remediationNow()
+	last := now.Add(-2 * time.Hour)
+	record := scale.Replacements{Names: []string{"a"}, From: 5, Count: 3, Last: last.Unix()}
+	bare := scale.Replacements{From: 5, Count: 3, Last: last.Unix()}
+	made := func(at time.Time) func(*scale.Machine) { return func(m *scale.Machine) { m.Created = at } }
+	up := func(since time.Duration) func(*scale.Machine) {
+		return func(m *scale.Machine) { m.Ailing = false; m.AvailableAt(now.Add(-since)) }
 	}
+	week := last.Add(24 * time.Hour)
 	for name, c := range map[string]struct {
-		got  scale.Remediation
-		want []scale.Line
-		wake time.Time
+		record   scale.Replacements
+		late     time.Duration
+		machines []scale.Machine
+		want     scale.Replacements
+		wake     time.Time
 	}{
-		"its next Machine is marked": {
-			got:  decide(nil, ailing("b", 5)),
-			want: []scale.Line{{Of: "b", From: 9, Count: 4, Last: remediationNow()}}, wake: last.Add(24 * time.Hour),
-		},
-		"another Machine is marked": {
-			got:  decide(nil, ailing("b", 4)),
-			want: []scale.Line{line, {Of: "b", From: 9, Count: 1, Last: remediationNow()}}, wake: last.Add(24 * time.Hour),
-		},
-		"its next Machine is available, not for long": {
-			got:  decide(nil, ailing("b", 5, isHealthy, isAvailable)),
-			want: []scale.Line{line}, wake: remediationNow().Add(59 * time.Minute),
-		},
-		"its next Machine has been available for long": {
-			got: decide(func(f *scale.RemediationFacts) { f.HealthyAfter = time.Minute }, ailing("b", 5, isHealthy, isAvailable)),
-		},
-		"it was replaced long ago": {
-			got: decide(func(f *scale.RemediationFacts) { f.Window = 30 * time.Minute }),
-		},
-		"it was replaced long ago, and its Machine is still there": {
-			got: decide(func(f *scale.RemediationFacts) { f.Window = 30 * time.Minute }, ailing("a", 4, inDeletion)), want: []scale.Line{line},
-		},
-		"the Machine that was to go has recovered": {
-			got:  decide(nil, ailing("a", 4, isHealthy)),
-			want: []scale.Line{{From: 4, Count: 3, Last: last}}, wake: last.Add(24 * time.Hour),
-		},
-		"one that was adopted and was to go has recovered": {got: decide(nil, ailing("a", 0, isHealthy))},
+		"the next Machine is marked": {record: record, machines: []scale.Machine{ailing("b", 5)},
+			want: scale.Replacements{Names: []string{"b"}, From: 5, Count: 4, Last: now.Unix()}, wake: week},
+		"two new ones are marked": {record: record, machines: []scale.Machine{ailing("b", 5), ailing("c", 6)},
+			want: scale.Replacements{Names: []string{"b", "c"}, From: 5, Count: 4, Last: now.Unix()}, wake: week},
+		"one of before is marked": {record: record, machines: []scale.Machine{ailing("b", 4)},
+			want: scale.Replacements{Names: []string{"b"}, From: 5, Count: 3, Last: last.Unix()}, wake: week},
+		"the first one is marked": {machines: []scale.Machine{ailing("b", 4)},
+			want: scale.Replacements{Names: []string{"b"}, From: 9, Count: 1, Last: now.Unix()}},
+		"nothing happens, and what is gone is kept": {record: record, want: record, wake: week},
+		"the next Machine is available, not for long": {record: bare, machines: []scale.Machine{ailing("b", 5, made(last), up(time.Minute))},
+			want: bare, wake: now.Add(59 * time.Minute)},
+		"the next Machine has been available for long": {record: bare, machines: []scale.Machine{ailing("b", 5, made(last), up(time.Hour))}},
+		"one that was made before the last replacement has": {record: bare,
+			machines: []scale.Machine{ailing("b", 5, made(last.Add(-time.Second)), up(time.Hour))}, want: bare, wake: week},
+		"one of before the first replacement has": {record: bare, machines: []scale.Machine{ailing("b", 4, made(last), up(time.Hour))},
+			want: bare, wake: week},
+		"the last was long ago": {record: record, late: 22 * time.Hour},
+		"the last was long ago, and its Machine is still there": {record: record, late: 22 * time.Hour,
+			machines: []scale.Machine{ailing("a", 4, inDeletion)}, want: scale.Replacements{Names: []string{"a"}}},
+		"the Machine that was to go has recovered": {record: record, machines: []scale.Machine{ailing("a", 4, isHealthy)}, want: bare, wake: week},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, c.got.Lines); diff != "" {
-				t.Errorf("lines (-want +got):\n%s", diff)
+			got := scale.Remediate(scale.RemediationFacts{Machines: c.machines, Replacements: c.record, Next: 9, Now: now.Add(c.late)})
+			if diff := cmp.Diff(c.want, got.Replacements); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
-			require.Equal(t, c.wake, c.got.Wake)
+			require.Equal(t, c.wake, got.Wake)
 		})
 	}
 }
 
 func TestTheBackOffDoublesUpToItsMaximum(t *testing.T) {
 	t.Parallel()
-	var waits []time.Duration
-	for count := 1; count <= 8; count++ {
-		line := scale.Line{Of: "a", From: 1, Count: count, Last: remediationNow()}
-		d := scale.Remediate(scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 1)}, Lines: []scale.Line{line}, Now: remediationNow(),
-			RemediationPolicy: scale.RemediationPolicy{MaxReplacements: contract.Some(0)}})
-		waits = append(waits, d.Wake.Sub(remediationNow()))
-	}
-	minutes := []int{1, 2, 4, 8, 16, 32, 60, 60}
-	for i, n := range minutes {
-		require.Equal(t, time.Duration(n)*time.Minute, waits[i])
+	for count, minutes := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 10: 512, 11: 1024, 12: 1440, 1000: 1440} {
+		record := scale.Replacements{From: 1, Count: count, Last: remediationNow().Unix()}
+		d := scale.Remediate(scale.RemediationFacts{Machines: []scale.Machine{ailing("b", 1)}, Replacements: record, Now: remediationNow()})
+		require.Equal(t, time.Duration(minutes)*time.Minute, d.Wake.Sub(remediationNow()), "%d", count)
 	}
 }
 
-func TestLinesAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
+func TestNoMoreMachinesAreReplacedThanTheRecordHolds(t *testing.T) {
 	t.Parallel()
-	lines := []scale.Line{{Of: "b", From: 7, Count: 2, Last: remediationNow()}, {From: 3, Count: 1, Last: remediationNow().Add(time.Hour)}}
-	text := scale.LinesText("set", lines)
-	got, err := scale.ParseLines(text, "set")
+	var machines []scale.Machine
+	for i := range int64(2000) {
+		machines = append(machines, ailing(fmt.Sprintf("%063d", i), i))
+	}
+	d := scale.Remediate(scale.RemediationFacts{Machines: machines, Now: remediationNow(), Next: 3000})
+	require.Len(t, d.Delete, 500)
+	require.Equal(t, "Waiting because 500 other Machines are being replaced", d.Deferred[0].Message)
+	require.Less(t, len(d.Replacements.Text("set")), 64<<10)
+}
+
+func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	record := scale.Replacements{Names: []string{"a", "b"}, From: 7, Count: 2, Last: remediationNow().Unix()}
+	text := record.Text("set")
+	got, err := scale.ParseReplacements(text, "set")
 	require.NoError(t, err)
-	require.Equal(t, []scale.Line{lines[1], lines[0]}, got)
-	require.Equal(t, text, scale.LinesText("set", got))
-	other, err := scale.ParseLines(text, "another set, which was restored")
+	require.Equal(t, record, got)
+	other, err := scale.ParseReplacements(text, "another set, which was restored")
 	require.NoError(t, err)
 	require.Empty(t, other)
-	require.Empty(t, scale.LinesText("set", nil))
-	for _, broken := range []string{"?", `{"set":"set","lines":[{"from":0,"n":1}]}`, `{"set":"set","lines":[{"from":1,"n":0}]}`, `[]`} {
-		_, err := scale.ParseLines(broken, "set")
-		require.ErrorIs(t, err, scale.ErrLines, broken)
-	}
-	var many []scale.Line
-	for i := range 2000 {
-		many = append(many, scale.Line{Of: strings.Repeat("m", 63), From: int64(i + 1), Count: 1 + i%3, Last: remediationNow()})
-	}
-	text = scale.LinesText("set", many)
-	require.Less(t, len(text), 64<<10)
-	got, err = scale.ParseLines(text, "set")
-	require.NoError(t, err)
-	for _, l := range got {
-		require.Equal(t, 3, l.Count, "those that were replaced most are kept")
+	require.Empty(t, scale.Replacements{}.Text("set"))
+	for _, broken := range []string{"?", `{"set":"set","from":0,"count":1}`, `{"set":"set","from":1}`, `{"set":"set","from":-1,"count":-1}`, `[]`} {
+		_, err := scale.ParseReplacements(broken, "set")
+		require.ErrorIs(t, err, scale.ErrReplacements, broken)
 	}
 
 	for _, l := range []scale.RemediationLimits{

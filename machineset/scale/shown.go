@@ -1,7 +1,6 @@
 package scale
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,15 +20,6 @@ const (
 	// Restore: it had Machines, and none of them is there: it was restored from a backup, or moved, and they may come later.
 	Restore
 )
-
-// String returns the name of the constant.
-func (r Recovery) String() string {
-	names := [...]string{"Begin", "Rebuild", "Restore"}
-	if int(r) < len(names) {
-		return names[r]
-	}
-	return fmt.Sprintf("Recovery(%d)", uint8(r))
-}
 
 // RecoveryFacts are what a Recovery depends on.
 type RecoveryFacts struct {
@@ -96,15 +86,6 @@ const (
 	// LeavesOut Machines for good.
 	LeavesOut
 )
-
-// String returns the name of the constant.
-func (c Cached) String() string {
-	names := [...]string{"ShowsAll", "Behind", "LeavesOut"}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("Cached(%d)", uint8(c))
-}
 
 // CacheLimit is for how long a cache of which nothing else is known is taken for late before it is said to leave Machines out.
 const CacheLimit = 30 * time.Second

@@ -95,11 +95,3 @@ func TestWhatACacheShows(t *testing.T) {
 		require.Equal(t, tc.missing, missing, name)
 	}
 }
-
-func TestConstantsOfWhatWasLostHaveNames(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"Begin", "Rebuild", "Restore", "Recovery(9)"},
-		[]string{scale.Begin.String(), scale.Rebuild.String(), scale.Restore.String(), scale.Recovery(9).String()})
-	require.Equal(t, []string{"ShowsAll", "Behind", "LeavesOut", "Cached(9)"},
-		[]string{scale.ShowsAll.String(), scale.Behind.String(), scale.LeavesOut.String(), scale.Cached(9).String()})
-}

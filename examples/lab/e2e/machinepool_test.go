@@ -159,7 +159,7 @@ func (p *poolScene) startPools() {
 	ours := p.newManager(p.limited())
 	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 	require.NoError(p.t, err)
-	_, err = machinepool.SetupWithManager(p.t.Context(), ours, kinds, machinepool.Options{Policy: machinepool.Policy{MaxDraining: 20}})
+	_, err = machinepool.SetupWithManager(p.t.Context(), ours, kinds, machinepool.Options{})
 	require.NoError(p.t, err)
 	p.run(ours)
 }

@@ -173,8 +173,8 @@ func adviceOfOwners() map[string]string {
 // adviceOfOthers is for MachinePools, MachineHealthChecks, instances of a driver and connections.
 func adviceOfOthers() map[string]string {
 	return map[string]string{
-		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, the annotation " +
-			machinepool.ConfirmedInstancesAnnotation + " confirms it",
+		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, annotate the Nodes that the message names with " +
+			machinepool.DeleteMachineAnnotation + ", or delete them",
 		machinepool.ReasonMachineNameTaken:      "delete or rename the object that has the name",
 		healthcheck.ReasonTooManyUnhealthy:      "find the common cause, or raise the limit of the check",
 		healthcheck.ReasonLimitUnreadable:       adviceLimit,

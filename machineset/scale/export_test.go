@@ -1,0 +1,31 @@
+package scale
+
+import "time"
+
+// Ceiling is how many Machines one plan creates or deletes at most.
+const Ceiling = ceiling
+
+// PlanWithin is Plan with another ceiling.
+func PlanWithin(f Facts, ceiling int) Decision { return planWithin(f, ceiling) }
+
+// Values that only tests need.
+var (
+	ErrReplacements = errReplacements
+	ErrLedger       = errLedger
+)
+
+// Compare is compare.
+func (o Order) Compare(a, b Machine) int { return o.compare(&a, &b) }
+
+// MarkAt has a Machine be marked at a time.
+func (m *Machine) MarkAt(at time.Time) { m.Marked, m.markedAt = true, at }
+
+// AvailableAt has a Machine be available since a time.
+func (m *Machine) AvailableAt(at time.Time) { m.Available, m.availableSince = true, at }
+
+// AvailableSince is when a Machine became available.
+func (m *Machine) AvailableSince() time.Time { return m.availableSince }
+
+// AskFirst has a person ask for the remediation of a Machine, and SayRemediating has its owner say that it is deleted for that.
+func (m *Machine) AskFirst()       { m.remediateFirst = true }
+func (m *Machine) SayRemediating() { m.remediating = true }

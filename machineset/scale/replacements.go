@@ -1,0 +1,185 @@
+package scale
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// ReplacementsAnnotation of a set holds its Replacements.
+const ReplacementsAnnotation = "machinist.dev/replacements"
+
+// maxReplacing is how many Machines a set replaces at the same time: their names are in an annotation, whose size is limited.
+const maxReplacing = 500
+
+// Bounds of how often new Machines are replaced, so that a broken template does not cost one machine after the other.
+const (
+	// backOff is how long the second replacement waits after the first one. Each further one waits twice as long, up to maxBackOff.
+	backOff    = time.Minute
+	maxBackOff = 24 * time.Hour
+	// replacementWindow is after how long without a replacement the earlier ones are forgotten.
+	replacementWindow = 24 * time.Hour
+	// healthyAfter is for how long a new Machine must have been available for the earlier replacements to be forgotten.
+	healthyAfter = time.Hour
+)
+
+// Replacements are what a set records about the Machines that it replaces because a health check has failed.
+type Replacements struct {
+	// Names are the Machines to delete, sorted. Some may be gone.
+	Names []string `json:"names,omitempty"`
+	// From is the first slot that a Machine made in place of another one can have, Count how often such Machines were replaced, the first
+	// replacement included, without one that stayed healthy, and Last when that was last, in whole seconds. All are zero when there is
+	// nothing to wait for.
+	From  int64 `json:"from,omitempty"`
+	Count int   `json:"count,omitempty"`
+	Last  int64 `json:"last,omitempty"`
+}
+
+// storedReplacements is the form in the annotation.
+type storedReplacements struct {
+	Set types.UID `json:"set"`
+	Replacements
+}
+
+// errReplacements is the error of ParseReplacements. A record that cannot be read is not empty: nothing may be replaced.
+var errReplacements = errors.New("the record of replacements cannot be read")
+
+// ParseReplacements reads the record of a set. A text of another set, which was restored, moved or copied, is none.
+func ParseReplacements(text string, set types.UID) (Replacements, error) {
+	if text == "" {
+		return Replacements{}, nil
+	}
+	var stored storedReplacements
+	if err := json.Unmarshal([]byte(text), &stored); err != nil {
+		return Replacements{}, fmt.Errorf("%w: %w", errReplacements, err)
+	}
+	if stored.Set != set {
+		return Replacements{}, nil
+	}
+	if stored.From < 0 || stored.Count < 0 || (stored.From > 0) != (stored.Count > 0) {
+		return Replacements{}, fmt.Errorf("%w: %d replacements from slot %d", errReplacements, stored.Count, stored.From)
+	}
+	return stored.Replacements, nil
+}
+
+// Text returns the record of a set as text for ReplacementsAnnotation, empty for none.
+func (p Replacements) Text(set types.UID) string {
+	if len(p.Names) == 0 && p.Count == 0 {
+		return ""
+	}
+	text, err := json.Marshal(storedReplacements{set, p})
+	if err != nil {
+		return "" // numbers and strings always have a text
+	}
+	return string(text)
+}
+
+// ReplacedBy returns the names of the Machines that a set has recorded as to be replaced; some of them may be gone.
+func ReplacedBy(set *contract.Metadata) map[string]bool {
+	record, err := ParseReplacements(set.Annotations[ReplacementsAnnotation], set.UID)
+	if err != nil || len(record.Names) == 0 {
+		return nil // the set replaces nothing until it can be read
+	}
+	names := make(map[string]bool, len(record.Names))
+	for _, name := range record.Names {
+		names[name] = true
+	}
+	return names
+}
+
+// last is when a Machine was replaced last.
+func (p Replacements) last() time.Time { return time.Unix(p.Last, 0).UTC() }
+
+// due is when the next Machine may be replaced that was made in place of another one.
+func (p Replacements) due() time.Time {
+	wait := backOff
+	for range p.Count - 1 {
+		if wait >= maxBackOff {
+			break
+		}
+		wait *= 2
+	}
+	return p.last().Add(min(wait, maxBackOff))
+}
+
+// readRecord finds the Machines whose deletion was recorded, and forgets what is over.
+func (r *remediation) readRecord() {
+	there := map[string]*Machine{}
+	for i := range r.Machines {
+		there[r.Machines[i].Name] = &r.Machines[i]
+	}
+	r.record = r.Replacements
+	r.record.Names = nil
+	for _, name := range r.Replacements.Names {
+		m := there[name]
+		if m != nil && !m.Deleting && !m.Ailing {
+			continue // it has recovered
+		}
+		r.record.Names = append(r.record.Names, name)
+		r.requested[name] = m != nil
+	}
+	slices.Sort(r.record.Names)
+	if r.record.Count == 0 {
+		return
+	}
+	if over := r.over(); over.After(r.Now) {
+		r.wake(over)
+	} else {
+		r.record = Replacements{Names: r.stillThere()}
+	}
+}
+
+// stillThere are the recorded Machines that exist.
+func (r *remediation) stillThere() (names []string) {
+	for _, name := range r.record.Names {
+		if r.requested[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// over is when earlier replacements are forgotten: after a while, or when a Machine that was made after the last one has stayed healthy.
+func (r *remediation) over() time.Time {
+	over := r.record.last().Add(replacementWindow)
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		stays := m.Available && !m.Ailing && !m.Deleting && !m.availableSince.IsZero()
+		if !stays || !r.isNew(m) || m.Created.Before(r.record.last()) {
+			continue
+		}
+		if healthy := m.availableSince.Add(healthyAfter); healthy.Before(over) {
+			over = healthy
+		}
+	}
+	return over
+}
+
+// isNew reports whether a Machine was made after the first replacement.
+func (r *remediation) isNew(m *Machine) bool { return r.record.From > 0 && m.Slot >= r.record.From }
+
+// finish records the Machines that are replaced now, and counts them once.
+func (r *remediation) finish() {
+	r.out.Replacements = r.record
+	if len(r.begins) == 0 {
+		return
+	}
+	record := &r.out.Replacements
+	record.Names = r.stillThere()
+	for _, m := range r.begins {
+		record.Names = append(record.Names, m.Name)
+	}
+	slices.Sort(record.Names)
+	switch now := r.Now.Unix(); {
+	case record.Count == 0:
+		record.From, record.Count, record.Last = r.Next, 1, now
+	case slices.ContainsFunc(r.begins, r.isNew):
+		record.Count, record.Last = record.Count+1, now
+	}
+}
