@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/phases"
 )
 
 var update = flag.Bool("update", false,
@@ -29,12 +28,12 @@ const maxReadmeLines = 250
 
 // marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
 var marker = regexp.MustCompile(
-	`(?s)<!-- (snippet|diagram|packages|versions|compatibility)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
+	`(?s)<!-- (snippet|packages|versions|compatibility)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
 
 // documents are the pages with generated parts, and which of those each has.
 func documents() map[string][]string {
 	return map[string][]string{
-		"README.md":                  {"snippet", "diagram", "packages", "versions", "compatibility"},
+		"README.md":                  {"snippet", "packages", "versions", "compatibility"},
 		"examples/embed/TUTORIAL.md": {"snippet"},
 	}
 }
@@ -132,10 +131,6 @@ func generate(t *testing.T, name, arg string) string {
 			return fenced(language, string(whole))
 		}
 		return fenced("go", snippet(t, arg))
-	case "diagram":
-		var out strings.Builder
-		require.NoError(t, phases.ClusterAPI().WriteMermaid(&out, phases.ClusterAPILife()))
-		return fenced("mermaid", out.String())
 	case "compatibility":
 		return compatibilityTable(t)
 	case "packages":

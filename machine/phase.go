@@ -91,8 +91,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 //   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
 //     a healthy Node.
 //
-// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints, and
-// from the clock. If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
+// If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
 func GardenerFacts(s *Scope) phases.GardenerFacts {
 	f := phases.GardenerFacts{
 		Deleting:      s.Deleting(),
