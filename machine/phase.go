@@ -85,7 +85,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 // GardenerFacts are the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
 //
 //   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
-//   - Healthy: NodeReady and NodeHealthy are True; Policy.Health says what the latter asks for.
+//   - Healthy: NodeReady and NodeHealthy are True.
 //   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
 //   - WasFailed: the status remembers that the Machine was Failed with this Node.
 //   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is

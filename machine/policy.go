@@ -58,8 +58,6 @@ type Policy struct {
 	EarlyProviderID bool
 	// Updating computes the condition Updating; its type is set by the caller.
 	Updating func(*contract.MachineState) metav1.Condition
-	// Health defines a healthy Node, for the condition NodeHealthy. The zero HealthRules require nothing.
-	Health *noderef.HealthRules
 	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean those
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
@@ -232,7 +230,7 @@ func (s *Scope) mayHaveNode() bool {
 		return s.Node.Found() || s.Node.Outcome == noderef.Ambiguous || s.Node.Outcome == noderef.Claimed
 	}
 	uninitialized := s.Cluster.Presence == external.Present && !s.Cluster.State.ControlPlaneInitialized
-	return !uninitialized && (noderef.ValidProviderID(s.State.ProviderID) || s.env.options.Matching.ByName || s.env.options.Matching.ByAddress)
+	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
 // careUnknown waits until the decision about the Node is possible. An event of the Cluster ends the wait.

@@ -123,7 +123,6 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 	foreign.Foreign = true
 	for name, tc := range map[string]struct {
 		scope *Scope
-		rules noderef.Rules
 		want  bool
 	}{
 		"it was recorded": {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}},
@@ -137,9 +136,8 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 		"it may be another Machine's": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
 		"it is not there": {
 			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
-		"unread":                        {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
-		"unread, and nothing to go by":  {scope: &Scope{}},
-		"unread, and its name to go by": {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
+		"unread":                       {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
+		"unread, and nothing to go by": {scope: &Scope{}},
 		"unread, in a cluster that never came up": {
 			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
 		"its UID was recorded, in a cluster whose status was not restored": {
@@ -149,7 +147,7 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 			scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.scope.env = &Reconciler{options: Options{Matching: tc.rules}}
+			tc.scope.env = &Reconciler{}
 			if got := tc.scope.mayHaveNode(); got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
@@ -187,21 +185,19 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 	known := noderef.Identity{ProviderID: "a://b", Current: noderef.Ref{Name: "n", UID: "u"}}
 	unnamed := noderef.Identity{Current: known.Current}
 	for name, tc := range map[string]struct {
-		node  *corev1.Node
-		id    noderef.Identity
-		rules noderef.Rules
-		want  bool
+		node *corev1.Node
+		id   noderef.Identity
+		want bool
 	}{
 		"the recorded one":                                 {node: node("u", "a://b"), id: known, want: true},
 		"its instance registered again":                    {node: node("new", "a://b"), id: known, want: true},
 		"another instance took its name":                   {node: node("new", "a://c"), id: known},
 		"nothing says whose it is":                         {node: node("new", ""), id: known},
-		"the recorded one, matched by name":                {node: node("u", ""), id: known, rules: noderef.Rules{ByName: true}, want: true},
 		"the recorded one of a Machine without an ID":      {node: node("u", "a://b"), id: unnamed, want: true},
 		"another than that of a Machine without an ID":     {node: node("new", "a://b"), id: unnamed},
 		"one without a UID, of a Machine without anything": {node: node("", "a://b"), id: noderef.Identity{}},
 	} {
-		if got := isSameNode(tc.node, tc.id, tc.rules); got != tc.want {
+		if got := isSameNode(tc.node, tc.id, noderef.Rules{}); got != tc.want {
 			t.Errorf("%s: want %v, got %v", name, tc.want, got)
 		}
 	}

@@ -26,7 +26,7 @@ type WorkloadOptions struct {
 // FromManager returns the Workload of the manager's own  It adds the drain runner to the manager, which also watches volumes; that
 // costs nothing before the first drain. Reconcilers in one manager should share the result.
 func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
-	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), NodeIndexOptions{Rules: o.Matching})
+	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), o.Matching)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -43,7 +43,7 @@ func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (
 // Setup returns what Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
 func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, error) {
 	return func(ctx context.Context, c *Connection) (Workload, error) {
-		nodes, err := NewNodeIndex(ctx, c.GetCache(), NodeIndexOptions{Rules: o.Matching})
+		nodes, err := NewNodeIndex(ctx, c.GetCache(), o.Matching)
 		if err != nil {
 			return Workload{}, err
 		}
