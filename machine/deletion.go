@@ -24,8 +24,8 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
-	if s.care() == CareUnknown {
-		return s.careUnknown()
+	if s.decidedCare() == careUnknown {
+		return s.waitForCare()
 	}
 	return Result{}, nil
 }

@@ -31,20 +31,21 @@ type Scope struct {
 	// is nil while only the first list of Nodes is missing.
 	Workload Workload
 	NodesErr error
-	// Care is the decision of this pass about the Node of a Machine in deletion, and CareReason the reason for it; CareUnknown before the
-	// decision. A step that sets it decides instead of Policy.NodeCare.
-	Care       NodeCare
-	CareReason string
 	// InstanceGone and PoweredOff are for steps that ask a provider about the instance: InstanceGone means that it no longer exists, and
 	// PoweredOff that it is off. When it no longer exists, the Node is not drained and its volumes are not waited for; when it is off,
-	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster may be
-	// skipped, see Policy.Unreachable.
+	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster are
+	// skipped then.
 	InstanceGone, PoweredOff bool
 	// Blockers are the pods that the drain waits for in this pass; nil without a drain. Shared, must not be changed.
 	Blockers []drain.Blocker
 	// Phase is the decision of the phase step in this pass: the phase, the reason, and what the Machine waits for. It is zero until that
 	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
+
+	// care is the decision of this pass about the Node of a Machine in deletion, and careReason the reason for it; careUnknown before the
+	// decision.
+	care       nodeCare
+	careReason string
 
 	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass

@@ -71,6 +71,6 @@ func ClusterAPIV1Beta1() *Table[Facts] { return &clusterAPIV1Beta1 }
 
 // ClusterAPIV1Alpha3 returns the phases of Cluster API v0.3, which Cluster API's page on the Machine controller still describes: a
 // Machine is Provisioned when its Node appears, and Running when its infrastructure is ready as well. One whose infrastructure is
-// ready and whose Node is awaited is Provisioning still. A Node is found before that only where provider IDs are known before that, which
-// is machine.Policy.EarlyProviderID of package machine. The table is shared and immutable.
+// ready and whose Node is awaited is Provisioning still. A Node is found before that only where a step records the provider ID before
+// that: the standard steps of package machine wait for the infrastructure. The table is shared and immutable.
 func ClusterAPIV1Alpha3() *Table[Facts] { return &clusterAPIV1Alpha3 }
