@@ -61,8 +61,7 @@ type Scope struct {
 	failed     bool // a step returned an error
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
-	before    phaseAt // as read
-	stores    bool    // this pass has written the status
+	stores    bool // this pass has written the status
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
