@@ -274,7 +274,7 @@ func (s *Scope) disowned() bool {
 // beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from that time.
 func (s *Scope) beginDrain() {
 	if s.State.DrainStarted.IsZero() {
-		s.SetDrainStarted(s.Now)
+		s.setDrainStarted(s.Now)
 	}
 }
 
@@ -346,7 +346,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil
 	}
-	s.SetDrained(s.Node.Node.UID)
+	s.setDrained(s.Node.Node.UID)
 	return Result{}, nil
 }
 

@@ -184,7 +184,7 @@ func (known) HasSynced() bool { return true }
 
 func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
-		step StepFunc
+		step engine.StepFunc[*Scope]
 		want []string
 	}{
 		"the Machines that may claim the Node": {nodeStep, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},

@@ -33,7 +33,7 @@ func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step 
 		}
 		before := s.State.Phase
 		s.Phase = table.Compute(facts(s))
-		s.SetPhase(string(s.Phase.Phase))
+		s.setPhase(string(s.Phase.Phase))
 		if s.State.Phase != before {
 			logr.FromContextOrDiscard(ctx).V(1).Info("phase", "from", before, "to", s.Phase.Phase, "reason", s.Phase.Reason,
 				"waitingFor", s.Phase.Waiting)

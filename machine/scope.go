@@ -110,8 +110,8 @@ func (s *Scope) SetProviderID(id string) {
 // SetNode records the matched Node.
 func (s *Scope) SetNode(ref contract.NodeRef) { change(&s.State.Node, ref, &s.Update.Node) }
 
-// SetPhase records the phase.
-func (s *Scope) SetPhase(phase string) {
+// setPhase records the phase.
+func (s *Scope) setPhase(phase string) {
 	if s.State.Phase == phase {
 		return
 	}
@@ -145,8 +145,8 @@ func (s *Scope) SetInfrastructureReady() {
 	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
-// SetCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
-func (s *Scope) SetCertificatesExpire(at time.Time) {
+// setCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
+func (s *Scope) setCertificatesExpire(at time.Time) {
 	change(&s.State.CertificatesExpire, at, &s.Update.CertificatesExpire)
 }
 
@@ -156,13 +156,13 @@ func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// SetDrainStarted records when draining began, and writes it in this pass.
-func (s *Scope) SetDrainStarted(at time.Time) {
+// setDrainStarted records when draining began, and writes it in this pass.
+func (s *Scope) setDrainStarted(at time.Time) {
 	s.began(&s.State.DrainStarted, at, &s.Update.DrainStarted)
 }
 
-// SetVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
-func (s *Scope) SetVolumeDetachStarted(at time.Time) {
+// setVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
+func (s *Scope) setVolumeDetachStarted(at time.Time) {
 	s.began(&s.State.VolumeDetachStarted, at, &s.Update.VolumeDetachStarted)
 }
 
@@ -173,12 +173,12 @@ func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.
 	s.urgent = true
 }
 
-// SetDrained records that the Node with this UID was drained.
-func (s *Scope) SetDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.Update.DrainedNode) }
+// setDrained records that the Node with this UID was drained.
+func (s *Scope) setDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.Update.DrainedNode) }
 
-// SetVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
-// SetDrained both are one write.
-func (s *Scope) SetVolumesDetached(node types.UID) {
+// setVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
+// setDrained both are one write.
+func (s *Scope) setVolumesDetached(node types.UID) {
 	change(&s.State.VolumesDetachedNode, node, &s.Update.VolumesDetachedNode)
 }
 

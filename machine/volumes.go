@@ -137,7 +137,7 @@ func (s *Scope) volumesBegin() bool {
 	if !s.State.VolumeDetachStarted.IsZero() {
 		return false
 	}
-	s.SetVolumeDetachStarted(s.Now)
+	s.setVolumeDetachStarted(s.Now)
 	return true
 }
 
@@ -163,7 +163,7 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	ended := waited || result.Stopped != drain.VolumesNotStopped
 	s.urgent = s.urgent || ended // the event waits for the write
 	if ended || !s.Update.DrainedNode.Keeps() {
-		s.SetVolumesDetached(s.Node.Node.UID)
+		s.setVolumesDetached(s.Node.Node.UID)
 	}
 	s.releaseNode()
 }

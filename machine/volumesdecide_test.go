@@ -161,7 +161,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
 			s.State.VolumeDetachStarted = tc.began
 			if tc.drained {
-				s.SetDrained("n-uid")
+				s.setDrained("n-uid")
 			}
 			if tc.unread {
 				s.NodesSynced, s.NodesErr = false, cluster.ErrNotConnected
