@@ -29,15 +29,15 @@
 // a caller that treats "not found" as absent must check Synced first, or [View.Behind] for one kind. If resource versions of a
 // server cannot be compared, or the list is forbidden, a cache counts as synced at once.
 //
-// Each probe of a lost server uses a new TCP connection. After five minutes the Access is called again, even if it is a
-// [Notifier].
+// Each probe of a lost server uses a new TCP connection. After five minutes the Access is called again, even if it reports
+// changes, as [Secrets] does.
 //
 // # Guarantees
 //
 //   - Get takes two locks briefly. It makes no request, waits for nothing and allocates nothing.
 //   - Cached reads through View.Cluster never wait for a first list, and never start an informer.
 //   - A server that starts to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
-//     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
+//     probe (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
 //     connection or the requests of another cluster.
 //   - A new kubeconfig is tried beside the working connection, which ends when the new one is ready. If only a token, a password
 //     or a client certificate changed, the connection stays, with its caches and its Value, and no Machine is woken: later
