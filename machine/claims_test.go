@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,7 +93,7 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 
 func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 	policy := propagate.ClusterAPI()
-	policy.Labels.All = true
+	policy.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile("^team$")}
 	w := byHandWorld(t, machine.Options{
 		Matching: noderef.Rules{Canonical: strings.ToLower}, Propagation: policy,
 	})

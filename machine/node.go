@@ -230,7 +230,7 @@ func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations,
 		Owner: propagate.Owner{
-			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, UID: s.State.UID, Cluster: s.State.ClusterName,
+			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, Cluster: s.State.ClusterName,
 		},
 	}
 	if _, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]; decideInterruptible(s.Infrastructure, labelled) {
