@@ -2,7 +2,7 @@
 //
 // A Machine knows the provider ID of its instance, and perhaps the [Ref] of the Node that was recorded for it.
 // [Rules.Resolve] looks up both and returns the result as a [Match]. [Rules.MayTouch] is the last check before a Node is
-// cordoned, drained or deleted. [Index] finds Nodes in constant time; package nodeindex keeps an Index up to date from an
+// cordoned, drained or deleted. [Index] finds Nodes in constant time; cluster.NodeIndex keeps an Index up to date from an
 // informer. [Significant] filters Node events.
 //
 // # Usage
