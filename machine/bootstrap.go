@@ -154,7 +154,7 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 		facts.Config = certificatesExpiry(s.Bootstrap.Object.GetAnnotations())
 	}
 	d := decideCertificates(facts)
-	s.SetCertificatesExpire(d.Expire)
+	s.setCertificatesExpire(d.Expire)
 	switch _, said := engine.Find(s.Stored, ConditionCertificatesExpiryKnown); {
 	case d.Problem != "":
 		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))

@@ -1,9 +1,9 @@
 package machine_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,9 +96,9 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 	t.Parallel()
 	policy := propagate.ClusterAPI()
-	policy.Labels.All = true
+	policy.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile("^team$")}
 	w := byHandWorld(t, machine.Options{
-		Matching: noderef.Rules{Canonical: noderef.VSphere, ByName: true}, Propagation: policy,
+		Matching: noderef.Rules{Canonical: strings.ToLower}, Propagation: policy,
 	})
 	const uuid = "4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"
 	m := fake.Machine("m", fake.WithLabels(map[string]string{"team": "blue"}), fake.WithField([]any{
@@ -129,19 +129,4 @@ func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 		return ""
 	})
 	w.isQuiet()
-
-	t.Log("a Node without a provider ID is matched by its name")
-	byName := w.provisioned("byname", "vsphere://f0a31242-d60b-0f4e-a2a1-0f2f2be8f9ab")
-	w.eventually("its provider ID", func() string {
-		if id, _, _ := unstructured.NestedString(w.get(byName).Object, "spec", "providerID"); id == "" {
-			return "not yet"
-		}
-		return ""
-	})
-	w.Still("the second of the Machine's creation", time.Second, func() int { return 0 }) // the Node must not look older
-	w.create(fake.Node("byname", ""))
-	w.conditionIs(byName, contract.ConditionNodeReady, machine.ReasonNodeReady)
-	require.NoError(t, w.client.Delete(t.Context(), byName))
-	w.goes(byName)
-	require.Nil(t, w.node("byname"))
 }

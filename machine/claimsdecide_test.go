@@ -33,7 +33,7 @@ func TestOnlyWhatAMachineSaysAboutItsNodeConcernsItsRivals(t *testing.T) {
 		}, true},
 		"its addresses": {func(m *unstructured.Unstructured) {
 			fake.WithField([]any{map[string]any{"type": "InternalIP", "address": "10.0.0.1"}}, "status", "addresses")(m)
-		}, true},
+		}, false},
 		"its deletion":      {func(m *unstructured.Unstructured) { m.SetDeletionTimestamp(new(metav1.Now())) }, true},
 		"it cannot be read": {func(m *unstructured.Unstructured) { fake.WithField(int64(1), "spec", "providerID")(m) }, true},
 	} {

@@ -20,7 +20,7 @@ import (
 //
 //   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects. Without StepInfrastructure,
 //     and with the default StepPhase, InfrastructureReady reports that no step has called Scope.SetInfrastructureReady;
-//   - NodeReady and NodeHealthy, of the Node and by Policy.Health, or what the Machine waits for before there is a Node;
+//   - NodeReady and NodeHealthy, of the Node, or what the Machine waits for before there is a Node;
 //   - Updating, by Policy.Updating; while it is True the phase is Updating too;
 //   - Deleting, which names the stage of a deletion, and Paused, which is Unknown when the Cluster does not exist or cannot be read because
 //     of a problem that a person can fix;
@@ -34,7 +34,7 @@ import (
 // A Warning event reports the begin of a problem, and a Normal event an action: one for each transition, also when two conditions report
 // the same.
 const (
-	ConditionNodeHealthy = "NodeHealthy" // the Node is ready and without pressure, by Policy.Health
+	ConditionNodeHealthy = "NodeHealthy" // the Node is ready and without pressure
 	ConditionUpdating    = "Updating"    // the Machine is updated in place, by Policy.Updating
 )
 

@@ -182,8 +182,8 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"an unread machine is not a gone one": {
 			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
 		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
-		"nothing is done about the Node": {facts: nodeStageFacts{Care: CareNone, NodesSynced: true, Match: matched}, want: drainSkip},
-		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: CareNone}, want: drainSkip},
+		"nothing is done about the Node": {facts: nodeStageFacts{Care: careNone, NodesSynced: true, Match: matched}, want: drainSkip},
+		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: careNone}, want: drainSkip},
 		"unread Nodes that are left out": {facts: nodeStageFacts{Skipped: true}, want: drainOverdue},
 		"the hooks that come after it began": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
 			state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
@@ -244,7 +244,7 @@ func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
 		"unread Nodes are not gone":      {facts: nodeDeletionFacts{}, want: nodeUnread},
 		"unread Nodes that are left out": {facts: nodeDeletionFacts{Skipped: true}, want: nodeGiveUp},
 		"nothing is done about the Node": {
-			facts: nodeDeletionFacts{Care: CareNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"},
+			facts: nodeDeletionFacts{Care: careNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"},
 			want:  nodeLeave},
 		"no Node": {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
 		"the recorded Node": {

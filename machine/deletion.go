@@ -24,8 +24,8 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
-	if s.care() == CareUnknown {
-		return s.careUnknown()
+	if s.decidedCare() == careUnknown {
+		return s.waitForCare()
 	}
 	return Result{}, nil
 }
@@ -73,10 +73,10 @@ func (s *Scope) deferDrained() {
 // recordDeferred writes the deferred record together with the removal of the finalizer, for controllers whose finalizers remain.
 func (s *Scope) recordDeferred() {
 	if s.memory.drained != "" {
-		s.SetDrained(s.memory.drained)
+		s.setDrained(s.memory.drained)
 	}
 	if s.memory.detached != "" {
-		s.SetVolumesDetached(s.memory.detached)
+		s.setVolumesDetached(s.memory.detached)
 	}
 }
 
@@ -175,8 +175,8 @@ func (s *Scope) clearDeletion() {
 	for _, stage := range s.stages() {
 		change(stage.began, time.Time{}, stage.into)
 	}
-	s.SetDrained("")
-	s.SetVolumesDetached("")
+	s.setDrained("")
+	s.setVolumesDetached("")
 	if _, found := s.State.Annotations[NodeDeletionStartedAnnotation]; found {
 		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
 	}

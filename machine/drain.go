@@ -21,8 +21,8 @@ import (
 
 // nodeStageFacts are the inputs of decideDrain and decideVolumes, the stages of a deletion that need the Node.
 type nodeStageFacts struct {
-	Care NodeCare
-	// CareReason is why there is CareNone, and Excluded why the stage is left out in any case: by annotation, or without a Workload member.
+	Care nodeCare
+	// CareReason is why there is careNone, and Excluded why the stage is left out in any case: by annotation, or without a Workload member.
 	CareReason, Excluded string
 	Infrastructure       external.Object
 	// InfrastructureGone: the API server confirmed that the object is gone, or has accepted its deletion; or a Driver reported that its
@@ -55,7 +55,7 @@ type nodeStage struct {
 
 func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageFacts, error) {
 	facts := nodeStageFacts{
-		Care: s.care(), CareReason: s.CareReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced,
+		Care: s.decidedCare(), CareReason: s.careReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced,
 		HandedOver: finishedByClusterAPI(s.Object, stage.finished), Match: s.Node, Disowned: s.disowned(), State: &s.State,
 		Limit: stage.limit, Now: s.Now,
 	}
@@ -64,7 +64,7 @@ func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageF
 	} else if s.NodesErr == nil && stage.impossible {
 		facts.Excluded = "this controller drains no Nodes"
 	}
-	if facts.Excluded != "" || facts.InstanceGone || facts.Care == CareNone {
+	if facts.Excluded != "" || facts.InstanceGone || facts.Care == careNone {
 		return facts, nil
 	}
 	var err error
@@ -129,7 +129,7 @@ func (f nodeStageFacts) excluded() (why string, skip bool) {
 	// A Node that has registered again since it was drained may have pods again.
 	registeredAgain := f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
 	switch {
-	case f.Care == CareNone:
+	case f.Care == careNone:
 		return f.CareReason, true
 	case f.Excluded != "":
 		return f.Excluded, true
@@ -214,12 +214,12 @@ func decideDrainOf(f nodeStageFacts) (drainAction, string) {
 }
 
 func drainStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.care() == CareUnknown {
-		return s.careUnknown()
+	if s.decidedCare() == careUnknown {
+		return s.waitForCare()
 	}
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
 		step: StepDrain, exclude: contract.ExcludeDrain, finished: clusterAPIDrained, impossible: s.Workload.Drainer == nil,
-		started: s.State.DrainStarted, limit: s.limits().Drain,
+		started: s.State.DrainStarted, limit: s.drainLimit(),
 	})
 	if err != nil {
 		return Result{}, err
@@ -246,7 +246,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		s.skipDrain(message)
 	case drainSkip: // volumesStep releases the Node: it may still need the pods
 		what := isNotDrained
-		if facts.Care == CareNone {
+		if facts.Care == careNone {
 			what = isNeither
 		}
 		s.reportLeft(&s.notDrained, what, message, true)
@@ -274,7 +274,7 @@ func (s *Scope) disowned() bool {
 // beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from that time.
 func (s *Scope) beginDrain() {
 	if s.State.DrainStarted.IsZero() {
-		s.SetDrainStarted(s.Now)
+		s.setDrainStarted(s.Now)
 	}
 }
 
@@ -329,7 +329,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 			PoweredOff: s.PoweredOff,
 		})
 	}
-	started, limit := s.State.DrainStarted, s.limits().Drain
+	started, limit := s.State.DrainStarted, s.drainLimit()
 	switch {
 	case cluster.IsUnread(err):
 		return s.waitFor(contract.ReasonDrainingNode, err.Error(), s.until(engine.ConflictRetry, started, limit)), nil
@@ -342,7 +342,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil
 	}
-	s.SetDrained(s.Node.Node.UID)
+	s.setDrained(s.Node.Node.UID)
 	return Result{}, nil
 }
 

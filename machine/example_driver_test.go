@@ -30,3 +30,19 @@ func ExampleWithDriver() {
 	fmt.Println(len(options.Steps) == len(machine.Steps()), err)
 	// Output: true <nil>
 }
+
+// The classes of Gardener's Machines, and the Secrets that they name, are the input of a Driver. Where a class is gone, its instance is
+// deleted with other credentials.
+func ExampleMachineClasses() {
+	api := fake.NewStore(fake.Options{}).Client() // of the manager: its cache, and its client
+	classes := machine.MachineClasses{
+		Classes: api, Secrets: api,
+		Fallback: func(context.Context) (provider.Values, error) { return provider.Values{"token": nil}, nil },
+	}
+	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls:     provider.Of(fake.NewDriver(fake.DriverOptions{})),
+		RequestOf: classes.RequestOf, UserData: classes.UserData, WithoutBootstrap: true,
+	})
+	fmt.Println(len(steps) == len(machine.Steps()), err)
+	// Output: true <nil>
+}

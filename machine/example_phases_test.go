@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -17,17 +17,25 @@ func ExamplePhaseStep() {
 		f.Valid = f.Valid || accepted.Status == "True"
 		return f
 	}
-	steps, err := engine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), facts))
+	steps, err := pass.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), facts))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	steps, err = engine.InsertAfter(steps, machine.StepPhase, machine.Step{
-		Name: "explain", On: engine.InBoth, Closing: true, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err = pass.InsertAfter(steps, machine.StepPhase, machine.Step{
+		Name: "explain", On: pass.InBoth, Closing: true, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			fmt.Printf("%s is %s and waits for %s\n", s.State.Key, s.Phase.Phase, s.Phase.Waiting)
 			return machine.Result{}, nil
 		},
 	})
 	fmt.Println(len(steps)-len(machine.Steps()), err)
 	// Output: 1 <nil>
+}
+
+// The phases of Cluster API v0.3, for the tools that know them.
+func ExampleClusterAPIFacts() {
+	steps, err := pass.Replace(machine.Steps(), machine.StepPhase,
+		machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
+	fmt.Println(len(steps) == len(machine.Steps()), err)
+	// Output: true <nil>
 }

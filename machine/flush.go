@@ -29,7 +29,6 @@ func flush(ctx context.Context, s *Scope, err error) error {
 		},
 	})
 	s.Record(s.storedEvents()...)
-	s.env.options.Metrics.wrote(s, err)
 	if err == nil {
 		err = s.checkKept()
 	}

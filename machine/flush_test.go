@@ -158,7 +158,7 @@ func TestAnEventIsRecordedWithTheStatusThatItWaitedForAndNotAgain(t *testing.T) 
 		s := scopeWithVolumes(nil, now, 0)
 		s.env = env
 		if phase != "" {
-			s.SetPhase(phase)
+			s.setPhase(phase)
 		}
 		if tells {
 			s.tell("Normal", "Reason", "Act", "it happened")

@@ -13,40 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// hookFacts are the inputs of decideHooks, for hooks of one kind.
-type hookFacts struct {
-	// Hooks are the annotations that ask to wait.
-	Hooks []string
-	// Started is when the wait for them began, zero before; Limit is how long it may take, zero for no limit.
-	Started time.Time
-	Limit   time.Duration
-	Now     time.Time
-}
-
-type hookAction uint8
-
-const (
-	hooksDone hookAction = iota
-	// hooksBegin: wait, and record that the wait began.
-	hooksBegin
-	hooksWait
-	// hooksOverdue: continue although there are hooks.
-	hooksOverdue
-)
-
-// decideHooks: every pass looks at the hooks, whatever stage the deletion has reached, because others can add them at any time.
-func decideHooks(f hookFacts) hookAction {
-	switch {
-	case len(f.Hooks) == 0:
-		return hooksDone
-	case f.Started.IsZero():
-		return hooksBegin
-	case limitReached(f.Started, f.Limit, f.Now):
-		return hooksOverdue
-	}
-	return hooksWait
-}
-
 // hooksOf returns the annotations with a prefix, sorted.
 func hooksOf(annotations map[string]string, prefix string) []string {
 	var hooks []string
@@ -73,16 +39,16 @@ func waitingForHooks(name string, hooks []string) string {
 // preDrainHooksStep waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
 // Cluster API proposal "machine deletion phase hooks".
 func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
-	switch s.care() {
-	case CareNone:
+	switch s.decidedCare() {
+	case careNone:
 		return Result{}, nil
-	case CareUnknown:
-		return s.careUnknown()
-	case CareDrainAndDelete:
+	case careUnknown:
+		return s.waitForCare()
+	case careDrainAndDelete:
 	}
 	return s.waitForHooks(hookKind{
 		prefix: contract.PreDrainHook, reason: ReasonWaitingForPreDrainHook, name: "pre-drain",
-		started: &s.State.PreDrainStarted, change: &s.Update.PreDrainStarted, limit: s.limits().PreDrainHooks,
+		started: &s.State.PreDrainStarted, change: &s.Update.PreDrainStarted,
 	}), nil
 }
 
@@ -91,7 +57,7 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	return s.waitForHooks(hookKind{
 		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
-		started: &s.State.PreTerminateStarted, change: &s.Update.PreTerminateStarted, limit: s.limits().PreTerminateHooks,
+		started: &s.State.PreTerminateStarted, change: &s.Update.PreTerminateStarted,
 	}), nil
 }
 
@@ -100,56 +66,31 @@ type hookKind struct {
 	prefix, reason, name string
 	started              *time.Time
 	change               *contract.Change[time.Time]
-	limit                time.Duration
 }
 
+// waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.
 func (s *Scope) waitForHooks(k hookKind) Result {
 	hooks := hooksOf(s.State.Annotations, k.prefix)
-	switch decideHooks(hookFacts{Hooks: hooks, Started: *k.started, Limit: k.limit, Now: s.Now}) {
-	case hooksDone:
+	if len(hooks) == 0 {
 		return Result{}
-	case hooksOverdue:
-		s.reportSkipped(k.reason, EventHooksFailed, actionWait, fmt.Sprintf(
-			"%s, %s: the deletion goes on without", waitingForHooks(k.name, hooks), notWithin(k.limit)))
-		return Result{}
-	case hooksBegin:
+	}
+	if k.started.IsZero() {
 		s.began(k.started, s.Now, k.change)
-	case hooksWait:
 	}
 	if !s.State.DrainStarted.IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
-	return s.waitFor(k.reason, waitingForHooks(k.name, hooks), s.until(0, *k.started, k.limit))
+	return s.Wait(k.reason, waitingForHooks(k.name, hooks))
 }
 
-// Limits are how long the stages of a deletion may take, from when the Machine records that the stage began; for NodeDeletion from the
-// first attempt to delete the Node. Zero and negative values mean no limit. When a limit is reached, the deletion continues without the
-// stage, and an event reports that.
-type Limits struct {
-	// PreDrainHooks and PreTerminateHooks limit the wait for hook annotations. Cluster API has no such limits.
-	PreDrainHooks, PreTerminateHooks time.Duration
-	// Drain limits the drain, and Volumes the wait for volumes.
-	Drain, Volumes time.Duration
-	// NodeDeletion limits the attempts to delete the Node, of which one is made when it has passed, and the wait until it is gone.
-	NodeDeletion time.Duration
-}
+// drainLimit and nodeDeletionLimit are how long these stages of a deletion may take: the timeout in the Machine's spec, or
+// DefaultNodeDeletionTimeout where it has none for its Node's deletion. Zero and negative values mean no limit. The drain counts from when
+// it was recorded that it began, and the deletion of the Node from the first attempt. When a limit is reached, the deletion continues
+// without the stage, and an event reports that.
+func (s *Scope) drainLimit() time.Duration { return s.State.NodeDrainTimeout.Or(0) }
 
-// DefaultLimits is what Policy.Limits uses when it is nil: the timeouts in the Machine's spec, and DefaultNodeDeletionTimeout where it has
-// none for its Node's deletion. Hooks have no limit.
-func DefaultLimits(state *contract.MachineState) Limits {
-	return Limits{
-		Drain: state.NodeDrainTimeout.Or(0), Volumes: state.NodeVolumeDetachTimeout.Or(0),
-		NodeDeletion: state.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout),
-	}
-}
-
-// limits returns the limits of this Machine.
-func (s *Scope) limits() Limits {
-	policy, decide := &s.env.options.Policy, DefaultLimits
-	if policy.Limits != nil {
-		decide = policy.Limits
-	}
-	return decide(&s.State)
+func (s *Scope) nodeDeletionLimit() time.Duration {
+	return s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
 }
 
 // limitReached reports whether a stage that began has reached its limit.
@@ -174,10 +115,7 @@ const (
 	EventDrainFailed        = "FailedDrainNode"           // the deletion continues, and Pods are left on the Node
 	EventVolumeDetachFailed = "FailedWaitForVolumeDetach" // the deletion continues with volumes attached
 	EventNodeDeletionFailed = "FailedDeleteNode"          // the deletion continues, and the Node stays
-	// EventHooksFailed: a limit ended the wait for hooks.
-	EventHooksFailed = "FailedWaitForHooks"
-	actionWait       = "Wait"
-	actionDeleteNode = "DeleteNode"
+	actionDeleteNode        = "DeleteNode"
 )
 
 // stages are the reasons of the condition Deleting in the order in which a deletion goes through them.

@@ -72,12 +72,9 @@ func providerIDKeys(id string, rules noderef.Rules) []string {
 	return nil
 }
 
-// The other keys of a Node include the cluster: other clusters have Nodes of the same name.
+// The other key of a Node includes the cluster: other clusters have Nodes of the same name.
 func nodeKey(cluster types.NamespacedName, name string) string {
 	return nodePrefix + cluster.String() + "/" + name
-}
-func addressKey(cluster types.NamespacedName, ip string) string {
-	return "ip:" + cluster.String() + "/" + ip
 }
 
 // IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,

@@ -21,7 +21,6 @@ type infrastructureFacts struct {
 	Provisioned bool                       // reported before: it never goes back
 	ProviderID  string                     // of the Machine, empty before it has one
 	Deleting    bool
-	Early       bool // Policy.EarlyProviderID
 }
 
 // infrastructureDecision is the result of decideInfrastructure.
@@ -37,8 +36,7 @@ type infrastructureDecision struct {
 
 // decideInfrastructure applies the contract: no value is copied before the provider reports that the infrastructure is provisioned;
 // afterwards values are copied in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
-// of an instance that was never reported as provisioned is copied too: it exists, and its Node may join or have joined. A policy can have
-// it copied at any time.
+// of an instance that was never reported as provisioned is copied too: it exists, and its Node may join or have joined.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: engine.Condition(contract.ConditionInfrastructureReady,
@@ -51,7 +49,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
 	d := infrastructureDecision{Provisioned: f.Provisioned}
-	d.AdoptID = (f.Deleting || f.Early) && f.ProviderID == "" &&
+	d.AdoptID = f.Deleting && f.ProviderID == "" &&
 		noderef.ValidProviderID(f.Machine.ProviderID) && unacceptable(&f.Machine) == ""
 	d.Failure = engine.FailureOf(f.External, f.Machine.FailureReason, f.Machine.FailureMessage)
 	d.Condition = engine.Mirror(contract.ConditionInfrastructureReady, f.Machine.Ready,
@@ -110,7 +108,7 @@ func unacceptable(m *contract.InfraMachineState) string {
 // object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
-		Deleting: s.Deleting(), Early: s.env.options.Policy.EarlyProviderID}
+		Deleting: s.Deleting()}
 	read := func(found external.Object) error {
 		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)
 	}

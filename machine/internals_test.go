@@ -56,7 +56,10 @@ func delayed(t *testing.T, r *Reconciler) {
 	s := &Scope{env: r}
 	require.NoError(t, engine.Begin(&s.Scope, r.frame, obj))
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
-	s.SetPhase("Pending")
+	s.setPhase("Pending")
 	require.NoError(t, flush(t.Context(), s, nil))
 	require.Equal(t, 1, r.frame.Waiting())
 }
+
+// SetPhase is for steps of tests that take the place of StepPhase.
+func (s *Scope) SetPhase(phase string) { s.setPhase(phase) }

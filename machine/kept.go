@@ -194,8 +194,6 @@ func validateKind(kind contract.Kind, o Options) error {
 			needed = engine.HasStandard(o.Steps, StepInfrastructure)
 		case "DataSecretName":
 			needed = engine.HasStandard(o.Steps, StepBootstrap)
-		case "PreDrainStarted", "VolumeDetachStarted", "PreTerminateStarted":
-			needed = o.Policy.Limits != nil
 		}
 		if needed {
 			errs = append(errs, errors.New(f.String()))

@@ -36,7 +36,6 @@ func (f forgetful) Read(obj contract.Object, into *contract.MachineState) error 
 
 func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 	t.Parallel()
-	limits := func(*contract.MachineState) machine.Limits { return machine.Limits{Volumes: time.Minute} }
 	own := driverSteps(t, &worldOptions{})
 	for name, tc := range map[string]struct {
 		forget  func(*contract.MachineState)
@@ -59,10 +58,7 @@ func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 			"DataSecretName is not kept"},
 		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
 			machine.Options{Steps: own}, ""},
-		"a start without limits": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
-		"a start with limits": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} },
-			machine.Options{Policy: machine.Policy{Limits: limits}},
-			"VolumeDetachStarted is not kept, so the limit of the wait for volumes is never reached"},
+		"a start of a wait for volumes": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := serverKind(true)
@@ -111,22 +107,6 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	}
 	require.Empty(t, state.Node.Name)
 	require.NotEqual(t, "Running", state.Phase)
-}
-
-// A limit that is set is reached although the type has no place for the start, and costs few writes.
-func TestALimitIsReachedWhateverTheTypeHasPlacesFor(t *testing.T) {
-	t.Parallel()
-	kind := serverKind(true)
-	w, m := serverWorld(t, kind, func(o *worldOptions) {
-		o.machine.StatusDelay = time.Minute
-		o.machine.Policy.Limits = func(*contract.MachineState) machine.Limits { return machine.Limits{PreTerminateHooks: 2 * time.Second} }
-	})
-	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
-	w.annotate(m, map[string]any{contract.PreTerminateHook + "/test": ""})
-	w.store.ResetRequests()
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
-	require.LessOrEqual(t, w.writes()["Server"]+w.writes()["Server/status"], 8, "%v", w.writes())
 }
 
 func TestTheErrorOfAStepIsReportedOnceAndKeepsReady(t *testing.T) {

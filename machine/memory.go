@@ -23,8 +23,6 @@ type recollection struct {
 	lost *goneObject
 	// notKept is what the API server did not store of the last pass, nil when it stored all.
 	notKept *notKeptWrite
-	// phases is the sequence of the Machine's phases, nil without Options.Metrics.
-	phases *phaseTrack
 
 	ofDeletion
 }

@@ -38,12 +38,6 @@ import (
 // over processes are right. A process counts from when its controller is started, or, in a loop of your own, from its first pass after
 // IndexMachines.
 //
-// The time in a phase is observed when the write is accepted that stores the next phase, or removes the finalizer. It counts from
-// when passes decided on the phase, also on one that was never stored because the next followed at once. Counters belong to one process, as
-// Prometheus expects. A new process starts from the stored time of the last phase change. Decisions that were not stored are lost
-// with the process, and so is a phase with an unknown start: a time may be missing, and none is counted twice. The phase of a Machine
-// before its first one is not timed, and neither is one that a layout stores in an annotation although status is a subresource.
-//
 // The metrics:
 //
 //	machine_controller_machines_total{controller,provider}: gauge
@@ -52,15 +46,11 @@ import (
 //		Replicas of all MachineDeployments: desired, actual, ready and available.
 //	machinist_machines{controller,phase}: gauge
 //		Machines that are looked after, by the phase in their status.
-//	machinist_machine_phase_duration_seconds{controller,phase}: histogram
-//		Time that a Machine spent in a phase, observed when it has left it.
-//		Buckets: 1 2 5 10 20 30 60 120 300 600 1200 1800 3600 7200 21600 86400 604800 2592000.
 type Metrics struct {
 	passes   *engine.Metrics
 	provider func(*contract.MachineState) string
 
 	machines, replicas, phases *prometheus.Desc // computed when they are scraped
-	phaseTime                  *prometheus.HistogramVec
 
 	phaseNames, providerNames labelValues
 
@@ -93,13 +83,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 		return prometheus.NewDesc(m.name, m.help, []string{m.label}, of.Labels())
 	}
 	table := metricTable()
-	times := table[metricPhaseTime]
 	return &Metrics{
 		passes: engine.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
 		machines: desc(table[metricMachines]), replicas: desc(table[metricReplicas]), phases: desc(table[metricPhases]),
-		phaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: times.name, Help: times.help, ConstLabels: of.Labels(), Buckets: times.buckets,
-		}, []string{times.label}),
 	}
 }
 
@@ -112,17 +98,13 @@ func (m *Metrics) ofPasses() *engine.Metrics {
 }
 
 // metric describes one metric. The collector and the list in the documentation are made from these.
-type metric struct {
-	name, help, label string
-	buckets           []float64 // of a histogram, in seconds
-}
+type metric struct{ name, help, label string }
 
 // The metrics, in the order of the documentation. The names of the first two come from the requirements of this project.
 const (
 	metricMachines = iota
 	metricReplicas
 	metricPhases
-	metricPhaseTime
 	metricCount
 )
 
@@ -139,11 +121,6 @@ func metricTable() [metricCount]metric {
 		metricPhases: {
 			name: "machinist_machines", label: "phase",
 			help: "Machines that are looked after, by the phase in their status.",
-		},
-		metricPhaseTime: {
-			name: "machinist_machine_phase_duration_seconds", label: "phase",
-			help:    "Time that a Machine spent in a phase, observed when it has left it.",
-			buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 21600, 86400, 604800, 2592000},
 		},
 	}
 }
@@ -171,7 +148,6 @@ func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind cont
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.passes.Describe(to)
-	m.phaseTime.Describe(to)
 	to <- m.machines
 	to <- m.replicas
 	to <- m.phases
@@ -180,7 +156,6 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. It makes no request and copies no object.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.passes.Collect(to)
-	m.phaseTime.Collect(to)
 	m.collectCounts(context.Background(), to) //nolint:forbidigo // Prometheus gives a Collector no context
 }
 

@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +57,7 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	conditions := decideNode(nodeFacts{
-		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster, Health: s.env.options.Policy.Health,
+		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster,
 	})
 	s.Assert(conditions...)
 	if !s.NodesSynced {
@@ -118,17 +117,11 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 
 // identityOf returns what a Machine states about its Node.
 func identityOf(state *contract.MachineState) noderef.Identity {
-	id := noderef.Identity{
+	return noderef.Identity{
 		Machine:    state.Key,
 		ProviderID: state.ProviderID,
 		Current:    noderef.Ref{Name: state.Node.Name, UID: state.Node.UID},
-		NodeName:   state.Key.Name,
-		Created:    state.Created,
 	}
-	for _, a := range state.Addresses {
-		id.Addresses = append(id.Addresses, corev1.NodeAddress{Type: corev1.NodeAddressType(a.Type), Address: a.Address})
-	}
-	return id
 }
 
 // claimKeys returns the keys of the Nodes that a Machine of a cluster may claim.
@@ -136,12 +129,6 @@ func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.
 	keys := providerIDKeys(id.ProviderID, rules)
 	if id.Current.Name != "" {
 		keys = append(keys, nodeKey(cluster, id.Current.Name))
-	}
-	if rules.ByName && id.NodeName != id.Current.Name {
-		keys = append(keys, nodeKey(cluster, id.NodeName))
-	}
-	if rules.ByAddress {
-		keys = append(keys, addressKeys(cluster, id.Addresses)...)
 	}
 	return keys
 }
@@ -151,21 +138,7 @@ func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rul
 	if node == nil {
 		return nil
 	}
-	keys := append(providerIDKeys(node.Spec.ProviderID, rules), nodeKey(cluster, node.Name))
-	if rules.ByAddress {
-		keys = append(keys, addressKeys(cluster, node.Status.Addresses)...)
-	}
-	return keys
-}
-
-func addressKeys(cluster types.NamespacedName, addresses []corev1.NodeAddress) []string {
-	var keys []string
-	for _, a := range addresses {
-		if a.Type == corev1.NodeInternalIP {
-			keys = append(keys, addressKey(cluster, a.Address))
-		}
-	}
-	return keys
+	return append(providerIDKeys(node.Spec.ProviderID, rules), nodeKey(cluster, node.Name))
 }
 
 // claims finds the other Machines of a cluster that claim a Node, during the lookup for one Machine. It implements noderef.Claims.
@@ -204,7 +177,7 @@ func (r *Reconciler) claimChanges() predicate.Predicate {
 			return true // it claimed nothing, or claims nothing any more
 		}
 		return r.clusterOf(&before) != r.clusterOf(&after) || before.Deleting.IsZero() != after.Deleting.IsZero() ||
-			!reflect.DeepEqual(identityOf(&before), identityOf(&after))
+			identityOf(&before) != identityOf(&after)
 	}}
 }
 
@@ -257,7 +230,7 @@ func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations,
 		Owner: propagate.Owner{
-			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, UID: s.State.UID, Cluster: s.State.ClusterName,
+			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, Cluster: s.State.ClusterName,
 		},
 	}
 	if _, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]; decideInterruptible(s.Infrastructure, labelled) {

@@ -22,8 +22,6 @@ type nodeFacts struct {
 	Disowned bool
 	// Cluster is what is known about the Machine's Cluster; zero without Ports.ClusterOf.
 	Cluster external.ClusterView
-	// Health defines a healthy Node; nil asks for what Cluster API does.
-	Health *noderef.HealthRules
 }
 
 // decideNode returns NodeReady and NodeHealthy. It returns none when the Nodes could not be read: then the stored conditions stay. Rule:
@@ -36,11 +34,7 @@ func decideNode(f nodeFacts) []metav1.Condition {
 		return nil
 	}
 	if f.Match.Node != nil {
-		rules := noderef.ClusterAPIHealth()
-		if f.Health != nil {
-			rules = *f.Health
-		}
-		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node, rules)}
+		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node)}
 	}
 	return bothOfNode(withoutNode(f))
 }
@@ -74,8 +68,7 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	id, node := f.State.ProviderID, f.State.Node.Name
 	switch {
 	case f.Match.Outcome == noderef.NoProviderID && (f.Disowned || (f.State.Deleting.IsZero() && node == "")):
-		return metav1.ConditionUnknown, contract.ReasonInspectionFailed,
-			waitsForProviderID(f.State.Infrastructure) + refused(f.Match)
+		return metav1.ConditionUnknown, contract.ReasonInspectionFailed, waitsForProviderID(f.State.Infrastructure)
 	case f.Match.Outcome == noderef.Ambiguous:
 		return metav1.ConditionUnknown, contract.ReasonAmbiguousNode, ambiguous(f.Match, id)
 	case f.Match.Outcome == noderef.Claimed:
@@ -93,7 +86,7 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)
 	default:
 		return metav1.ConditionUnknown, contract.ReasonInspectionFailed,
-			fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id) + refused(f.Match)
+			fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
 }
 
@@ -113,14 +106,6 @@ func providerIDSource(infrastructure contract.Ref) string {
 	return infrastructure.Kind + " " + infrastructure.Name
 }
 
-// refused says why a Node that a fallback of Options.Matching has found is rejected.
-func refused(m noderef.Match) string {
-	if m.Refused == noderef.NotRefused {
-		return ""
-	}
-	return fmt.Sprintf("; Node %s looks like it, but %s", m.Other.Name, m.Refused)
-}
-
 // claimed says which Machines claim one Node, and what to do.
 func claimed(m noderef.Match, state *contract.MachineState) string {
 	others, holder := make([]string, 0, len(m.Rivals)), ""
@@ -132,9 +117,6 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 	}
 	node, this := m.Other.Name, state.Key.String()
 	why := fmt.Sprintf("have spec.providerID %q", m.Other.Spec.ProviderID)
-	if !noderef.ValidProviderID(m.Other.Spec.ProviderID) {
-		why = "have its name or address"
-	}
 	if len(others) == 1 && holder != "" && state.Node.UID != m.Other.UID {
 		return fmt.Sprintf("Node %s belongs to Machine %s; that one and this Machine %s both %s: correct or delete the one that is wrong",
 			node, holder, this, why)
@@ -145,12 +127,11 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 
 // ambiguous says which Nodes have one provider ID and what to do.
 func ambiguous(m noderef.Match, id string) string {
-	names, _ := m.CandidateNames(len(m.Candidates))
-	what := "spec.providerID " + id
-	if len(m.Candidates) > 0 && !noderef.ValidProviderID(m.Candidates[0].Spec.ProviderID) {
-		what = "an address of this Machine"
+	names := make([]string, 0, len(m.Candidates))
+	for _, node := range m.Candidates {
+		names = append(names, node.Name)
 	}
-	return fmt.Sprintf("several Nodes have %s: %s; delete those that are not this machine's", what, engine.Named(names))
+	return fmt.Sprintf("several Nodes have spec.providerID %s: %s; delete those that are not this machine's", id, engine.Named(names))
 }
 
 // nodeReady is the Ready condition of a Node in the words of its Machine.
@@ -179,16 +160,31 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	return engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
 }
 
-// nodeHealthy summarizes the conditions of a Node that the rules name.
-func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition {
-	report := rules.Judge(node)
+// healthyNode is what NodeHealthy asks of a Node. Rule: Cluster API's NodeHealthy.
+var healthyNode = []corev1.NodeCondition{
+	{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+	{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse},
+}
+
+// nodeHealthy summarizes the conditions of a Node that healthyNode names.
+func nodeHealthy(node *corev1.Node) metav1.Condition {
+	var findings []corev1.NodeCondition
 	bad := false
-	lines := make([]string, 0, len(report.Findings))
-	for _, f := range report.Findings {
-		bad = bad || f.Health == noderef.Unhealthy
+	for _, healthy := range healthyNode {
+		found := conditionOf(node, healthy.Type)
+		if found.Status == healthy.Status {
+			continue
+		}
+		bad = bad || found.Status == corev1.ConditionTrue || found.Status == corev1.ConditionFalse
+		findings = append(findings, found)
+	}
+	lines := make([]string, 0, len(findings))
+	for _, f := range findings {
 		lines = append(lines, fmt.Sprintf("* Node.%s: %s", f.Type, finding(f)))
 	}
-	if same, all := sameFinding(report.Findings); all {
+	if same, all := sameFinding(findings); all {
 		lines = []string{"* Node.AllConditions: " + same}
 	}
 	message := strings.Join(lines, "\n")
@@ -201,8 +197,18 @@ func nodeHealthy(node *corev1.Node, rules noderef.HealthRules) metav1.Condition 
 	return engine.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
 }
 
+// conditionOf returns a condition of a Node, without a status when the Node does not have it.
+func conditionOf(node *corev1.Node, t corev1.NodeConditionType) corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == t {
+			return node.Status.Conditions[i]
+		}
+	}
+	return corev1.NodeCondition{Type: t}
+}
+
 // finding is a condition of a Node that does not have its expected status.
-func finding(f noderef.Finding) string {
+func finding(f corev1.NodeCondition) string {
 	switch {
 	case f.Status == "":
 		return notReported
@@ -214,7 +220,7 @@ func finding(f noderef.Finding) string {
 
 // sameFinding returns the common status and message of several conditions of a Node, if all reported ones are equal: when a kubelet stops
 // reporting, all of them become Unknown with one message.
-func sameFinding(findings []noderef.Finding) (string, bool) {
+func sameFinding(findings []corev1.NodeCondition) (string, bool) {
 	said, count := "", 0
 	for _, f := range findings {
 		if f.Status == "" {

@@ -40,7 +40,7 @@ const (
 )
 
 type nodeDeletionFacts struct {
-	Care   NodeCare
+	Care   nodeCare
 	Synced bool
 	// Skipped: the Nodes are unread, and the deletion continues without this stage.
 	Skipped bool
@@ -63,7 +63,7 @@ type nodeDeletionFacts struct {
 func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 	node := f.Match.Node
 	switch {
-	case f.Care == CareNone:
+	case f.Care == careNone:
 		return nodeLeave
 	case !f.Synced && f.Skipped:
 		return nodeGiveUp
@@ -90,15 +90,15 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 
 // deleteNodeStep deletes the Node when all other objects are gone. A pass makes one attempt at most, and does not wait.
 func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.care() == CareUnknown {
-		return s.careUnknown()
+	if s.decidedCare() == careUnknown {
+		return s.waitForCare()
 	}
-	if s.care() == CareDrainAndDelete {
+	if s.decidedCare() == careDrainAndDelete {
 		s.confirmNoNode(ctx)
 	}
-	started, limit := s.nodeDeletionStarted(), s.limits().NodeDeletion
+	started, limit := s.nodeDeletionStarted(), s.nodeDeletionLimit()
 	facts := nodeDeletionFacts{
-		Care: s.care(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,
+		Care: s.decidedCare(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,
 		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
 	}
 	if node := s.Node.Node; node != nil {
@@ -140,10 +140,10 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 // whyNodeStays says why a Node that still exists is not deleted.
 func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 	switch {
-	case f.Care == CareNone && s.notDrained.line != "":
+	case f.Care == careNone && s.notDrained.line != "":
 		return "" // the condition already says it
-	case f.Care == CareNone:
-		return s.CareReason
+	case f.Care == careNone:
+		return s.careReason
 	case f.Match.Node != nil:
 		return "it is not the Node that was recorded"
 	}
@@ -228,14 +228,9 @@ func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
 	return s.waitFor(contract.ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted", s.until(0, since, limit))
 }
 
-// setNodeDeletionLimit returns the limit in the Machine's spec or in the policy, zero when it is only this module's default: the default
-// is for a Node that is not deleted, and not for a cluster that does not answer.
-func (s *Scope) setNodeDeletionLimit() time.Duration {
-	if s.env.options.Policy.Limits != nil {
-		return s.limits().NodeDeletion
-	}
-	return s.State.NodeDeletionTimeout.Or(0)
-}
+// setNodeDeletionLimit returns the limit in the Machine's spec, zero when it is only this module's default: the default is for a Node that
+// is not deleted, and not for a cluster that does not answer.
+func (s *Scope) setNodeDeletionLimit() time.Duration { return s.State.NodeDeletionTimeout.Or(0) }
 
 // nodeDeletionStarted is when the first failed attempt to delete the Node was made, zero before.
 func (s *Scope) nodeDeletionStarted() time.Time {

@@ -45,7 +45,7 @@ func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 		state contract.MachineState
 		says  bool
 	}{
-		"care none":                         {facts: nodeStageFacts{Care: CareNone, CareReason: "why", Match: matched}, says: true},
+		"care none":                         {facts: nodeStageFacts{Care: careNone, CareReason: "why", Match: matched}, says: true},
 		"excluded":                          {facts: nodeStageFacts{Excluded: "why", Match: matched}, says: true},
 		"the provider says that it is gone": {facts: nodeStageFacts{InstanceGone: true, Match: matched}, says: true},
 		"its object is gone before":         {facts: nodeStageFacts{InfrastructureGone: true, Match: matched}, says: true},

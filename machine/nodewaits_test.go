@@ -70,7 +70,6 @@ func TestTheHealthOfANodeIsReportedWithoutRepetition(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		node   *corev1.Node
-		rules  *noderef.HealthRules
 		status metav1.ConditionStatus
 		says   string
 		ready  string
@@ -83,20 +82,17 @@ func TestTheHealthOfANodeIsReportedWithoutRepetition(t *testing.T) {
 			status: metav1.ConditionFalse,
 			says: "* Node.Ready: Condition is False\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet " +
 				"reported"},
-		"in the order of the rules": {
+		"all is well": {
+			node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""), says(corev1.NodeMemoryPressure, corev1.ConditionFalse, ""),
+				says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""), says(corev1.NodePIDPressure, corev1.ConditionFalse, "")),
+			status: metav1.ConditionTrue},
+		"in a fixed order": {
 			node: nodeWith(says(corev1.NodeReady, corev1.ConditionUnknown, "a"), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "b"),
 				says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""), says(corev1.NodePIDPressure, corev1.ConditionFalse, "")),
 			status: metav1.ConditionFalse, says: "* Node.Ready: a\n* Node.MemoryPressure: b", ready: "* Node.Ready: a"},
-		"rules of the embedder's own": {
-			node:   nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a"), says("GPUReady", corev1.ConditionFalse, "no driver")),
-			rules:  &noderef.HealthRules{Conditions: []noderef.ConditionRule{{Type: "GPUReady", Healthy: corev1.ConditionTrue}}},
-			status: metav1.ConditionFalse, says: "* Node.GPUReady: no driver", ready: "* Node.Ready: a"},
-		"rules that ask for nothing": {
-			node: nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, "a")), rules: &noderef.HealthRules{}, status: metav1.ConditionTrue,
-			ready: "* Node.Ready: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}, Health: tc.rules})
+			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}})
 			if got[1].Status != tc.status || got[1].Message != tc.says || got[0].Message != tc.ready {
 				t.Errorf("want %s %q and Ready %q, got %+v", tc.status, tc.says, tc.ready, got)
 			}

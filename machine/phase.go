@@ -33,7 +33,7 @@ func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step 
 		}
 		before := s.State.Phase
 		s.Phase = table.Compute(facts(s))
-		s.SetPhase(string(s.Phase.Phase))
+		s.setPhase(string(s.Phase.Phase))
 		if s.State.Phase != before {
 			logr.FromContextOrDiscard(ctx).V(1).Info("phase", "from", before, "to", s.Phase.Phase, "reason", s.Phase.Reason,
 				"waitingFor", s.Phase.Waiting)
@@ -85,14 +85,13 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 // GardenerFacts are the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
 //
 //   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
-//   - Healthy: NodeReady and NodeHealthy are True; Policy.Health says what the latter asks for.
+//   - Healthy: NodeReady and NodeHealthy are True.
 //   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
 //   - WasFailed: the status remembers that the Machine was Failed with this Node.
 //   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
 //     a healthy Node.
 //
-// NoTarget, StaleNode, Blocked and the two timeouts are never set: they follow from the landscape, from the Node's past and taints, and
-// from the clock. If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
+// If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
 func GardenerFacts(s *Scope) phases.GardenerFacts {
 	f := phases.GardenerFacts{
 		Deleting:      s.Deleting(),

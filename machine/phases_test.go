@@ -307,52 +307,27 @@ func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
 	)
 }
 
-// Gardener's timeouts are the embedder's to add. A Machine that failed by one stays so, whatever becomes of the timeout, until its
-// Node is healthy.
+// A Machine that machine-controller-manager left as Failed stays so until its Node is healthy.
 func TestAMachineOfGardenersThatFailedStaysSoUntilItsNodeIsHealthy(t *testing.T) {
 	t.Parallel()
-	const sayTimeout = "example.com/timeout"
-	facts := func(s *machine.Scope) phases.GardenerFacts {
-		f := machine.GardenerFacts(s)
-		f.HealthTimedOut = s.State.Annotations[sayTimeout] != "" && !f.Healthy
-		return f
-	}
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
 		contract.GardenerMachine())
-	newLife(t, kind, machine.PhaseStep(phases.Gardener(), facts)).plays(
+	failed := func(l *life) {
+		l.t.Helper()
+		fresh := l.get(l.m)
+		base := fresh.DeepCopy()
+		require.NoError(l.t, unstructured.SetNestedField(fresh.Object, string(phases.Failed), "status", "currentStatus", "phase"))
+		require.NoError(l.t, l.client.Status().Patch(l.t.Context(), fresh, client.MergeFrom(base)))
+	}
+	newLife(t, kind, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts)).plays(
 		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
 		act{says(sayID, "fake://m1"), phases.Pending, "WaitingForNode", phases.GateNode},
 		act{joins, phases.Pending, "WaitingForNode", phases.GateNode},
 		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeHealthy", phases.GateNone},
 		act{nodeIs(corev1.ConditionFalse), phases.Unknown, "NodeUnhealthy", phases.GateHealth},
-		act{says(sayTimeout, "yes"), phases.Failed, "HealthTimeout", phases.GateRepair},
-		act{says(sayTimeout, ""), phases.Failed, "NotHealthySince", phases.GateRepair},
+		act{failed, phases.Failed, "NotHealthySince", phases.GateRepair},
 		act{says(sayUpdate, "failed"), phases.Failed, "NotHealthySince", phases.GateRepair},
 		act{says(sayUpdate, ""), phases.Failed, "NotHealthySince", phases.GateRepair},
-		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeHealthy", phases.GateNone},
-	)
-}
-
-// The taint is the embedder's to look for. It holds a Machine up until its Node has been healthy without it, and never again.
-func TestAMachineOfGardenersWaitsForCriticalComponentsOnce(t *testing.T) {
-	t.Parallel()
-	const sayBlocked = "example.com/blocked"
-	facts := func(s *machine.Scope) phases.GardenerFacts {
-		f := machine.GardenerFacts(s)
-		f.Blocked = s.State.Annotations[sayBlocked] != ""
-		return f
-	}
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.GardenerMachine())
-	newLife(t, kind, machine.PhaseStep(phases.Gardener(), facts)).plays(
-		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
-		act{says(sayID, "fake://m1"), phases.Pending, "WaitingForNode", phases.GateNode},
-		act{says(sayBlocked, "yes"), phases.Pending, "WaitingForNode", phases.GateNode},
-		act{joins, phases.Pending, "WaitingForNode", phases.GateNode},
-		act{nodeIs(corev1.ConditionTrue), phases.Pending, "WaitingForCriticalComponents", phases.GateHealth},
-		act{says(sayBlocked, ""), phases.Running, "NodeHealthy", phases.GateNone},
-		act{says(sayBlocked, "yes"), phases.Running, "NodeHealthy", phases.GateNone},
-		act{nodeIs(corev1.ConditionFalse), phases.Unknown, "NodeUnhealthy", phases.GateHealth},
 		act{nodeIs(corev1.ConditionTrue), phases.Running, "NodeHealthy", phases.GateNone},
 	)
 }

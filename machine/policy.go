@@ -42,24 +42,8 @@ import (
 // cluster and the Node itself; package drain's VolumePlanner documents which of them count. The wait ends with the limit in the Machine's
 // spec, with the annotation contract.ExcludeVolumeDetach, or when the kubelet has not answered for five minutes.
 type Policy struct {
-	// NodeCare decides about the Node of a Machine that is being deleted, and says why. It is called once in every pass of such a Machine,
-	// before any stage, also when the Nodes or the Cluster could not be read. Nil: DefaultNodeCare, which a function may call for the
-	// cases that it does not change.
-	NodeCare func(NodeCareFacts) (NodeCare, CareReason)
-	// Limits returns how long each stage of a deletion may take. It may be called several times in a pass, and a change takes effect at
-	// once. The start is recorded when a stage begins, also while its Nodes cannot be read. Nil: DefaultLimits.
-	Limits func(*contract.MachineState) Limits
-	// Unreachable decides whether a stage of a deletion that cannot read the Nodes waits or is skipped, and says why it is skipped. It is
-	// called in every such pass, and never for a Machine with CareNone. Nil: DefaultUnreachable.
-	Unreachable func(UnreachableFacts) (Unreachable, string)
-	// EarlyProviderID copies the provider ID as soon as the InfraMachine has one, and not only when it is reported as provisioned, so that
-	// the Node is recorded when it appears. The phase Provisioned of phases.ClusterAPIV1Alpha3 is only reached in this way;
-	// phases.ClusterAPI calls a Machine with a provider ID Provisioned. Default false, as the contract requires.
-	EarlyProviderID bool
-	// Updating computes the condition Updating; its type is set by the caller.
+	// Updating computes the condition Updating; its type is set by the caller. Nil reads the annotations that the owner of the Machine sets.
 	Updating func(*contract.MachineState) metav1.Condition
-	// Health defines a healthy Node, for the condition NodeHealthy. The zero HealthRules require nothing.
-	Health *noderef.HealthRules
 	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean those
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
@@ -69,119 +53,63 @@ type Policy struct {
 	DrainPolicy *drain.Policy
 }
 
-// NodeCare is the decision about the Node of a Machine that is being deleted.
-type NodeCare uint8
+// nodeCare is the decision about the Node of a Machine that is being deleted.
+type nodeCare uint8
 
-// Values of NodeCare.
 const (
-	// CareUnknown: the facts are not known yet. The deletion waits before the drain.
-	CareUnknown NodeCare = iota
-	// CareDrainAndDelete: the Node is drained, its volumes are waited for, and it is deleted at the end.
-	CareDrainAndDelete
-	// CareNone: the Node is left as it is, because it is deleted with its cluster or because there is none. Hooks, infrastructure and
+	// careUnknown: the facts are not known yet. The deletion waits before the drain.
+	careUnknown nodeCare = iota
+	// careDrainAndDelete: the Node is drained, its volumes are waited for, and it is deleted at the end.
+	careDrainAndDelete
+	// careNone: the Node is left as it is, because it is deleted with its cluster or because there is none. Hooks, infrastructure and
 	// bootstrap data are processed as usual.
-	CareNone
+	careNone
 )
 
-// String returns the name of the constant.
-func (c NodeCare) String() string {
-	return constantName("NodeCare", uint8(c), "CareUnknown", "CareDrainAndDelete", "CareNone")
-}
-
-func constantName(kind string, value uint8, names ...string) string {
-	if int(value) < len(names) {
-		return names[value]
-	}
-	return fmt.Sprintf("%s(%d)", kind, value)
-}
-
-// NodeCareFacts are what NodeCare depends on.
-type NodeCareFacts struct {
-	// Cluster is the Machine's; zero without Ports.ClusterOf, and Unread also when Ports.ClusterOf failed.
-	Cluster external.ClusterView
-	// State is the Machine's. It must not be changed.
-	State *contract.MachineState
-	// Infrastructure is what is known of the infrastructure object.
-	Infrastructure external.Object
-	// HasNode: a Node was matched, now or before, or may exist and could not be read.
-	HasNode bool
-}
-
-// CareReason says in words why a NodeCare was decided. An embedder's own policy may have its own reasons.
-type CareReason string
-
-// Reasons of DefaultNodeCare.
-const (
-	CareBecauseNoNode                 CareReason = "the Machine has no Node"
-	CareBecauseNoCluster              CareReason = "the Machine belongs to no Cluster"
-	CareBecauseClusterGone            CareReason = "the Cluster no longer exists"
-	CareBecauseClusterUnread          CareReason = "the Cluster could not be read yet"
-	CareBecauseClusterDeleting        CareReason = "the Cluster is being deleted"
-	CareBecauseControlPlaneUnread     CareReason = "the control plane could not be read"
-	CareBecauseControlPlaneDeleting   CareReason = "the control plane is being deleted"
-	CareBecauseControlPlaneExternal   CareReason = "the control plane is managed elsewhere"
-	CareBecauseControlPlaneNotCounted CareReason = "the Machines of the control plane could not be counted yet"
-	// CareBecauseControlPlaneUncounted: the control plane's Machines may be of a kind that the Reconciler does not know, see
-	// ClusterView.ControlPlaneUncounted.
-	CareBecauseControlPlaneUncounted CareReason = "the cluster stays: its control plane has no Machines of this kind that could be counted"
-	CareBecauseNoControlPlane        CareReason = "no control plane members"
-	CareBecauseClusterStays          CareReason = "the cluster stays"
-)
-
-// String returns the words.
-func (r CareReason) String() string { return string(r) }
-
-// DefaultNodeCare is the decision, with its reason, when Policy.NodeCare is nil. The rule is Cluster API's: a Node is neither drained nor
-// deleted when it is deleted with its cluster, or when this deletion leaves the cluster without a control plane. Unlike Cluster API, it
-// decides nothing from objects that could not be read or are not counted. The Node of a Machine without a Cluster is drained and deleted.
+// decideNodeCare returns the decision about the Node, and the reason for it in words. hasNode: a Node was matched, now or before, or may
+// exist and could not be read. The rule is Cluster API's: a Node is neither drained nor deleted when it is deleted with its cluster, or when
+// this deletion leaves the cluster without a control plane. Unlike Cluster API, it decides nothing from objects that could not be read or
+// are not counted. The Node of a Machine without a Cluster is drained and deleted.
 //
 // When the Node is left as it is, pre-drain hooks, drain, volumes and the Node's deletion are skipped. The Machines of a control plane are
 // counted when they are of the Cluster's API group, or of this kind; when they are not counted, the Node is drained and deleted unless
 // the Cluster is being deleted.
-func DefaultNodeCare(f NodeCareFacts) (NodeCare, CareReason) {
+func decideNodeCare(view external.ClusterView, hasNode bool) (nodeCare, string) {
 	switch {
-	case !f.HasNode:
-		return CareNone, CareBecauseNoNode
-	case f.Cluster.Presence == external.NotReferenced:
-		return CareDrainAndDelete, CareBecauseNoCluster
-	case f.Cluster.Presence == external.Absent:
-		return CareNone, CareBecauseClusterGone
-	case f.Cluster.Presence != external.Present:
-		return CareUnknown, CareBecauseClusterUnread
-	case !f.Cluster.State.Deleting.IsZero():
-		return CareNone, CareBecauseClusterDeleting
+	case !hasNode:
+		return careNone, "the Machine has no Node"
+	case view.Presence == external.NotReferenced:
+		return careDrainAndDelete, "the Machine belongs to no Cluster"
+	case view.Presence == external.Absent:
+		return careNone, "the Cluster no longer exists"
+	case view.Presence != external.Present:
+		return careUnknown, "the Cluster could not be read yet"
+	case !view.State.Deleting.IsZero():
+		return careNone, "the Cluster is being deleted"
 	}
-	return careBesideControlPlane(f.Cluster)
+	return careBesideControlPlane(view)
 }
 
 // careBesideControlPlane decides in a Cluster that is not being deleted. When its control plane object does not exist there may still be
 // control plane Machines, so those are counted then too. Machines that are not counted may exist.
-func careBesideControlPlane(view external.ClusterView) (NodeCare, CareReason) {
+func careBesideControlPlane(view external.ClusterView) (nodeCare, string) {
 	plane := view.ControlPlane
 	members, known := view.ActiveControlPlaneMachines.Get()
 	switch {
 	case plane.Presence == external.Unread, plane.Presence == external.Present && plane.Problem != (external.Problem{}):
-		return CareUnknown, CareBecauseControlPlaneUnread
+		return careUnknown, fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
 	case plane.Deleting(), plane.Presence == external.Present && !view.ControlPlaneState.Deleting.IsZero():
-		return CareNone, CareBecauseControlPlaneDeleting
+		return careNone, "the control plane is being deleted"
 	case plane.Presence == external.Present && view.ControlPlaneState.ExternalManagedControlPlane:
-		return CareDrainAndDelete, CareBecauseControlPlaneExternal
-	case !known && view.ControlPlaneUncounted:
-		return CareDrainAndDelete, CareBecauseControlPlaneUncounted
+		return careDrainAndDelete, "the control plane is managed elsewhere"
+	case !known && view.ControlPlaneUncounted: // its Machines may be of a kind that the Reconciler does not know
+		return careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"
 	case !known:
-		return CareUnknown, CareBecauseControlPlaneNotCounted
+		return careUnknown, "the Machines of the control plane could not be counted yet"
 	case members == 0:
-		return CareNone, CareBecauseNoControlPlane
+		return careNone, "no control plane members"
 	}
-	return CareDrainAndDelete, CareBecauseClusterStays
-}
-
-// words joins a reason with what is known about the object that it concerns.
-func (f NodeCareFacts) words(reason CareReason) string {
-	if plane := f.Cluster.ControlPlane; reason == CareBecauseControlPlaneUnread {
-		return fmt.Sprintf("the control plane %s %s could not be read", plane.Ref.Kind, plane.Ref.Name) + because(plane.Problem)
-	}
-	return reason.String()
+	return careDrainAndDelete, "the cluster stays"
 }
 
 func because(p external.Problem) string {
@@ -191,22 +119,16 @@ func because(p external.Problem) string {
 	return ": " + p.Message
 }
 
-// care returns the decision about the Node in this pass, and makes it if no step has.
-func (s *Scope) care() NodeCare {
-	if s.Care != CareUnknown {
-		return s.Care
+// decidedCare returns the decision about the Node in this pass, which is made once.
+func (s *Scope) decidedCare() nodeCare {
+	if s.care != careUnknown {
+		return s.care
 	}
-	facts := NodeCareFacts{Cluster: s.clusterOrUnread(), State: &s.State, Infrastructure: s.Infrastructure, HasNode: s.mayHaveNode()}
-	decide := s.env.options.Policy.NodeCare
-	if decide == nil {
-		decide = DefaultNodeCare
+	s.care, s.careReason = decideNodeCare(s.clusterOrUnread(), s.mayHaveNode())
+	if s.care == careUnknown && s.ClusterErr != nil {
+		s.careReason += ": " + s.ClusterErr.Error()
 	}
-	care, reason := decide(facts)
-	s.Care, s.CareReason = care, facts.words(reason)
-	if s.Care == CareUnknown && s.ClusterErr != nil {
-		s.CareReason += ": " + s.ClusterErr.Error()
-	}
-	return s.Care
+	return s.care
 }
 
 // clusterOrUnread returns the Cluster, as unread when it could not be read.
@@ -230,88 +152,59 @@ func (s *Scope) mayHaveNode() bool {
 		return s.Node.Found() || s.Node.Outcome == noderef.Ambiguous || s.Node.Outcome == noderef.Claimed
 	}
 	uninitialized := s.Cluster.Presence == external.Present && !s.Cluster.State.ControlPlaneInitialized
-	return !uninitialized && (noderef.ValidProviderID(s.State.ProviderID) || s.env.options.Matching.ByName || s.env.options.Matching.ByAddress)
+	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
-// careUnknown waits until the decision about the Node is possible. An event of the Cluster ends the wait.
-func (s *Scope) careUnknown() (Result, error) {
-	message := "Waiting to know whether the Node is to be drained: " + s.CareReason
+// waitForCare waits until the decision about the Node is possible. An event of the Cluster ends the wait.
+func (s *Scope) waitForCare() (Result, error) {
+	message := "Waiting to know whether the Node is to be drained: " + s.careReason
 	return s.waitFor(contract.ReasonDeleting, message, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
 }
 
-// Unreachable is the decision about a stage of a deletion that needs the Nodes while they cannot be read.
-type Unreachable uint8
-
-// Values of Unreachable.
-const (
-	// UnreachableWait: the deletion waits for the stage.
-	UnreachableWait Unreachable = iota
-	// UnreachableSkip: the deletion continues without the stage.
-	UnreachableSkip
-)
-
-// String returns the name of the constant.
-func (u Unreachable) String() string {
-	return constantName("Unreachable", uint8(u), "UnreachableWait", "UnreachableSkip")
-}
-
-// UnreachableFacts are what Unreachable depends on.
-type UnreachableFacts struct {
+// unreachableFacts are what decideUnreachable depends on.
+type unreachableFacts struct {
 	// Stage is the name of the step: StepDrain, StepVolumes or StepDeleteNode.
 	Stage string
-	// Why is the reason why the Nodes cannot be read, nil while only their first list is missing.
-	Why error
-	// State is the Machine's. It must not be changed.
-	State *contract.MachineState
 	// Cluster is the Machine's; zero without Ports.ClusterOf.
 	Cluster external.ClusterView
-	// Infrastructure is what is known of the infrastructure object.
-	Infrastructure external.Object
 	// InstanceGone: the provider, or the API server about the infrastructure object, reported that the instance no longer exists. In
 	// StepDeleteNode it is always true, because the Node is deleted last. PoweredOff: the provider reported that it is off.
 	InstanceGone, PoweredOff bool
-	// Started is when the stage began, zero when that is not recorded, and Limit the limit from the Machine or the policy, zero for none.
-	// A default of this module does not count as a limit here.
+	// Started is when the stage began, zero when that is not recorded, and Limit the limit from the Machine or the drain policy, zero for
+	// none. A default of this module does not count as a limit here.
 	Started time.Time
 	Limit   time.Duration
-	// Now is the time of the pass.
-	Now time.Time
+	Now     time.Time
 }
 
-// DefaultUnreachable is the decision, with its reason, when Policy.Unreachable is nil. A deletion waits for the stage, unless the Cluster
-// is gone or being deleted, the instance is gone or off, so that it runs no pods that could be drained, or a limit from the Machine or the
-// policy is reached. A Node is still deleted when its instance is gone.
-func DefaultUnreachable(f UnreachableFacts) (Unreachable, string) {
+// decideUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why. It waits for the stage
+// unless the Cluster is gone or being deleted, the instance is gone or off, so that it runs no pods that could be drained, or a limit is
+// reached. A Node is still deleted when its instance is gone.
+func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 	deletesNode := f.Stage == StepDeleteNode
 	switch {
 	case f.Cluster.Presence == external.Absent:
-		return UnreachableSkip, "the Cluster no longer exists"
+		return true, "the Cluster no longer exists"
 	case f.Cluster.Presence == external.Present && !f.Cluster.State.Deleting.IsZero():
-		return UnreachableSkip, "the Cluster is being deleted"
+		return true, "the Cluster is being deleted"
 	case f.InstanceGone && !deletesNode:
-		return UnreachableSkip, "the machine no longer exists"
+		return true, "the machine no longer exists"
 	case f.PoweredOff && !deletesNode:
-		return UnreachableSkip, "the machine is off"
+		return true, "the machine is off"
 	case limitReached(f.Started, f.Limit, f.Now):
-		return UnreachableSkip, notWithin(f.Limit)
+		return true, notWithin(f.Limit)
 	}
-	return UnreachableWait, ""
+	return false, ""
 }
 
 // skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
 // for. limit is the limit of the stage, counted from started.
 func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
-	facts := UnreachableFacts{
-		Stage: stage, Why: s.NodesErr, State: &s.State, Cluster: s.clusterOrUnread(), Infrastructure: s.Infrastructure,
-		InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
+	skip, why := decideUnreachable(unreachableFacts{
+		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
 		Started: started, Limit: limit, Now: s.Now,
-	}
-	decide := s.env.options.Policy.Unreachable
-	if decide == nil {
-		decide = DefaultUnreachable
-	}
-	what, why := decide(facts)
-	if what != UnreachableSkip {
+	})
+	if !skip {
 		return false, s.unread()
 	}
 	return true, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, s.unread())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -312,23 +311,4 @@ func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) 
 	f.goes(m)
 	require.Nil(t, f.nodeIn(server, "n"), "it was found")
 	require.NotZero(t, server.CountRequests(func(r fake.Request) bool { return r.IsWrite() && r.Name == "n" }))
-}
-
-func TestAnUnreachablePolicyGetsTheCluster(t *testing.T) {
-	t.Parallel()
-	var v views
-	var told atomic.Pointer[machine.UnreachableFacts]
-	policy := machine.Policy{Unreachable: func(f machine.UnreachableFacts) (machine.Unreachable, string) {
-		told.CompareAndSwap(nil, &f)
-		return machine.UnreachableSkip, "the policy says so"
-	}}
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: policy}, ports: v.ports("far")})
-	m := w.machineWith("m", inCluster("far"))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	v.set("far", func(view *external.ClusterView) { view.State.Labels = map[string]string{"tier": "a"} })
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
-	require.Equal(t, external.Present, told.Load().Cluster.Presence)
-	require.Equal(t, map[string]string{"tier": "a"}, told.Load().Cluster.State.Labels)
-	require.Equal(t, machine.StepDrain, told.Load().Stage)
 }

@@ -20,77 +20,80 @@ import (
 func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 	at := time.Unix(1, 0)
 	stays := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
-	with := func(change func(*external.ClusterView)) NodeCareFacts {
+	type careFacts struct {
+		view    external.ClusterView
+		hasNode bool
+	}
+	with := func(change func(*external.ClusterView)) careFacts {
 		view := stays
 		change(&view)
-		return NodeCareFacts{Cluster: view, HasNode: true}
+		return careFacts{view, true}
 	}
 	plane := present("Plane")
 	broken := plane
 	broken.Problem = external.Problem{Message: "it is broken"}
 	for name, tc := range map[string]struct {
-		facts NodeCareFacts
-		want  NodeCare
+		facts careFacts
+		want  nodeCare
 		says  string
 	}{
-		"there are no Clusters": {NodeCareFacts{HasNode: true}, CareDrainAndDelete, "the Machine belongs to no Cluster"},
-		"there is no Node":      {NodeCareFacts{Cluster: stays}, CareNone, "the Machine has no Node"},
-		"no Node, and an unread Cluster": {NodeCareFacts{Cluster: external.ClusterView{Presence: external.Unread}}, CareNone,
+		"there are no Clusters": {careFacts{hasNode: true}, careDrainAndDelete, "the Machine belongs to no Cluster"},
+		"there is no Node":      {careFacts{view: stays}, careNone, "the Machine has no Node"},
+		"no Node, and an unread Cluster": {careFacts{view: external.ClusterView{Presence: external.Unread}}, careNone,
 			"the Machine has no Node"},
-		"the Cluster stays": {with(func(*external.ClusterView) {}), CareDrainAndDelete, "the cluster stays"},
-		"the Cluster goes": {with(func(v *external.ClusterView) { v.State.Deleting = at }), CareNone,
+		"the Cluster stays": {with(func(*external.ClusterView) {}), careDrainAndDelete, "the cluster stays"},
+		"the Cluster goes": {with(func(v *external.ClusterView) { v.State.Deleting = at }), careNone,
 			"the Cluster is being deleted"},
-		"the Cluster is gone": {with(func(v *external.ClusterView) { v.Presence = external.Absent }), CareNone,
+		"the Cluster is gone": {with(func(v *external.ClusterView) { v.Presence = external.Absent }), careNone,
 			"the Cluster no longer exists"},
-		"the Cluster is unread": {with(func(v *external.ClusterView) { v.Presence = external.Unread }), CareUnknown,
+		"the Cluster is unread": {with(func(v *external.ClusterView) { v.Presence = external.Unread }), careUnknown,
 			"the Cluster could not be read yet"},
-		"the kind Cluster is missing": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), CareUnknown,
+		"the kind Cluster is missing": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), careUnknown,
 			"the Cluster could not be read yet"},
 		"the control plane is missing": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }),
-			CareDrainAndDelete, "the cluster stays"},
+			careDrainAndDelete, "the cluster stays"},
 		"the control plane's kind is too": {
 			with(func(v *external.ClusterView) {
 				v.ControlPlane = external.Object{
 					Presence: external.KindMissing}
-			}), CareDrainAndDelete, "the cluster stays"},
+			}), careDrainAndDelete, "the cluster stays"},
 		"the control plane is unread": {with(func(v *external.ClusterView) {
 			v.ControlPlane = external.Object{Presence: external.Unread, Ref: plane.Ref}
 		}),
-			CareUnknown, "the control plane Plane m could not be read"},
+			careUnknown, "the control plane Plane m could not be read"},
 		"the control plane is no use": {with(func(v *external.ClusterView) { v.ControlPlane = broken }),
-			CareUnknown, "the control plane Plane m could not be read: it is broken"},
-		"the control plane goes": {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), CareNone,
+			careUnknown, "the control plane Plane m could not be read: it is broken"},
+		"the control plane goes": {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), careNone,
 			"the control plane is being deleted"},
 		"the control plane says that": {with(func(v *external.ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }),
-			CareNone, "the control plane is being deleted"},
+			careNone, "the control plane is being deleted"},
 		"the control plane is elsewhere": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
 			v.ActiveControlPlaneMachines = contract.Some(0)
-		}), CareDrainAndDelete, "the control plane is managed elsewhere"},
+		}), careDrainAndDelete, "the control plane is managed elsewhere"},
 		"its members are not counted": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
-			CareUnknown, "the Machines of the control plane could not be counted yet"},
+			careUnknown, "the Machines of the control plane could not be counted yet"},
 		"its members cannot be counted by this kind": {with(func(v *external.ClusterView) {
 			v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = contract.Opt[int]{}, true
-		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
+		}), careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
 		"its members are not counted, and its object is there": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = plane, contract.Opt[int]{}, true
-		}), CareDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
+		}), careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
 		"its members are not counted, and it goes": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = leaving(plane), contract.Opt[int]{}, true
-		}), CareNone, "the control plane is being deleted"},
+		}), careNone, "the control plane is being deleted"},
 		"its members are not counted, and the Cluster goes": {with(func(v *external.ClusterView) {
 			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, contract.Opt[int]{}, true
-		}), CareNone, "the Cluster is being deleted"},
-		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), CareNone,
+		}), careNone, "the Cluster is being deleted"},
+		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), careNone,
 			"no control plane members"},
 		"there is no member, and no object of a control plane": {with(func(v *external.ClusterView) {
 			v.ControlPlane, v.ActiveControlPlaneMachines = external.Object{Presence: external.Absent}, contract.Some(0)
-		}), CareNone, "no control plane members"},
+		}), careNone, "no control plane members"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, reason := DefaultNodeCare(tc.facts)
-			if says := tc.facts.words(reason); got != tc.want || says != tc.says {
-				t.Errorf("want %s (%s), got %s (%s)", tc.want, tc.says, got, reason)
+			if got, says := decideNodeCare(tc.facts.view, tc.facts.hasNode); got != tc.want || says != tc.says {
+				t.Errorf("want %d (%s), got %d (%s)", tc.want, tc.says, got, says)
 			}
 		})
 	}
@@ -123,7 +126,6 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 	foreign.Foreign = true
 	for name, tc := range map[string]struct {
 		scope *Scope
-		rules noderef.Rules
 		want  bool
 	}{
 		"it was recorded": {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}},
@@ -137,9 +139,8 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 		"it may be another Machine's": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
 		"it is not there": {
 			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
-		"unread":                        {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
-		"unread, and nothing to go by":  {scope: &Scope{}},
-		"unread, and its name to go by": {scope: &Scope{}, rules: noderef.Rules{ByName: true}, want: true},
+		"unread":                       {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
+		"unread, and nothing to go by": {scope: &Scope{}},
 		"unread, in a cluster that never came up": {
 			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
 		"its UID was recorded, in a cluster whose status was not restored": {
@@ -149,7 +150,7 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 			scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.scope.env = &Reconciler{options: Options{Matching: tc.rules}}
+			tc.scope.env = &Reconciler{}
 			if got := tc.scope.mayHaveNode(); got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
@@ -157,27 +158,19 @@ func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 	}
 }
 
-func TestAPolicyAndAStepDecideInPlaceOfTheDefault(t *testing.T) {
-	var asked []NodeCareFacts
-	policy := Policy{NodeCare: func(f NodeCareFacts) (NodeCare, CareReason) {
-		asked = append(asked, f)
-		return CareUnknown, "ask me later"
-	}}
+func TestTheDecisionAboutANodeIsMadeOnceAndNotFromAnError(t *testing.T) {
 	s := &Scope{
 		Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}, ClusterErr: errors.New("no answer")},
-		env:   &Reconciler{options: Options{Policy: policy}},
+		env:   &Reconciler{},
 	}
-	result, err := s.careUnknown()
+	require.Equal(t, careUnknown, s.decidedCare(), "an error says nothing about a Cluster")
+	require.Equal(t, "the Cluster could not be read yet: no answer", s.careReason)
+	result, err := s.waitForCare()
 	require.ErrorIs(t, err, s.ClusterErr)
 	require.True(t, result.Stop)
-	require.Equal(t, CareUnknown, s.care())
-	require.Equal(t, "ask me later: no answer", s.CareReason)
-	require.Equal(t, external.Unread, asked[0].Cluster.Presence, "an error says nothing about a Cluster")
-	require.True(t, asked[0].HasNode)
 
-	s.Care = CareNone
-	require.Equal(t, CareNone, s.care())
-	require.Len(t, asked, 1)
+	s.care = careNone
+	require.Equal(t, careNone, s.decidedCare())
 }
 
 func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(t *testing.T) {
@@ -187,21 +180,19 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 	known := noderef.Identity{ProviderID: "a://b", Current: noderef.Ref{Name: "n", UID: "u"}}
 	unnamed := noderef.Identity{Current: known.Current}
 	for name, tc := range map[string]struct {
-		node  *corev1.Node
-		id    noderef.Identity
-		rules noderef.Rules
-		want  bool
+		node *corev1.Node
+		id   noderef.Identity
+		want bool
 	}{
 		"the recorded one":                                 {node: node("u", "a://b"), id: known, want: true},
 		"its instance registered again":                    {node: node("new", "a://b"), id: known, want: true},
 		"another instance took its name":                   {node: node("new", "a://c"), id: known},
 		"nothing says whose it is":                         {node: node("new", ""), id: known},
-		"the recorded one, matched by name":                {node: node("u", ""), id: known, rules: noderef.Rules{ByName: true}, want: true},
 		"the recorded one of a Machine without an ID":      {node: node("u", "a://b"), id: unnamed, want: true},
 		"another than that of a Machine without an ID":     {node: node("new", "a://b"), id: unnamed},
 		"one without a UID, of a Machine without anything": {node: node("", "a://b"), id: noderef.Identity{}},
 	} {
-		if got := isSameNode(tc.node, tc.id, tc.rules); got != tc.want {
+		if got := isSameNode(tc.node, tc.id, noderef.Rules{}); got != tc.want {
 			t.Errorf("%s: want %v, got %v", name, tc.want, got)
 		}
 	}
@@ -210,32 +201,32 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsUp(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
-		facts UnreachableFacts
-		want  Unreachable
+		facts unreachableFacts
+		want  bool
 		says  string
 	}{
-		"nothing is known":      {UnreachableFacts{}, UnreachableWait, ""},
-		"the Cluster is unread": {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, UnreachableWait, ""},
-		"the Cluster stays":     {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, UnreachableWait, ""},
-		"the Cluster is gone": {UnreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, UnreachableSkip,
+		"nothing is known":      {unreachableFacts{}, false, ""},
+		"the Cluster is unread": {unreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, false, ""},
+		"the Cluster stays":     {unreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, false, ""},
+		"the Cluster is gone": {unreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, true,
 			"the Cluster no longer exists"},
 		"the Cluster goes": {
-			UnreachableFacts{Cluster: external.ClusterView{Presence: external.Present,
-				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, UnreachableSkip, "the Cluster is being deleted"},
-		"the machine is gone":        {UnreachableFacts{Stage: StepDrain, InstanceGone: true}, UnreachableSkip, "the machine no longer exists"},
-		"the machine is off":         {UnreachableFacts{Stage: StepVolumes, PoweredOff: true}, UnreachableSkip, "the machine is off"},
-		"its Node is deleted anyway": {UnreachableFacts{Stage: StepDeleteNode, InstanceGone: true, PoweredOff: true}, UnreachableWait, ""},
-		"no limit":                   {UnreachableFacts{Started: now.Add(-time.Hour)}, UnreachableWait, ""},
-		"a limit, and no start":      {UnreachableFacts{Limit: time.Minute}, UnreachableWait, ""},
-		"within the limit":           {UnreachableFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, UnreachableWait, ""},
-		"the limit is reached": {UnreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, UnreachableSkip,
+			unreachableFacts{Cluster: external.ClusterView{Presence: external.Present,
+				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, true, "the Cluster is being deleted"},
+		"the machine is gone":        {unreachableFacts{Stage: StepDrain, InstanceGone: true}, true, "the machine no longer exists"},
+		"the machine is off":         {unreachableFacts{Stage: StepVolumes, PoweredOff: true}, true, "the machine is off"},
+		"its Node is deleted anyway": {unreachableFacts{Stage: StepDeleteNode, InstanceGone: true, PoweredOff: true}, false, ""},
+		"no limit":                   {unreachableFacts{Started: now.Add(-time.Hour)}, false, ""},
+		"a limit, and no start":      {unreachableFacts{Limit: time.Minute}, false, ""},
+		"within the limit":           {unreachableFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, false, ""},
+		"the limit is reached": {unreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, true,
 			"not completed within 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
-			got, says := DefaultUnreachable(tc.facts)
+			got, says := decideUnreachable(tc.facts)
 			if got != tc.want || says != tc.says {
-				t.Errorf("want %s (%s), got %s (%s)", tc.want, tc.says, got, says)
+				t.Errorf("want %v (%s), got %v (%s)", tc.want, tc.says, got, says)
 			}
 		})
 	}

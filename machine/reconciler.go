@@ -222,7 +222,7 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
 	if wait = s.memory.notKept.left(s.Now); wait > 0 {
 		return wait
 	}
-	s.before, s.storedID = phaseAt{s.State.Phase, s.State.LastUpdated}, s.State.ProviderID
+	s.storedID = s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
 	s.lookUpCluster(ctx)

@@ -197,43 +197,29 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 	require.Equal(t, 2, went, "what is stored is no reason to end it")
 }
 
-// The standard steps take a provider ID over when the infrastructure is ready, unless the policy says otherwise: without it no Node is
-// anybody's.
-func TestTheStandardStepsReachProvisionedWhenTheNodeAppears(t *testing.T) {
+// The standard steps take a provider ID over when the infrastructure is ready: without it no Node is anybody's.
+func TestTheStandardStepsProvisionUntilTheInfrastructureIsReady(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	for name, tc := range map[string]struct {
-		early bool
-		first phases.Phase
-	}{
-		"the provider ID is taken over early": {true, phases.Provisioned},
-		"by default":                          {false, phases.Provisioning},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			steps, err := engine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
-			require.NoError(t, err)
-			w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
-				StatusDelay: -1, Steps: steps, Policy: machine.Policy{EarlyProviderID: tc.early},
-			}})
-			w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-			m := fake.Machine("m1", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))
-			w.create(fake.InfraMachine(contract.V1Beta2, "m1"), m, fake.Node("m1", "fake://m1"))
-			w.setInfra("m1", map[string]any{"initialization": map[string]any{"provisioned": false}}, "fake://m1")
-			phaseIs := func(want phases.Phase) {
-				t.Helper()
-				w.eventually("phase "+string(want), func() string {
-					phase, _, _ := unstructured.NestedString(w.get(m).Object, "status", "phase")
-					id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID")
-					if phase != string(want) || (id != "") != (want != phases.Provisioning) {
-						return fmt.Sprintf("it is %s, with provider ID %q", phase, id)
-					}
-					return ""
-				})
+	steps, err := engine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
+	require.NoError(t, err)
+	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{StatusDelay: -1, Steps: steps}})
+	w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+	m := fake.Machine("m1", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))
+	w.create(fake.InfraMachine(contract.V1Beta2, "m1"), m, fake.Node("m1", "fake://m1"))
+	w.setInfra("m1", map[string]any{"initialization": map[string]any{"provisioned": false}}, "fake://m1")
+	phaseIs := func(want phases.Phase) {
+		t.Helper()
+		w.eventually("phase "+string(want), func() string {
+			phase, _, _ := unstructured.NestedString(w.get(m).Object, "status", "phase")
+			id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID")
+			if phase != string(want) || (id != "") != (want != phases.Provisioning) {
+				return fmt.Sprintf("it is %s, with provider ID %q", phase, id)
 			}
-			phaseIs(tc.first)
-			w.setInfra("m1", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://m1")
-			phaseIs(phases.Running)
+			return ""
 		})
 	}
+	phaseIs(phases.Provisioning)
+	w.setInfra("m1", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://m1")
+	phaseIs(phases.Running)
 }

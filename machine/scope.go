@@ -31,20 +31,21 @@ type Scope struct {
 	// is nil while only the first list of Nodes is missing.
 	Workload Workload
 	NodesErr error
-	// Care is the decision of this pass about the Node of a Machine in deletion, and CareReason the reason for it; CareUnknown before the
-	// decision. A step that sets it decides instead of Policy.NodeCare.
-	Care       NodeCare
-	CareReason string
 	// InstanceGone and PoweredOff are for steps that ask a provider about the instance: InstanceGone means that it no longer exists, and
 	// PoweredOff that it is off. When it no longer exists, the Node is not drained and its volumes are not waited for; when it is off,
-	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster may be
-	// skipped, see Policy.Unreachable.
+	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster are
+	// skipped then.
 	InstanceGone, PoweredOff bool
 	// Blockers are the pods that the drain waits for in this pass; nil without a drain. Shared, must not be changed.
 	Blockers []drain.Blocker
 	// Phase is the decision of the phase step in this pass: the phase, the reason, and what the Machine waits for. It is zero until that
 	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
+
+	// care is the decision of this pass about the Node of a Machine in deletion, and careReason the reason for it; careUnknown before the
+	// decision.
+	care       nodeCare
+	careReason string
 
 	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass
@@ -60,8 +61,7 @@ type Scope struct {
 	failed     bool // a step returned an error
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
-	before    phaseAt // as read
-	stores    bool    // this pass has written the status
+	stores    bool // this pass has written the status
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
@@ -110,8 +110,8 @@ func (s *Scope) SetProviderID(id string) {
 // SetNode records the matched Node.
 func (s *Scope) SetNode(ref contract.NodeRef) { change(&s.State.Node, ref, &s.Update.Node) }
 
-// SetPhase records the phase.
-func (s *Scope) SetPhase(phase string) {
+// setPhase records the phase.
+func (s *Scope) setPhase(phase string) {
 	if s.State.Phase == phase {
 		return
 	}
@@ -145,8 +145,8 @@ func (s *Scope) SetInfrastructureReady() {
 	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
-// SetCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
-func (s *Scope) SetCertificatesExpire(at time.Time) {
+// setCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
+func (s *Scope) setCertificatesExpire(at time.Time) {
 	change(&s.State.CertificatesExpire, at, &s.Update.CertificatesExpire)
 }
 
@@ -156,13 +156,13 @@ func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// SetDrainStarted records when draining began, and writes it in this pass.
-func (s *Scope) SetDrainStarted(at time.Time) {
+// setDrainStarted records when draining began, and writes it in this pass.
+func (s *Scope) setDrainStarted(at time.Time) {
 	s.began(&s.State.DrainStarted, at, &s.Update.DrainStarted)
 }
 
-// SetVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
-func (s *Scope) SetVolumeDetachStarted(at time.Time) {
+// setVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
+func (s *Scope) setVolumeDetachStarted(at time.Time) {
 	s.began(&s.State.VolumeDetachStarted, at, &s.Update.VolumeDetachStarted)
 }
 
@@ -173,12 +173,12 @@ func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.
 	s.urgent = true
 }
 
-// SetDrained records that the Node with this UID was drained.
-func (s *Scope) SetDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.Update.DrainedNode) }
+// setDrained records that the Node with this UID was drained.
+func (s *Scope) setDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.Update.DrainedNode) }
 
-// SetVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
-// SetDrained both are one write.
-func (s *Scope) SetVolumesDetached(node types.UID) {
+// setVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
+// setDrained both are one write.
+func (s *Scope) setVolumesDetached(node types.UID) {
 	change(&s.State.VolumesDetachedNode, node, &s.Update.VolumesDetachedNode)
 }
 

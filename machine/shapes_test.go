@@ -175,7 +175,7 @@ func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
 		s.Assert(metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: contract.ReasonReady})
 	}
 	steps := machine.Steps()
-	for name, run := range map[string]machine.StepFunc{
+	for name, run := range map[string]engine.StepFunc[*machine.Scope]{
 		machine.StepBootstrap: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			s.SetDataSecretName(s.State.Key.Name + "-data")
 			s.SetBootstrapReady()

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -139,42 +138,6 @@ func (w *world) mergeStatus(obj *unstructured.Unstructured, status map[string]an
 	raw, err := json.Marshal(map[string]any{"status": status})
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, raw)))
-}
-
-func TestHooksThatTakeTooLongAreGoneOnWithoutAndAnEventSaysSo(t *testing.T) {
-	t.Parallel()
-	limits := func(*contract.MachineState) machine.Limits {
-		return machine.Limits{PreDrainHooks: time.Hour, PreTerminateHooks: time.Hour}
-	}
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1, Policy: machine.Policy{Limits: limits}}})
-	m := w.machineWith("m", fake.WithAnnotations(map[string]string{contract.PreDrainHook + "/a": "", contract.PreTerminateHook + "/b": ""}))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreDrainHook)
-	require.Contains(t, w.get(m).GetAnnotations(), contract.PreDrainStartedAnnotation)
-	w.annotate(m, map[string]any{contract.PreDrainStartedAnnotation: hour})
-	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
-	require.True(t, w.node("m").Spec.Unschedulable, "it was drained between the hooks")
-	require.Contains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
-	w.annotate(m, map[string]any{contract.PreTerminateStartedAnnotation: hour})
-	w.goes(m)
-	var notes []string
-	for _, e := range w.recorded(machine.EventHooksFailed, 2) {
-		notes = append(notes, e.Note)
-	}
-	want := []string{
-		"Waiting for pre-drain hooks to succeed (hooks: " + contract.PreDrainHook +
-			"/a), not completed within 1h0m0s: the deletion goes on without",
-		"Waiting for pre-terminate hooks to succeed (hooks: " + contract.PreTerminateHook +
-			"/b), not completed within 1h0m0s: the deletion goes on without",
-	}
-	if len(notes) == 2 && notes[0] > notes[1] {
-		notes[0], notes[1] = notes[1], notes[0]
-	}
-	if diff := cmp.Diff(want, notes); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 // faultyCache fails to read objects of a kind while it is told to, as a cache does that is being restarted.

@@ -22,17 +22,17 @@ func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
 		want   bool
 	}{
 		"nothing is needed":            {step: func(*Scope) {}},
-		"a start time":                 {step: func(s *Scope) { s.SetDrainStarted(now) }, want: true},
+		"a start time":                 {step: func(s *Scope) { s.setDrainStarted(now) }, want: true},
 		"a Node":                       {step: func(s *Scope) { s.SetNode(contract.NodeRef{Name: "n", UID: "u"}); s.urgent = true }, want: true},
-		"a drain, in an annotation":    {step: func(s *Scope) { s.SetDrained("u"); s.urgent = true }},
-		"a drain, in the status":       {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u"); s.urgent = true }, want: true},
-		"a drain and the volumes":      {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumesDetached("u"); s.urgent = true }},
-		"a drain, and volumes started": {step: func(s *Scope) { s.SetDrained("u"); s.SetVolumeDetachStarted(now) }, want: true},
-		"a drain that was given up": {step: func(s *Scope) { s.SetDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true },
+		"a drain, in an annotation":    {step: func(s *Scope) { s.setDrained("u"); s.urgent = true }},
+		"a drain, in the status":       {layout: &inStatus, step: func(s *Scope) { s.setDrained("u"); s.urgent = true }, want: true},
+		"a drain and the volumes":      {step: func(s *Scope) { s.setDrained("u"); s.setVolumesDetached("u"); s.urgent = true }},
+		"a drain, and volumes started": {step: func(s *Scope) { s.setDrained("u"); s.setVolumeDetachStarted(now) }, want: true},
+		"a drain that was given up": {step: func(s *Scope) { s.setDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true },
 			want: true},
-		"the end, and a drain": {step: func(s *Scope) { s.SetDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true },
+		"the end, and a drain": {step: func(s *Scope) { s.setDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true },
 			want: true},
-		"a drain that is not urgent": {layout: &inStatus, step: func(s *Scope) { s.SetDrained("u") }, want: true},
+		"a drain that is not urgent": {layout: &inStatus, step: func(s *Scope) { s.setDrained("u") }, want: true},
 		"the conditions themselves":  {step: func(s *Scope) { s.SetFinalizers([]string{"others"}); s.urgent = true }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,9 +19,6 @@ import (
 // stays Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
 type Step = engine.Step[*Scope]
 
-// StepFunc does one thing for one Machine.
-type StepFunc = engine.StepFunc[*Scope]
-
 // Result says how a pass continues after a step.
 type Result = engine.Result
 

@@ -75,7 +75,7 @@ func (failing) Release(string) {}
 func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 	lost := fmt.Errorf("patch: %w", &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
-	for name, step := range map[string]StepFunc{
+	for name, step := range map[string]engine.StepFunc[*Scope]{
 		"propagate": propagateStep, "delete the Node": deleteNodeStep,
 		"drain": func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) },
 	} {

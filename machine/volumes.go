@@ -36,7 +36,7 @@ const (
 // is gone or being deleted unmounts no volumes.
 func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch {
-	case f.Excluded != "" || f.Care == CareNone || !f.State.PreTerminateStarted.IsZero():
+	case f.Excluded != "" || f.Care == careNone || !f.State.PreTerminateStarted.IsZero():
 		return volumesSkip, ""
 	case f.InstanceGone || f.InfrastructureGone || f.Infrastructure.Deleting():
 		return volumesSkip, ""
@@ -71,7 +71,7 @@ func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
 		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, finished: clusterAPIDetached, impossible: s.Workload.Volumes == nil,
-		started: s.State.VolumeDetachStarted, limit: s.limits().Volumes,
+		started: s.State.VolumeDetachStarted, limit: s.State.NodeVolumeDetachTimeout.Or(0),
 	})
 	if err != nil {
 		return Result{}, err
@@ -137,7 +137,7 @@ func (s *Scope) volumesBegin() bool {
 	if !s.State.VolumeDetachStarted.IsZero() {
 		return false
 	}
-	s.SetVolumeDetachStarted(s.Now)
+	s.setVolumeDetachStarted(s.Now)
 	return true
 }
 
@@ -163,7 +163,7 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	ended := waited || result.Stopped != drain.VolumesNotStopped
 	s.urgent = s.urgent || ended // the event waits for the write
 	if ended || !s.Update.DrainedNode.Keeps() {
-		s.SetVolumesDetached(s.Node.Node.UID)
+		s.setVolumesDetached(s.Node.Node.UID)
 	}
 	s.releaseNode()
 }

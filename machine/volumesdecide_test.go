@@ -161,7 +161,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
 			s.State.VolumeDetachStarted = tc.began
 			if tc.drained {
-				s.SetDrained("n-uid")
+				s.setDrained("n-uid")
 			}
 			if tc.unread {
 				s.NodesSynced, s.NodesErr = false, cluster.ErrNotConnected
@@ -188,12 +188,12 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 func scopeWithVolumes(volumes cluster.Volumes, now time.Time, limit time.Duration) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	return attached(&Scope{
-		Scope: base{Object: testKind().New(), State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}, Now: now},
-		Node:  noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
+		Scope: base{Object: testKind().New(), Now: now, State: contract.MachineState{
+			MachineSpec: contract.MachineSpec{NodeVolumeDetachTimeout: contract.Some(limit)}, Node: contract.NodeRef{Name: "n", UID: "n-uid"},
+		}},
+		Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 		Workload: Workload{Volumes: volumes},
-		env: testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now), Steps: Steps(), Policy: Policy{
-			Limits: func(*contract.MachineState) Limits { return Limits{Volumes: limit} },
-		}}),
+		env:      testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now), Steps: Steps()}),
 	})
 }
 

@@ -3,6 +3,7 @@ package machinepool
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 
 func TestNodesAreMatchedByThePluggableMatcher(t *testing.T) {
 	// kubernetes-sigs/cluster-api#7278: the list leaves the zone out, the Node does not.
-	rules := noderef.Rules{Canonical: noderef.AWS}
+	rules := noderef.Rules{Canonical: func(id string) string { return "aws:///" + id[strings.LastIndexByte(id, '/')+1:] }}
 	nodes := index(rules, testNode("n", "aws:///us-east-2a/i-0123456789abcdef0"))
 	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules, Complete: true})
 	if diff := cmp.Diff([]string{"n"}, names(got.Nodes)); diff != "" {

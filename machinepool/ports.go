@@ -93,7 +93,7 @@ type Options struct {
 	Policy Policy
 	// WatchFilter, when it is not empty, limits the Reconciler to pools whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
-	// Matching says what makes a Node a pool's. Fallbacks of the rules are not used: a pool knows neither names nor addresses.
+	// Matching says what makes a Node a pool's.
 	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
 	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI without the annotation of a
@@ -121,7 +121,6 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
-	o.Matching.ByName, o.Matching.ByAddress = false, false
 	o.Policy = o.Policy.withDefaults(kind.GVK.Group)
 	return o
 }

@@ -10,8 +10,7 @@ import (
 
 // Claims finds the Machines that may claim a Node. A reconciler implements it with its cache of Machines.
 type Claims interface {
-	// ClaimsOn returns the identities of the Machines that have the Node's provider ID, of those that have recorded the
-	// Node and, if a fallback is enabled, of those that expect its name or have its address. The order does not matter.
+	// ClaimsOn returns the identities of the Machines that have the Node's provider ID. The order does not matter.
 	// Additional Machines are allowed, and so is the Machine that is being resolved. It is called only for a Node that
 	// was found.
 	ClaimsOn(node *corev1.Node) []Identity
@@ -29,10 +28,10 @@ type Claim struct {
 // label one Node do more harm than one that waits. A Machine that is being deleted claims its Node until the Machine is
 // gone.
 func (r Rules) contested(id Identity, m Match, claims Claims) Match {
-	if claims == nil || m.Node == nil {
+	if claims == nil {
 		return m
 	}
-	rivals := r.rivals(id, m, claims.ClaimsOn(m.Node))
+	rivals := r.rivals(id, m.Node, claims.ClaimsOn(m.Node))
 	if len(rivals) == 0 {
 		return m
 	}
@@ -45,11 +44,11 @@ func (r Rules) contested(id Identity, m Match, claims Claims) Match {
 	return Match{Outcome: Claimed, Other: m.Node, Rivals: rivals}
 }
 
-func (r Rules) rivals(id Identity, m Match, all []Identity) []Claim {
+func (r Rules) rivals(id Identity, node *corev1.Node, all []Identity) []Claim {
 	var rivals []Claim
 	for _, other := range all {
-		if other.Machine != id.Machine && r.claims(other, m) {
-			rivals = append(rivals, Claim{Machine: other.Machine, Recorded: recorded(other, m.Node)})
+		if other.Machine != id.Machine && r.Same(other.ProviderID, node.Spec.ProviderID) {
+			rivals = append(rivals, Claim{Machine: other.Machine, Recorded: recorded(other, node)})
 		}
 	}
 	slices.SortFunc(rivals, func(a, b Claim) int {
@@ -58,18 +57,7 @@ func (r Rules) rivals(id Identity, m Match, all []Identity) []Claim {
 	return slices.CompactFunc(rivals, func(a, b Claim) bool { return a.Machine == b.Machine })
 }
 
-// claims reports whether another Machine would match the Node too, with the same or a stronger key.
-func (r Rules) claims(other Identity, m Match) bool {
-	if m.By == ByProviderID {
-		return r.Same(other.ProviderID, m.Node.Spec.ProviderID)
-	}
-	if other.Current.UID != "" {
-		return recorded(other, m.Node) // a recorded Node is not exchanged for one that only matches by name or address
-	}
-	return r.looksLike(other, m.Node)
-}
-
 // recorded compares only the UID: it is unique, and the name may be recorded later.
 func recorded(id Identity, node *corev1.Node) bool {
-	return node != nil && id.Current.UID != "" && id.Current.UID == node.UID
+	return id.Current.UID != "" && id.Current.UID == node.UID
 }

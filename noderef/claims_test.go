@@ -2,6 +2,7 @@ package noderef
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 	node := newNode("n", "u1", id)
 	ref := RefTo(node)
 	kept := func(rivals ...Claim) Match {
-		return Match{Outcome: Matched, By: ByProviderID, Node: node, Rivals: rivals}
+		return Match{Outcome: Matched, Node: node, Rivals: rivals}
 	}
 	lost := func(rivals ...Claim) Match { return Match{Outcome: Claimed, Other: node, Rivals: rivals} }
 
@@ -42,7 +43,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 			name:   "no other Machine claims it",
 			me:     machine("a", id, Ref{}),
 			others: fleet{machine("b", "test://2", Ref{}), machine("c", "", Ref{})},
-			want:   Match{Outcome: Matched, By: ByProviderID, Node: node, Record: true},
+			want:   Match{Outcome: Matched, Node: node, Record: true},
 		},
 		{
 			name:   "the own claim does not count",
@@ -101,7 +102,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 			reason: "a record does not count against the provider ID of both",
 			me:     machine("a", id, Ref{}),
 			others: fleet{machine("b", "test://2", ref)},
-			want:   Match{Outcome: Matched, By: ByProviderID, Node: node, Record: true},
+			want:   Match{Outcome: Matched, Node: node, Record: true},
 		},
 		{
 			name:   "a namesake in another namespace is another Machine",
@@ -121,11 +122,11 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 }
 
 func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
-	rules := Rules{Canonical: AWS}
+	rules := Rules{Canonical: strings.ToLower}
 	x := NewIndex(rules)
-	x.Add(newNode("n", "u1", "aws:////"+ec2))
-	others := fleet{machine("b", "aws:///other-zone/"+ec2, Ref{})}
-	require.Equal(t, Claimed, rules.Resolve(machine("a", "aws:///zone/"+ec2, Ref{}), x, others).Outcome)
+	x.Add(newNode("n", "u1", "test://one"))
+	others := fleet{machine("b", "test://ONE", Ref{})}
+	require.Equal(t, Claimed, rules.Resolve(machine("a", "test://One", Ref{}), x, others).Outcome)
 }
 
 // No Node belongs to two Machines, whatever the order of the Machines and their records.

@@ -2,9 +2,8 @@
 //
 // A Machine knows the provider ID of its instance, and perhaps the [Ref] of the Node that was recorded for it.
 // [Rules.Resolve] looks up both and returns the result as a [Match]. [Rules.MayTouch] is the last check before a Node is
-// cordoned, drained or deleted. [Index] finds Nodes in constant time; package nodeindex keeps an Index up to date from an
-// informer. [Significant] filters Node events, and [HealthRules] evaluate a Node's conditions. Configuration is data:
-// [Rules] and HealthRules.
+// cordoned, drained or deleted. [Index] finds Nodes in constant time; cluster.NodeIndex keeps an Index up to date from an
+// informer. [Significant] filters Node events.
 //
 // # Usage
 //
@@ -20,14 +19,15 @@
 //
 //   - Provider IDs are opaque strings that are compared byte by byte. Matching on the last segment, as other systems did,
 //     confuses different instances (kubernetes/autoscaler#3057, kubernetes-sigs/cluster-api#7278, #8485). If the IDs of one
-//     instance have several forms, set a [Canonical], which normalizes both sides and never confuses instances; that is fuzzed.
+//     instance have several forms, set Rules.Canonical, which normalizes both sides.
 //   - An empty ID, and one that names no instance such as "aws://", matches nothing.
 //   - If two Nodes have one provider ID, the outcome is [Ambiguous] and neither is used.
 //   - Two Machines with one provider ID never share a Node: it belongs to the Machine that alone has recorded its UID, and
 //     otherwise to neither ([Claimed]). This requires [Claims]; without them other Machines are not considered.
 //   - A Node that registers again under the same name has a new UID. The Match reports it, and MayTouch is false until the
 //     new UID is recorded.
-//   - Names and addresses match only if a fallback is enabled, and then only under the guards of Rules.Resolve.
+//   - Names and addresses never match: they are reused for other instances, and a person who controls a kubelet can give its
+//     Node any name.
 //   - All functions are pure. Nodes are read, never changed or copied.
 //   - With the zero Rules and no rival, Resolve allocates nothing, whether it finds a Node or not.
 //

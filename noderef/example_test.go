@@ -2,6 +2,7 @@ package noderef_test
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +12,8 @@ import (
 )
 
 // A Node registers again: it keeps its name and provider ID but has a new UID.
-func ExampleResolve() {
+func ExampleRules_MayTouch() {
+	var rules noderef.Rules // only equal provider IDs match
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", UID: "new"},
 		Spec:       corev1.NodeSpec{ProviderID: "kwok://worker-1"},
@@ -19,26 +21,26 @@ func ExampleResolve() {
 	nodes := noderef.BuildIndex([]*corev1.Node{node})
 
 	recorded := noderef.Ref{Name: "worker-1", UID: "old"}
-	m := noderef.Resolve(noderef.Identity{ProviderID: "kwok://worker-1", Current: recorded}, nodes)
-	fmt.Println(m.Outcome, "by", m.By, "- record it:", m.Record)
-	fmt.Println("may drain it now:", noderef.MayTouch(m.Node, recorded, "kwok://worker-1"))
+	m := rules.Resolve(noderef.Identity{ProviderID: "kwok://worker-1", Current: recorded}, nodes, nil)
+	fmt.Println(m.Outcome, "- record it:", m.Record)
+	fmt.Println("may drain it now:", rules.MayTouch(m.Node, recorded, "kwok://worker-1"))
 
 	recorded = noderef.RefTo(m.Node)
-	fmt.Println("may drain it in a later pass:", noderef.MayTouch(m.Node, recorded, "kwok://worker-1"))
+	fmt.Println("may drain it in a later pass:", rules.MayTouch(m.Node, recorded, "kwok://worker-1"))
 	// Output:
-	// Readopted by provider ID - record it: true
+	// Readopted - record it: true
 	// may drain it now: false
 	// may drain it in a later pass: true
 }
 
-// Two Machines have one provider ID. The Node belongs to the one that has recorded it.
+// Two Machines have one provider ID, which the cloud controller writes in lower case. The Node belongs to the one that has recorded it.
 func ExampleRules_Resolve() {
-	nodes := noderef.NewIndex(noderef.Rules{Canonical: noderef.VSphere})
+	rules := noderef.Rules{Canonical: strings.ToLower} // right where no two IDs differ by their case alone
+	nodes := noderef.NewIndex(rules)
 	nodes.Add(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", UID: "u-1"},
 		Spec:       corev1.NodeSpec{ProviderID: "vsphere://4212A3F0-0BD6-4E0F-A2A1-0F2F2BE8F9AB"},
 	})
-	rules := noderef.Rules{Canonical: noderef.VSphere}
 	machines := fleet{
 		{
 			Machine: types.NamespacedName{Name: "a"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab",

@@ -2,7 +2,6 @@ package noderef
 
 import (
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,11 +23,7 @@ func RefTo(node *corev1.Node) Ref {
 	return Ref{Name: node.Name, UID: node.UID}
 }
 
-// IsZero reports whether no Node was recorded.
-func (r Ref) IsZero() bool { return r == Ref{} }
-
-// Identity is what a Machine knows about its Node. Only ProviderID and Current are required; claims and fallbacks use
-// the other fields. It is read, never changed or kept.
+// Identity is what a Machine knows about its Node. It is read, never changed or kept.
 type Identity struct {
 	// Machine is the name of the Machine. Claims with this name are its own.
 	Machine types.NamespacedName
@@ -36,15 +31,6 @@ type Identity struct {
 	ProviderID string
 	// Current is the Node that was recorded for the Machine in an earlier pass, if any.
 	Current Ref
-
-	// NodeName is the name with which the Node is expected to register, for [Rules.ByName]. Empty disables that
-	// fallback.
-	NodeName string
-	// Addresses are those of the instance, for [Rules.ByAddress].
-	Addresses []corev1.NodeAddress
-	// Created is when the creation of the instance was requested. A fallback matches no older Node, and none at all
-	// while it is zero.
-	Created time.Time
 }
 
 // ValidProviderID reports whether a provider ID names an instance. The empty ID does not, and neither does a scheme
@@ -59,24 +45,12 @@ func ValidProviderID(id string) bool {
 	return strings.Trim(id, "/ \t\r\n") != ""
 }
 
-// MayTouch is [Rules.MayTouch] of the zero Rules.
-func MayTouch(node *corev1.Node, ref Ref, providerID string) bool {
-	return Rules{}.MayTouch(node, ref, providerID)
-}
-
 // MayTouch reports whether a destructive call (cordon, evict, delete) may be made on a Node: it must be the recorded
-// Node, by name and UID, and still have the Machine's provider ID. If a fallback is enabled, the recorded Node may also
-// have no provider ID.
+// Node, by name and UID, and still have the Machine's provider ID.
 //
 // It is false for a nil Node and for a Ref without UID. The API call still needs a UID precondition, because the Node
 // may be replaced between this check and the call. It does not consider other Machines: call it with [Match.Node],
 // which is nil when the Node is contested.
 func (r Rules) MayTouch(node *corev1.Node, ref Ref, providerID string) bool {
-	if node == nil || ref.UID == "" || RefTo(node) != ref {
-		return false
-	}
-	if !ValidProviderID(node.Spec.ProviderID) {
-		return r.fallsBack()
-	}
-	return r.Same(node.Spec.ProviderID, providerID)
+	return node != nil && ref.UID != "" && RefTo(node) == ref && r.Same(node.Spec.ProviderID, providerID)
 }

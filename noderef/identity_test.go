@@ -52,7 +52,7 @@ func TestMayTouch(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := MayTouch(tc.node, tc.ref, tc.id); got != tc.want {
+			if got := (Rules{}).MayTouch(tc.node, tc.ref, tc.id); got != tc.want {
 				t.Errorf("MayTouch() = %v, want %v", got, tc.want)
 			}
 		})

@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Index finds Nodes by provider ID, by name and, if the rules enable it, by internal address, in constant time. It
-// stores pointers and copies no Node.
+// Index finds Nodes by provider ID and by name, in constant time. It stores pointers and copies no Node.
 //
 // The zero value is an empty index for the zero [Rules]. It is not safe for concurrent use with Add or Remove, but Add
 // and Remove never change a slice that was returned before.
@@ -16,13 +15,9 @@ type Index struct {
 	rules        Rules
 	byName       map[string]*corev1.Node
 	byProviderID bucket
-	byAddress    bucket // nil unless rules.ByAddress
 }
 
-var (
-	_ Lookup        = (*Index)(nil)
-	_ AddressLookup = (*Index)(nil)
-)
+var _ Lookup = (*Index)(nil)
 
 // NewIndex returns an empty index for Nodes that are looked up with these rules.
 func NewIndex(rules Rules) *Index {
@@ -45,9 +40,6 @@ func BuildIndex(nodes []*corev1.Node) *Index {
 func (x *Index) init(size int) {
 	x.byName = make(map[string]*corev1.Node, size)
 	x.byProviderID = make(bucket, size)
-	if x.rules.ByAddress {
-		x.byAddress = make(bucket, size)
-	}
 }
 
 // Add adds a Node to the index. It replaces the one with the same name and returns it, or nil if there was none. The
@@ -79,10 +71,6 @@ func (x *Index) Remove(name string) (removed *corev1.Node) {
 // rewrites the ID.
 func (x *Index) ByProviderID(id string) []*corev1.Node { return x.byProviderID[x.rules.Key(id)] }
 
-// ByAddress returns the Nodes with this InternalIP, sorted by name, as a view. It returns none unless the rules enable
-// [Rules.ByAddress]. It allocates nothing.
-func (x *Index) ByAddress(address string) []*corev1.Node { return x.byAddress[address] }
-
 // ByName returns the Node of that name as a view, or nil. It allocates nothing.
 func (x *Index) ByName(name string) *corev1.Node { return x.byName[name] }
 
@@ -102,15 +90,6 @@ func (x *Index) Names() []string {
 // link removes a Node from the index, adds one, or replaces one with another of the same name. Either may be nil.
 func (x *Index) link(out, in *corev1.Node) {
 	x.byProviderID.move(x.providerKey(out), x.providerKey(in), out, in)
-	if x.byAddress == nil {
-		return
-	}
-	for _, address := range internalAddresses(out) {
-		x.byAddress.remove(address, out.Name)
-	}
-	for _, address := range internalAddresses(in) {
-		x.byAddress.put(address, in)
-	}
 }
 
 func (x *Index) providerKey(node *corev1.Node) string {
@@ -118,18 +97,6 @@ func (x *Index) providerKey(node *corev1.Node) string {
 		return ""
 	}
 	return x.rules.Key(node.Spec.ProviderID)
-}
-
-func internalAddresses(node *corev1.Node) []string {
-	var addresses []string
-	if node != nil {
-		for _, a := range node.Status.Addresses {
-			if a.Type == corev1.NodeInternalIP && a.Address != "" {
-				addresses = append(addresses, a.Address)
-			}
-		}
-	}
-	return addresses
 }
 
 // bucket holds Nodes by a key that several may share, sorted by name. It never changes a slice, because a reader may

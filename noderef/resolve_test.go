@@ -28,41 +28,40 @@ func TestResolve(t *testing.T) {
 			name:  "the first match is to be recorded",
 			id:    Identity{ProviderID: id},
 			nodes: []*corev1.Node{a},
-			want:  Match{Outcome: Matched, By: ByProviderID, Node: a, Record: true},
+			want:  Match{Outcome: Matched, Node: a, Record: true},
 		},
 		{
 			name:  "a recorded Node matches again",
 			id:    Identity{ProviderID: id, Current: RefTo(a)},
 			nodes: []*corev1.Node{a},
-			want:  Match{Outcome: Matched, By: ByProviderID, Node: a},
+			want:  Match{Outcome: Matched, Node: a},
 		},
 		{
 			name:   "a reference by name only gets its UID",
 			reason: "Cluster API records the name alone",
 			id:     Identity{ProviderID: id, Current: Ref{Name: "a"}},
 			nodes:  []*corev1.Node{a},
-			want:   Match{Outcome: Matched, By: ByProviderID, Node: a, Record: true},
+			want:   Match{Outcome: Matched, Node: a, Record: true},
 		},
 		{
 			name:   "a Node that registered again is adopted with its new UID",
 			reason: "it is the same instance, but nothing destructive may happen before the new UID is recorded",
 			id:     Identity{ProviderID: id, Current: Ref{Name: "a", UID: "u0"}},
 			nodes:  []*corev1.Node{a},
-			want:   Match{Outcome: Readopted, By: ByProviderID, Node: a, Record: true, UIDChanged: true},
+			want:   Match{Outcome: Readopted, Node: a, Record: true},
 		},
 		{
 			name:  "a Node that registered again under another name is adopted",
 			id:    Identity{ProviderID: id, Current: Ref{Name: "z", UID: "u0"}},
 			nodes: []*corev1.Node{a},
-			want:  Match{Outcome: Readopted, By: ByProviderID, Node: a, Record: true, UIDChanged: true, NameChanged: true},
+			want:  Match{Outcome: Readopted, Node: a, Record: true},
 		},
 		{
 			name:   "a Machine whose provider ID changed gets the previous Node as Other",
 			reason: "a Node's own provider ID cannot change",
 			id:     Identity{ProviderID: "test://9", Current: RefTo(b)},
 			nodes:  []*corev1.Node{b, foreign},
-			want: Match{Outcome: Readopted, By: ByProviderID, Node: foreign, Record: true, UIDChanged: true, NameChanged: true,
-				Other: b},
+			want:   Match{Outcome: Readopted, Node: foreign, Record: true, Other: b},
 		},
 		{
 			name:  "no Node has the provider ID",
@@ -119,7 +118,7 @@ func TestResolve(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Resolve(tc.id, BuildIndex(tc.nodes))
+			got := Rules{}.Resolve(tc.id, BuildIndex(tc.nodes), nil)
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(&corev1.Node{})); diff != "" {
 				t.Errorf("%s\nResolve() (-want +got):\n%s", tc.reason, diff)
 			}
@@ -128,21 +127,6 @@ func TestResolve(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCandidateNamesAreBounded(t *testing.T) {
-	m := Resolve(Identity{ProviderID: "test://1"}, BuildIndex([]*corev1.Node{
-		newNode("c", "3", "test://1"), newNode("a", "1", "test://1"), newNode("b", "2", "test://1"),
-	}))
-	names, more := m.CandidateNames(2)
-	require.Equal(t, []string{"a", "b"}, names)
-	require.Equal(t, 1, more)
-	names, more = m.CandidateNames(10)
-	require.Equal(t, []string{"a", "b", "c"}, names)
-	require.Zero(t, more)
-	names, more = m.CandidateNames(-1)
-	require.Empty(t, names)
-	require.Equal(t, 3, more)
 }
 
 func TestResolveAllocatesNothing(t *testing.T) {
@@ -158,22 +142,17 @@ func TestResolveAllocatesNothing(t *testing.T) {
 		"empty":     {},
 	}
 	for name, id := range cases {
-		if n := testing.AllocsPerRun(100, func() { Resolve(id, index) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { Rules{}.Resolve(id, index, nil) }); n != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
 	}
 }
 
-func TestEveryOutcomeAndKeyHasAName(t *testing.T) {
+func TestEveryOutcomeHasAName(t *testing.T) {
 	for o := Unknown; o <= Claimed; o++ {
 		require.NotContains(t, o.String(), "(")
 	}
 	require.Equal(t, "Outcome(99)", Outcome(99).String())
-	for k := ByNothing; k <= ByRecord; k++ {
-		require.NotContains(t, k.String(), "(")
-	}
-	require.Equal(t, "provider ID", ByProviderID.String())
-	require.Equal(t, "Key(99)", Key(99).String())
 }
 
 func BenchmarkResolve(b *testing.B) {
@@ -187,7 +166,7 @@ func BenchmarkResolve(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/nodes=%d", name, size), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					Resolve(Identity{ProviderID: id}, index)
+					Rules{}.Resolve(Identity{ProviderID: id}, index, nil)
 				}
 			})
 		}
@@ -210,11 +189,9 @@ func TestARecordedNodeThatStillExistsIsReportedWhenAnotherHasTheProviderID(t *te
 		"recorded, and the very Node": {Ref{Name: "now", UID: "uid-now"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Resolve(Identity{Machine: key("m"), ProviderID: "test://1", Current: tc.current}, x)
+			got := Rules{}.Resolve(Identity{Machine: key("m"), ProviderID: "test://1", Current: tc.current}, x, nil)
 			require.Equal(t, now, got.Node)
 			require.Equal(t, tc.want, got.Other)
 		})
 	}
-	require.True(t, Ref{}.IsZero())
-	require.False(t, Ref{UID: "u"}.IsZero())
 }

@@ -6,13 +6,10 @@ import corev1 "k8s.io/api/core/v1"
 // the [Claims] of one cluster must use the same rules; if they differ, Nodes are missed, but never mixed up. Rules are
 // safe for concurrent use.
 type Rules struct {
-	// Canonical normalizes provider IDs of known shapes, on both sides. Default nil: IDs are opaque.
-	Canonical Canonical
-
-	// ByName and ByAddress enable fallbacks for Nodes that have no provider ID, for example because no cloud controller
-	// runs. Default off: names and addresses are reused for other instances, and a person who controls a kubelet can
-	// give its Node any name. See [Rules.Resolve] for the guards.
-	ByName, ByAddress bool
+	// Canonical turns a valid provider ID into the key by which it is compared and indexed, on both sides. It returns an
+	// ID of an unknown form unchanged, returns the same key for two IDs only if they name the same instance, and has no
+	// side effects. Default nil: IDs are opaque. Then two forms of one ID differ, and a Machine waits for its Node.
+	Canonical func(providerID string) string
 }
 
 // Key returns the key by which a provider ID is compared and indexed, and "" for an ID that names no instance.
@@ -34,8 +31,6 @@ func (r Rules) Same(a, b string) bool {
 	return r.Canonical != nil && r.Key(a) != "" && r.Key(a) == r.Key(b)
 }
 
-func (r Rules) fallsBack() bool { return r.ByName || r.ByAddress }
-
 // Lookup finds Nodes. [Index] and cluster.NodeIndex implement it.
 //
 // The result is a view: neither the Nodes nor the slice may be changed.
@@ -44,11 +39,4 @@ type Lookup interface {
 	ByProviderID(id string) []*corev1.Node
 	// ByName returns the Node of that name, or nil.
 	ByName(name string) *corev1.Node
-}
-
-// AddressLookup is an additional method that [Rules.ByAddress] needs of a [Lookup]; without it that fallback finds
-// nothing.
-type AddressLookup interface {
-	// ByAddress returns the Nodes that have this InternalIP, sorted by name.
-	ByAddress(address string) []*corev1.Node
 }

@@ -90,3 +90,11 @@ func swapCapacity(info *corev1.NodeSystemInfo) int64 {
 	}
 	return *info.Swap.Capacity
 }
+
+// Ready reports whether the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
+func Ready(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	return conditionStatus(node.Status.Conditions, corev1.NodeReady) == corev1.ConditionTrue
+}

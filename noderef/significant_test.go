@@ -115,3 +115,14 @@ func TestSignificantToIgnoresWhatIsNotManaged(t *testing.T) {
 		}
 	}
 }
+
+func TestReady(t *testing.T) {
+	n := fullNode()
+	if !Ready(n) {
+		t.Error("a Node whose Ready condition is True is ready")
+	}
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	if Ready(n) || Ready(nil) || Ready(&corev1.Node{}) {
+		t.Error("Unknown, no Node and no condition are not ready")
+	}
+}

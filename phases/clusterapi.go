@@ -12,7 +12,7 @@ const (
 	Deleted Phase = "Deleted"
 	// Failed is not set by Cluster API since v1.11.
 	Failed Phase = "Failed"
-	// Unknown is never set by Cluster API: it represents a word that is no phase. Gardener sets it.
+	// Unknown is never set by Cluster API. Gardener sets it.
 	Unknown Phase = "Unknown"
 )
 
@@ -71,42 +71,6 @@ func ClusterAPIV1Beta1() *Table[Facts] { return &clusterAPIV1Beta1 }
 
 // ClusterAPIV1Alpha3 returns the phases of Cluster API v0.3, which Cluster API's page on the Machine controller still describes: a
 // Machine is Provisioned when its Node appears, and Running when its infrastructure is ready as well. One whose infrastructure is
-// ready and whose Node is awaited is Provisioning still. A Node is found before that only where provider IDs are known before that, which
-// is machine.Policy.EarlyProviderID of package machine. The table is shared and immutable.
+// ready and whose Node is awaited is Provisioning still. A Node is found before that only where a step records the provider ID before
+// that: the standard steps of package machine wait for the infrastructure. The table is shared and immutable.
 func ClusterAPIV1Alpha3() *Table[Facts] { return &clusterAPIV1Alpha3 }
-
-// Compute returns the phase in Cluster API's dialect. It allocates nothing and is safe for concurrent use.
-func Compute(f Facts) Decision { return clusterAPI.Compute(f) }
-
-// ClusterAPILife is the life of a Machine with bootstrap data of a provider: its Node joins once the infrastructure is there, and
-// nothing follows deletion.
-func ClusterAPILife() Life[Facts] {
-	alive := func(f Facts) bool { return !f.Deleting }
-	return Life[Facts]{
-		Events: []Event[Facts]{
-			{"bootstrap data created", func(f *Facts) { f.BootstrapReady = true }, alive},
-			{"infrastructure provisioned", func(f *Facts) { f.InfrastructureReady, f.HasProviderID = true, true }, alive},
-			{"Node joined", func(f *Facts) { f.HasNode = true }, func(f Facts) bool { return alive(f) && f.InfrastructureReady }},
-			{"update in place begun", func(f *Facts) { f.Updating = true }, func(f Facts) bool { return alive(f) && f.HasNode }},
-			{"update in place done", func(f *Facts) { f.Updating = false }, alive},
-			{"deletion requested", func(f *Facts) { f.Deleting = true }, alive},
-		},
-		Over: deleting, End: "everything cleaned up",
-	}
-}
-
-// ClusterAPIV1Alpha3Life is the life of a Machine of ClusterAPIV1Alpha3, whose Node may join before the infrastructure is reported
-// as ready.
-func ClusterAPIV1Alpha3Life() Life[Facts] {
-	alive := func(f Facts) bool { return !f.Deleting }
-	return Life[Facts]{
-		Events: []Event[Facts]{
-			{"bootstrap data created", func(f *Facts) { f.BootstrapReady = true }, alive},
-			{"Node appeared", func(f *Facts) { f.HasNode = true }, func(f Facts) bool { return alive(f) && f.BootstrapReady }},
-			{"infrastructure ready", func(f *Facts) { f.InfrastructureReady = true }, func(f Facts) bool { return alive(f) && f.BootstrapReady }},
-			{"failure reported", func(f *Facts) { f.Failed = true }, alive},
-			{"deletion requested", func(f *Facts) { f.Deleting = true }, alive},
-		},
-		Over: deleting, End: "everything cleaned up",
-	}
-}

@@ -36,7 +36,7 @@ func TestV1Alpha3_ProvisionedWhenTheNodeAppearsAndRunningWhenTheInfrastructureIs
 
 func TestV1Beta1_AFailureIsAPhaseAndAnUpdateIsNone(t *testing.T) {
 	for _, f := range everyFacts() {
-		want := phases.Compute(phases.Facts{Deleting: f.Deleting, BootstrapReady: f.BootstrapReady,
+		want := phases.ClusterAPI().Compute(phases.Facts{Deleting: f.Deleting, BootstrapReady: f.BootstrapReady,
 			InfrastructureReady: f.InfrastructureReady, HasProviderID: f.HasProviderID, HasNode: f.HasNode}).Phase
 		if f.Failed && !f.Deleting {
 			want = phases.Failed
@@ -96,43 +96,22 @@ func TestGardener_FollowsItsTransitions(t *testing.T) {
 		want   phases.Phase
 		reason string
 	}{
-		"new":                            {facts{}, "Pending", "CreatingInstance"},
-		"a VM":                           {facts{HasInstance: true}, "Pending", "WaitingForNode"},
-		"a VM without a cluster to join": {facts{HasInstance: true, NoTarget: true}, "Available", "InstanceCreated"},
-		"creation failed":                {facts{CreateFailed: true}, "CrashLoopBackOff", "CreateFailed"},
-		"creation failed for too long":   {facts{CreateFailed: true, CreationTimedOut: true}, "Failed", "CreationTimeout"},
-		"the Node never came":            {facts{HasInstance: true, CreationTimedOut: true}, "Failed", "CreationTimeout"},
-		"a Node of that name was there":  {facts{HasInstance: true, StaleNode: true, Healthy: true}, "Failed", "NodeNameTaken"},
-		"healthy with the taint": {facts{HasInstance: true, Healthy: true, Blocked: true}, "Pending",
-			"WaitingForCriticalComponents"},
-		"healthy":                             {facts{HasInstance: true, Healthy: true}, "Running", "NodeHealthy"},
-		"healthy again asks for no taint":     {with(func(f *facts) { f.Healthy, f.Blocked = true, true }), "Running", "NodeHealthy"},
-		"late but healthy":                    {facts{HasInstance: true, Healthy: true, CreationTimedOut: true}, "Running", "NodeHealthy"},
-		"unhealthy":                           {joined, "Unknown", "NodeUnhealthy"},
-		"unhealthy beyond the creation limit": {with(func(f *facts) { f.CreationTimedOut = true }), "Unknown", "NodeUnhealthy"},
-		"unhealthy for too long":              {with(func(f *facts) { f.HealthTimedOut = true }), "Failed", "HealthTimeout"},
-		"failed before":                       {facts{HasInstance: true, WasFailed: true}, "Failed", "NotHealthySince"},
-		"failed before, and the timeout is known still": {facts{HasInstance: true, WasFailed: true, HealthTimedOut: true}, "Failed",
-			"HealthTimeout"},
+		"new":             {facts{}, "Pending", "CreatingInstance"},
+		"a VM":            {facts{HasInstance: true}, "Pending", "WaitingForNode"},
+		"creation failed": {facts{CreateFailed: true}, "CrashLoopBackOff", "CreateFailed"},
+		"healthy":         {facts{HasInstance: true, Healthy: true}, "Running", "NodeHealthy"},
+		"unhealthy":       {joined, "Unknown", "NodeUnhealthy"},
+		"failed before":   {facts{HasInstance: true, WasFailed: true}, "Failed", "NotHealthySince"},
 		"failed after a failed update": {facts{HasInstance: true, WasFailed: true, UpdateStarted: true, UpdateFailed: true},
 			"Failed", "NotHealthySince"},
-		"failed and healthy again": {facts{HasInstance: true, WasFailed: true, Healthy: true, Blocked: true}, "Running",
-			"NodeHealthy"},
-		"recovered while it was kept": {with(func(f *facts) { f.HealthTimedOut, f.Healthy = true, true }), "Running",
-			"NodeHealthy"},
-		"update": {with(func(f *facts) { f.UpdateStarted = true }), "InPlaceUpdating", "UpdateStarted"},
+		"failed and healthy again": {facts{HasInstance: true, WasFailed: true, Healthy: true}, "Running", "NodeHealthy"},
+		"update":                   {with(func(f *facts) { f.UpdateStarted = true }), "InPlaceUpdating", "UpdateStarted"},
 		"health is not looked at meanwhile": {
-			with(func(f *facts) { f.UpdateStarted, f.Healthy, f.HealthTimedOut = true, true, true }), "InPlaceUpdating", "UpdateStarted"},
-		"update done": {with(func(f *facts) { f.UpdateStarted, f.UpdateSucceeded = true, true }),
-			"InPlaceUpdateSuccessful", "UpdateSucceeded"},
-		"update done and healthy": {
-			with(func(f *facts) { f.UpdateStarted, f.UpdateSucceeded, f.Healthy = true, true, true }), "Running", "NodeHealthy"},
+			with(func(f *facts) { f.UpdateStarted, f.Healthy = true, true }), "InPlaceUpdating", "UpdateStarted"},
+		"update done and healthy": {with(func(f *facts) { f.Healthy = true }), "Running", "NodeHealthy"},
 		"update failed": {with(func(f *facts) { f.UpdateStarted, f.UpdateFailed, f.Healthy = true, true, true }),
 			"InPlaceUpdateFailed", "UpdateFailed"},
-		"update failed for too long": {
-			with(func(f *facts) { f.UpdateStarted, f.UpdateFailed, f.HealthTimedOut = true, true, true }), "Failed", "HealthTimeout"},
-		"deletion": {with(func(f *facts) { f.Deleting, f.NoTarget, f.Healthy = true, true, true }),
-			"Terminating", "DeletionRequested"},
+		"deletion": {with(func(f *facts) { f.Deleting, f.Healthy = true, true }), "Terminating", "DeletionRequested"},
 	} {
 		got := phases.Gardener().Compute(c.facts)
 		require.Equal(t, c.want, got.Phase, name)

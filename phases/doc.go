@@ -2,10 +2,8 @@
 //
 // A [Table] is an ordered list of rules from facts to a [Decision]; the first rule that holds wins. [ClusterAPI],
 // [ClusterAPIV1Beta1], [ClusterAPIV1Alpha3], [Kubermatic] and [Gardener] are the dialects of the field; [New] makes one of your
-// own, over facts of your own or over [Facts] with some added. [Compute] uses Cluster API's phases. The phase is derived afresh
+// own, over facts of your own. The phase is derived afresh
 // each time: nothing depends on the phase that was stored before, so a lost or late write cannot lead a Machine astray.
-//
-// [Table.WriteMermaid] and [Table.WriteDOT] draw what a table does in the course of a [Life], so that no diagram is drawn by hand.
 //
 // # Guarantees
 //

@@ -2,16 +2,15 @@ package phases_test
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/machinist-dev/machinist/phases"
 )
 
 // Walk through the life of a Machine.
-func ExampleCompute() {
+func ExampleTable_Compute() {
 	facts := phases.Facts{}
 	show := func() {
-		d := phases.Compute(facts)
+		d := phases.ClusterAPI().Compute(facts)
 		fmt.Printf("%s (%s), waits for %q\n", d.Phase, d.Reason, d.Waiting)
 	}
 	show()
@@ -44,49 +43,4 @@ func ExampleNew() {
 	}
 	fmt.Println(table.Compute(phases.Facts{BootstrapReady: true, InfrastructureReady: true, HasProviderID: true}).Phase)
 	// Output: Booting
-}
-
-// Draw the diagram, for documentation that cannot be out of date.
-func ExampleTable_WriteMermaid() {
-	_ = phases.ClusterAPI().WriteMermaid(os.Stdout, phases.ClusterAPILife())
-	// Output:
-	// stateDiagram-v2
-	//     [*] --> Pending
-	//     Pending --> Deleting: deletion requested
-	//     Pending --> Provisioned: infrastructure provisioned
-	//     Pending --> Provisioning: bootstrap data created
-	//     Provisioned --> Deleting: deletion requested
-	//     Provisioned --> Running: Node joined
-	//     Provisioning --> Deleting: deletion requested
-	//     Provisioning --> Provisioned: infrastructure provisioned
-	//     Running --> Deleting: deletion requested
-	//     Running --> Updating: update in place begun
-	//     Updating --> Deleting: deletion requested
-	//     Updating --> Running: update in place done
-	//     Deleting --> [*]: everything cleaned up
-}
-
-// Make a dialect over facts of your own, beginning with Cluster API's.
-func ExampleOver() {
-	type facts struct {
-		phases.Facts
-		Calibrated bool
-	}
-	calibrating := phases.Rule[facts]{
-		Decision: phases.Decision{Phase: "Calibrating", Reason: "SensorsNotCalibrated", Waiting: "Calibration"},
-		When:     func(f facts) bool { return f.HasNode && !f.Calibrated && !f.Deleting },
-	}
-	rules := phases.Over(func(f facts) phases.Facts { return f.Facts }, phases.ClusterAPI().Rules()...)
-	table, err := phases.New(append([]phases.Rule[facts]{calibrating}, rules...)...)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	f := facts{Facts: phases.Facts{InfrastructureReady: true, HasNode: true}}
-	fmt.Println(table.Compute(f).Phase)
-	f.Calibrated = true
-	fmt.Println(table.Compute(f).Phase)
-	// Output:
-	// Calibrating
-	// Running
 }

@@ -39,22 +39,3 @@ var kubermatic = Table[KubermaticFacts]{rules: []Rule[KubermaticFacts]{
 // not compute, and the two that their users need besides: Failed, which cluster-autoscaler acts on, and Pending. A Running Machine
 // whose Node is no longer Ready stays Running: a condition tells. The table is shared and immutable.
 func Kubermatic() *Table[KubermaticFacts] { return &kubermatic }
-
-// KubermaticLife is the life of a Machine of Kubermatic's.
-func KubermaticLife() Life[KubermaticFacts] {
-	alive := func(f KubermaticFacts) bool { return !f.Deleting && !f.Failed }
-	return Life[KubermaticFacts]{
-		Events: []Event[KubermaticFacts]{
-			{"spec accepted", func(f *KubermaticFacts) { f.Valid = true }, alive},
-			{"spec rejected", func(f *KubermaticFacts) { f.Failed = true }, func(f KubermaticFacts) bool { return alive(f) && !f.Valid }},
-			{"instance created", func(f *KubermaticFacts) { f.HasInstance = true }, func(f KubermaticFacts) bool { return alive(f) && f.Valid }},
-			{"addresses reported", func(f *KubermaticFacts) { f.HasAddresses = true },
-				func(f KubermaticFacts) bool { return alive(f) && f.HasInstance }},
-			{"Node joined", func(f *KubermaticFacts) { f.HasNode = true }, func(f KubermaticFacts) bool { return alive(f) && f.HasAddresses }},
-			{"Node ready", func(f *KubermaticFacts) { f.NodeWasReady = true }, func(f KubermaticFacts) bool { return alive(f) && f.HasNode }},
-			{"deletion requested", func(f *KubermaticFacts) { f.Deleting = true }, func(f KubermaticFacts) bool { return !f.Deleting }},
-			{"instance and Node gone", func(f *KubermaticFacts) { f.Gone = true }, func(f KubermaticFacts) bool { return f.Deleting }},
-		},
-		Over: func(f KubermaticFacts) bool { return f.Gone }, End: "finalizer removed",
-	}
-}

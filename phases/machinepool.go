@@ -55,26 +55,3 @@ func (f PoolFacts) mismatch() bool {
 // as ready, or that was Failed once. Here the phase follows from facts alone. Failed, which Cluster API has not set since v1.11, is a
 // pool whose provider reports a failure at this moment, and ends with it.
 func MachinePool() *Table[PoolFacts] { return &clusterAPIPool }
-
-// MachinePoolLife is the life of a pool whose size its user decides about: Nodes join once the infrastructure is there, come and go,
-// and nothing follows deletion.
-func MachinePoolLife() Life[PoolFacts] {
-	alive := func(f PoolFacts) bool { return !f.Deleting }
-	provisioned := func(f PoolFacts) bool { return alive(f) && f.InfrastructureReady }
-	return Life[PoolFacts]{
-		Start: PoolFacts{Sized: true, TooFew: true},
-		Events: []Event[PoolFacts]{
-			{"bootstrap data created", func(f *PoolFacts) { f.BootstrapReady = true }, alive},
-			{"infrastructure provisioned", func(f *PoolFacts) { f.InfrastructureReady = true },
-				func(f PoolFacts) bool { return alive(f) && f.BootstrapReady }},
-			{"enough Nodes ready", func(f *PoolFacts) { f.HasNode, f.TooFew, f.TooMany = true, false, false }, provisioned},
-			{"more replicas wanted, or a Node not ready", func(f *PoolFacts) { f.TooFew, f.TooMany = true, false }, provisioned},
-			{"fewer replicas wanted", func(f *PoolFacts) { f.TooFew, f.TooMany = false, true },
-				func(f PoolFacts) bool { return provisioned(f) && f.HasNode }},
-			{"failure reported", func(f *PoolFacts) { f.Failed = true }, alive},
-			{"failure no longer reported", func(f *PoolFacts) { f.Failed = false }, alive},
-			{"deletion requested", func(f *PoolFacts) { f.Deleting = true }, alive},
-		},
-		Over: func(f PoolFacts) bool { return f.Deleting }, End: "everything cleaned up",
-	}
-}

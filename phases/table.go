@@ -18,18 +18,18 @@ type Rule[F comparable] struct {
 // no rules and no phases.
 type Table[F comparable] struct{ rules []Rule[F] }
 
-// ErrNoDefault matches the error of New for a table that leaves some facts without a phase.
-var ErrNoDefault = errors.New("the last rule must always hold (When nil)")
+// errNoDefault is the error of New for a table that leaves some facts without a phase.
+var errNoDefault = errors.New("the last rule must always hold (When nil)")
 
-// ErrShadowed matches the error of New for a rule that can never be reached, because the rules before it hold whenever it does or
+// errShadowed is the error of New for a rule that can never be reached, because the rules before it hold whenever it does or
 // because it never holds.
-var ErrShadowed = errors.New("can never be reached: no combination of facts gets there")
+var errShadowed = errors.New("can never be reached: no combination of facts gets there")
 
 // New returns a table of the given rules, of which it keeps a copy. Every rule has a phase; the last rule has a nil When;
 // and each rule decides for at least one combination of the facts: leave out those that a rule of yours makes idle. F is a struct
-// of at most 16 exported bools, embedded structs of bools included.
+// of at most 16 exported bools.
 //
-// The error joins all that is wrong and matches ErrNoDefault, ErrShadowed or ErrFacts.
+// The error joins all that is wrong.
 func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 	var errs []error
 	for i, r := range rules {
@@ -38,7 +38,7 @@ func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 		}
 	}
 	if len(rules) == 0 || rules[len(rules)-1].When != nil {
-		errs = append(errs, ErrNoDefault)
+		errs = append(errs, errNoDefault)
 	}
 	t := &Table[F]{rules: slices.Clone(rules)}
 	all, err := everyFacts[F]()
@@ -46,7 +46,7 @@ func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	for _, i := range t.idle(all) {
-		errs = append(errs, fmt.Errorf("rule %d (%s, %s) %w", i, rules[i].Phase, rules[i].Reason, ErrShadowed))
+		errs = append(errs, fmt.Errorf("rule %d (%s, %s) %w", i, rules[i].Phase, rules[i].Reason, errShadowed))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -92,37 +92,3 @@ func (t *Table[F]) Compute(f F) Decision {
 
 // Rules returns a copy of the rules, for an embedder to insert its own and make a dialect with New.
 func (t *Table[F]) Rules() []Rule[F] { return slices.Clone(t.rules) }
-
-// Phases returns the phases of the dialect, each once, in the order of the rules.
-func (t *Table[F]) Phases() []Phase {
-	var all []Phase
-	for i := range t.rules {
-		if p := t.rules[i].Phase; !slices.Contains(all, p) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// Parse returns the phase that a word stands for, and Unknown for a word that is none of the dialect, such as that of a newer or
-// an older one.
-func (t *Table[F]) Parse(word string) Phase {
-	if slices.Contains(t.Phases(), Phase(word)) {
-		return Phase(word)
-	}
-	return Unknown
-}
-
-// Over makes rules that were written for some facts into rules for facts that contain them, so that a dialect of one's own can
-// begin with the rules of another: part takes the contained facts out.
-func Over[F, P comparable](part func(F) P, rules ...Rule[P]) []Rule[F] {
-	wider := make([]Rule[F], 0, len(rules))
-	for _, r := range rules {
-		w := Rule[F]{Decision: r.Decision}
-		if when := r.When; when != nil {
-			w.When = func(f F) bool { return when(part(f)) }
-		}
-		wider = append(wider, w)
-	}
-	return wider
-}

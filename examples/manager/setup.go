@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -221,9 +223,13 @@ func newScheme(group api.Group) (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// caches returns the cache options: transforms remove unused fields and share equal strings. Only the reconcilers use
-// these caches.
-func caches() cache.Options { return cache.Options{DefaultTransform: machine.TrimUnread()} }
+// caches returns the cache options: transforms remove what no reconciler reads.
+func caches() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: cluster.TrimNode}},
+	}
+}
 
 // statusDelay converts the flag for the library, where zero is the default and a negative time writes at once.
 func statusDelay(o settings) time.Duration {

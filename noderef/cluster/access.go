@@ -12,7 +12,7 @@ import (
 type Access interface {
 	// Target returns how to reach one cluster. It is called in the background and may be slow; ctx ends when the result
 	// is no longer needed. When nothing is known about the cluster, the error matches ErrNoKubeconfig. An error that
-	// matches ErrInvalidKubeconfig or ErrUnsafeKubeconfig delays the next call. It must be safe for concurrent use.
+	// matches errInvalidKubeconfig or ErrUnsafeKubeconfig delays the next call. It must be safe for concurrent use.
 	Target(ctx context.Context, cluster types.NamespacedName) (Target, error)
 }
 
@@ -29,14 +29,14 @@ type Target struct {
 	Running ctrlcluster.Cluster
 }
 
-// Notifier is an Access that reports changes of a target. Without it, Target is called again whenever a connection is
+// notifier is an Access that reports changes of a target. Without it, Target is called again whenever a connection is
 // lost or refused, and every five minutes if the target is Running; a change of credentials that still work is not
 // noticed. With it, Target is called every five minutes while a connection is lost, in case an event was missed.
-type Notifier interface {
-	// Notify is called once, before the first Target, and returns without waiting for events. It calls changed until
+type notifier interface {
+	// notify is called once, before the first Target, and returns without waiting for events. It calls changed until
 	// ctx ends, and never before it returns an error. gone means that the cluster no longer exists, even if another one
 	// now has its name: its connection is closed at once.
-	Notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error
+	notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error
 }
 
 // AccessFunc is a function as an [Access].

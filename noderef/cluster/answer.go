@@ -94,14 +94,14 @@ func (e *answerError) Error() string {
 	said := fmt.Sprintf("%d %s at %s", e.status, http.StatusText(e.status), e.path)
 	switch {
 	case e.status == http.StatusUnauthorized:
-		return ErrUnauthorized.Error() + ": it answers " + said
+		return errUnauthorized.Error() + ": it answers " + said
 	case e.isPage():
 		said += ", with a page for browsers"
 	}
 	return "the API server answers " + said
 }
 
-// Is matches ErrUnauthorized.
+// Is matches errUnauthorized.
 func (e *answerError) Is(target error) bool {
-	return target == ErrUnauthorized && e.status == http.StatusUnauthorized
+	return target == errUnauthorized && e.status == http.StatusUnauthorized
 }

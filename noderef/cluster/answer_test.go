@@ -93,7 +93,7 @@ func TestAnswersOfAProxyAreDistinguishedFromThoseOfAnAPIServer(t *testing.T) {
 			err := w.becomes(keyA, tc.reason)
 			require.ErrorContains(t, err, tc.says)
 			if tc.status == http.StatusUnauthorized {
-				require.ErrorIs(t, err, ErrUnauthorized)
+				require.ErrorIs(t, err, errUnauthorized)
 			}
 		})
 	}

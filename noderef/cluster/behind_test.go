@@ -153,7 +153,7 @@ func TestACacheThatDoesNotCatchUpIsKeptUntilThereIsAnother(t *testing.T) {
 		s.unread(503)
 	})
 	w.mu.Lock()
-	w.errs[keyA] = ErrInvalidKubeconfig
+	w.errs[keyA] = errInvalidKubeconfig
 	asked := w.asked
 	w.mu.Unlock()
 	w.stepUntil(time.Second, "the target was asked for", func() bool {
@@ -166,7 +166,7 @@ func TestACacheThatDoesNotCatchUpIsKeptUntilThereIsAnother(t *testing.T) {
 	s.unread(0)
 	w.eventually("it catches up after all", func() bool { return before.version(t) > at })
 	w.stepUntil(time.Second, "synced", func() bool { return w.get(keyA).Synced })
-	require.ErrorIs(t, w.get(keyA).Problem, ErrInvalidKubeconfig)
+	require.ErrorIs(t, w.get(keyA).Problem, errInvalidKubeconfig)
 	require.Same(t, before, w.get(keyA).Value)
 }
 

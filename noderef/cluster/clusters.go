@@ -47,7 +47,7 @@ func New[T any](options Options[T]) (*Clusters[T], error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("new clusters: %w", err)
 	}
-	_, notified := options.Access.(Notifier)
+	_, notified := options.Access.(notifier)
 	return &Clusters[T]{
 		options: options, notified: notified, buildSlots: make(chan struct{}, options.Parallel),
 		links:  map[types.NamespacedName]*link[T]{},
@@ -69,8 +69,8 @@ func (c *Clusters[T]) Start(ctx context.Context) error {
 	if started {
 		return errors.New("start clusters: they were started before")
 	}
-	if notifier, ok := c.options.Access.(Notifier); ok {
-		if err := notifier.Notify(ctx, c.changed); err != nil {
+	if notifier, ok := c.options.Access.(notifier); ok {
+		if err := notifier.notify(ctx, c.changed); err != nil {
 			return fmt.Errorf("start clusters: %w", err)
 		}
 	}
@@ -183,7 +183,7 @@ func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
 	}
 }
 
-// changed is the callback of a Notifier.
+// changed is the callback of a notifier.
 func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
 	if gone {
 		c.Forget(cluster)

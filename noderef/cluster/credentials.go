@@ -46,7 +46,7 @@ func (l *link[T]) credentialsOf(s *session[T], target Target) (*credentials, err
 		base = c.transport
 	}
 	var err error
-	if c.prober, err = newProber(s.wire, base, config, o.ProbePath, o.ProbeTimeout); err != nil {
+	if c.prober, err = newProber(s.wire, base, config, o.ProbePath, o.probeTimeout); err != nil {
 		return nil, err
 	}
 	// While the server is lost, requests of informers wait and requests of callers fail.

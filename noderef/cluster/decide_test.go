@@ -57,7 +57,7 @@ func TestDecideReturnsTheMostImportantActionThatIsDue(t *testing.T) {
 			facts{Asked: ago(time.Minute), Phase: connected, Foreign: true}, pause, 9 * time.Minute},
 		"a running Target that is held needs no action": {
 			facts{Asked: ago(time.Hour), Held: true, Phase: connected, Foreign: true}, pause, -1},
-		"it is read again when no Notifier reports changes": {
+		"it is read again when no notifier reports changes": {
 			facts{Asked: now, Phase: connected, Foreign: true, LookAt: now}, replace, 0},
 		"and not earlier": {
 			facts{Asked: now, Phase: connected, Foreign: true, LookAt: now.Add(time.Minute)}, pause, time.Minute},
@@ -97,8 +97,8 @@ func TestPausesGrowToTheirLimitAndAreSpread(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	_, err := New(Options[int]{Timeout: -1, Silence: -1, ProbePath: "readyz", Backoff: wait.Backoff{Factor: 2}})
-	for _, says := range []string{"Access is required", "Timeout", "Silence", "slash", "Backoff"} {
+	_, err := New(Options[int]{Timeout: -1, ProbePath: "readyz", Backoff: wait.Backoff{Factor: 2}})
+	for _, says := range []string{"Access is required", "Timeout", "slash", "Backoff"} {
 		require.ErrorContains(t, err, says)
 	}
 }

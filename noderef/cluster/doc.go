@@ -1,4 +1,5 @@
-// Package cluster keeps connections to workload clusters without blocking a reconciler, also while a cluster is unreachable.
+// Package cluster keeps connections to workload clusters without blocking a reconciler, also while a cluster is unreachable, and gives
+// reconcilers what they need of each: an index of its Nodes ([NodeIndex]), and a client and a drain runner ([Workload]).
 //
 // # Usage
 //
@@ -14,41 +15,36 @@
 // silence, when a request has waited for three seconds, when a TCP connection breaks or does not answer HTTP/2 pings, and after
 // 5xx and 401 answers, at most every two seconds. While the server does not answer, a gate in the transport is closed: requests
 // of callers fail at once and requests of informers wait, so that only one probe at a time reaches the server. The pause between
-// probes grows to 30 seconds. When the server answers again, informers continue their watches, without a new list if the server
-// still has their resource version.
+// probes grows to 30 seconds. When the server answers again, informers continue their watches.
 //
 // The cache and the Value outlive an outage, unless the server was restored from a backup. At the end of an outage, one small
 // list per cached kind tells whether the server is at an older resource version than the cache. If it is, the connection is
-// replaced, because a watch from a future resource version receives nothing. A load balancer may switch to such a server without
-// an outage, so the same check runs after TCP connections have broken and after a silent server answers.
+// replaced, because a watch from a future resource version receives nothing.
 //
-// Right after an outage the cache is out of date. View.Synced is false, and View.Problem matches [ErrNotSynced], until an event,
-// a list or a bookmark has brought every informer to the resource version of the small list. Until then watches end after five
-// seconds, because API servers send a bookmark before a watch ends and otherwise only once a minute. A cache that has not caught
-// up after three minutes is replaced with a new connection, which reads everything. Reads and writes are not refused meanwhile:
-// a caller that treats "not found" as absent must check Synced first, or [View.Behind] for one kind. If resource versions of a
-// server cannot be compared, or the list is forbidden, a cache counts as synced at once.
-//
-// Each probe of a lost server uses a new TCP connection. After five minutes the Access is called again, even if it is a
-// [Notifier].
+// Right after an outage the cache is out of date. View.Synced is false, and View.Problem matches [ErrNotSynced], until every
+// informer is at the resource version of the small list. A cache that has not caught up after three minutes is replaced with a
+// new connection, which reads everything. Reads and writes are not refused meanwhile: a caller that treats "not found" as absent
+// must check Synced first, or [View.Behind] for one kind. If resource versions of a server cannot be compared, or the list is
+// forbidden, a cache counts as synced at once.
 //
 // # Guarantees
 //
 //   - Get takes two locks briefly. It makes no request, waits for nothing and allocates nothing.
 //   - Cached reads through View.Cluster never wait for a first list, and never start an informer.
 //   - A server that starts to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
-//     ProbeTimeout (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
+//     probe (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
 //     connection or the requests of another cluster.
 //   - A new kubeconfig is tried beside the working connection, which ends when the new one is ready. If only a token, a password
 //     or a client certificate changed, the connection stays, with its caches and its Value, and no Machine is woken: later
 //     requests use the new credentials, and current watches end by themselves. A Secret that is deleted, or replaced by one
 //     with the same name, closes the connection and all its requests at once.
-//   - A server that does not support JSON Patch, such as Cluster API's in-memory one, receives one JSON Patch per connection.
-//     After that the client of a View reads the object and sends a merge patch with its UID and resource version.
+//   - To a server that does not support JSON Patch, such as Cluster API's in-memory one, the client of a View sends merge patches.
 //   - "Not connected" is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It is never
 //     reported as "the Node does not exist". Its text is stable while the state is.
 //   - A kubeconfig from a Secret cannot run a command, load a plugin or read a file; see [ParseKubeconfig].
 //   - Connections, requests and goroutines end with the context of Start, also those of servers that hang.
+//   - When a subscriber of a NodeIndex receives an event of a Node, the index has that state of the Node or a newer one. Heartbeats
+//     wake nobody.
 //
 // # Limits
 //
@@ -61,19 +57,4 @@
 // AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster (a Setup that of all clusters which share
 // its Target.Running), and the end of Start. Timeouts and pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of
 // client-go's reflectors follow the real clock. If a kubeconfig turns off TLS verification, it is off.
-//
-// # Alternatives
-//
-// sigs.k8s.io/multicluster-runtime is for reconcilers whose own objects are in many clusters. It brings its own manager, builder
-// and request type, which an operator whose Machines are all in one cluster would have to adopt only to read Nodes. It has no
-// liveness check, no reconnection and no "last seen". Its providers for Cluster API and for kubeconfig Secrets connect inside a
-// reconciler and wait for first lists without a deadline, the former with one worker for all clusters; they use kubeconfigs as
-// they are, including exec plugins. An operator that is built on it can still use this package: an [AccessFunc] returns the
-// cluster of its manager as Target.Running.
-//
-// Cluster API's clustercache (controllers/clustercache) solves the same problem, but it is in the module of Cluster API, which
-// pins other versions of its dependencies, and it needs a Cluster object whose infrastructure is provisioned. It connects in a
-// reconciler's workers, with five minutes for the first lists; probes every cluster every ten seconds; retries at a fixed
-// interval; drops the cache with the connection; notices a rotated Secret by a failed probe (kubernetes-sigs/cluster-api#12399);
-// and never disconnects from a cluster that is no longer used.
 package cluster

@@ -27,13 +27,13 @@ var (
 	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
 	// ErrNoKubeconfig is matched when nothing tells how to reach a cluster. An [Access] returns it, wrapped.
 	ErrNoKubeconfig = errors.New("no kubeconfig")
-	// ErrInvalidKubeconfig is matched when a kubeconfig cannot be parsed, or has no usable server.
-	ErrInvalidKubeconfig = errors.New("invalid kubeconfig")
+	// errInvalidKubeconfig is matched when a kubeconfig cannot be parsed, or has no usable server.
+	errInvalidKubeconfig = errors.New("invalid kubeconfig")
 	// ErrUnsafeKubeconfig is matched when a kubeconfig would make this process run a command, load an auth plugin or
 	// read a file.
 	ErrUnsafeKubeconfig = errors.New("unsafe kubeconfig")
-	// ErrUnauthorized is matched when the API server does not accept the credentials.
-	ErrUnauthorized = errors.New("the API server refuses the credentials")
+	// errUnauthorized is matched when the API server does not accept the credentials.
+	errUnauthorized = errors.New("the API server refuses the credentials")
 
 	errUnanswered = errors.New("a request is not answered")
 	errSilent     = errors.New("nothing was heard for a while")

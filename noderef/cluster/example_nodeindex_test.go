@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // A controller that is woken by Nodes.
 func ExampleNewNodeIndex() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler) error {
-		nodes, err := cluster.NewNodeIndex(ctx, mgr.GetCache(), cluster.NodeIndexOptions{})
+		nodes, err := cluster.NewNodeIndex(ctx, mgr.GetCache(), noderef.Rules{})
 		if err != nil {
 			return err
 		}

@@ -19,20 +19,20 @@ const MaxKubeconfigBytes = 256 << 10
 //
 // Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
 // token is given as the path of a file: this controller would run the command, or send its own files, with its own
-// rights. They match [ErrInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable
+// rights. They match [errInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable
 // current context. No error contains a credential. To use plugins, load the kubeconfig with clientcmd in an
 // [AccessFunc].
 func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
-		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKubeconfig)
+		return nil, fmt.Errorf("%w: it is empty", errInvalidKubeconfig)
 	}
 	if len(kubeconfig) > MaxKubeconfigBytes {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are accepted", ErrInvalidKubeconfig, len(kubeconfig), MaxKubeconfigBytes)
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are accepted", errInvalidKubeconfig, len(kubeconfig), MaxKubeconfigBytes)
 	}
 	raw, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		// The parser's own text may quote the input.
-		return nil, fmt.Errorf("%w: it is not a kubeconfig in YAML or JSON", ErrInvalidKubeconfig)
+		return nil, fmt.Errorf("%w: it is not a kubeconfig in YAML or JSON", errInvalidKubeconfig)
 	}
 	if err := refuseUnsafe(raw); err != nil {
 		return nil, err
@@ -40,16 +40,16 @@ func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, raw.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err): // the text of this error is about environment variables
-		return nil, fmt.Errorf("%w: it has no current context with a server", ErrInvalidKubeconfig)
+		return nil, fmt.Errorf("%w: it has no current context with a server", errInvalidKubeconfig)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrInvalidKubeconfig, err)
+		return nil, fmt.Errorf("%w: %w", errInvalidKubeconfig, err)
 	}
 	server, err := url.Parse(config.Host)
 	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" {
-		return nil, fmt.Errorf("%w: the server of the current context must be an http or https URL", ErrInvalidKubeconfig)
+		return nil, fmt.Errorf("%w: the server of the current context must be an http or https URL", errInvalidKubeconfig)
 	}
 	if _, err := rest.TLSConfigFor(config); err != nil {
-		return nil, fmt.Errorf("%w: certificates or key: %w", ErrInvalidKubeconfig, err)
+		return nil, fmt.Errorf("%w: certificates or key: %w", errInvalidKubeconfig, err)
 	}
 	return config, nil
 }

@@ -49,20 +49,20 @@ func TestAKubeconfigCanNeitherRunNorReadAnything(t *testing.T) {
 			kubeconfigWith(server+", certificate-authority: /etc/passwd", ``), ErrUnsafeKubeconfig, `cluster "c" names a file`},
 		"a plugin of a user that is not the current one": {
 			kubeconfigWith(server, `token: `+token) + "- name: other\n  user: {exec: {command: touch}}\n", ErrUnsafeKubeconfig, `"other"`},
-		"nothing":      {"", ErrInvalidKubeconfig, "empty"},
-		"invalid YAML": {"token: " + token + "\n\t- {", ErrInvalidKubeconfig, "not a kubeconfig in YAML"},
-		"no server":    {kubeconfigWith("", `token: `+token), ErrInvalidKubeconfig, "no current context with a server"},
+		"nothing":      {"", errInvalidKubeconfig, "empty"},
+		"invalid YAML": {"token: " + token + "\n\t- {", errInvalidKubeconfig, "not a kubeconfig in YAML"},
+		"no server":    {kubeconfigWith("", `token: `+token), errInvalidKubeconfig, "no current context with a server"},
 		"no current context": {
-			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "", 1), ErrInvalidKubeconfig, "no current context with a server"},
+			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "", 1), errInvalidKubeconfig, "no current context with a server"},
 		"a missing context": {
-			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "current-context: gone", 1), ErrInvalidKubeconfig, "gone"},
-		"a file as server":   {kubeconfigWith("server: file:///etc/passwd", ``), ErrInvalidKubeconfig, "http or https"},
-		"a socket as server": {kubeconfigWith("server: unix:///run/docker.sock", ``), ErrInvalidKubeconfig, "http or https"},
+			strings.Replace(kubeconfigWith(server, ""), "current-context: x", "current-context: gone", 1), errInvalidKubeconfig, "gone"},
+		"a file as server":   {kubeconfigWith("server: file:///etc/passwd", ``), errInvalidKubeconfig, "http or https"},
+		"a socket as server": {kubeconfigWith("server: unix:///run/docker.sock", ``), errInvalidKubeconfig, "http or https"},
 		"an invalid key": {
 			kubeconfigWith(server, "client-certificate-data: "+base64.StdEncoding.EncodeToString([]byte(token))+
-				", client-key-data: "+base64.StdEncoding.EncodeToString([]byte(token))), ErrInvalidKubeconfig, "certificates or key"},
+				", client-key-data: "+base64.StdEncoding.EncodeToString([]byte(token))), errInvalidKubeconfig, "certificates or key"},
 		"too much": {
-			kubeconfigWith(server, ``) + string(bytes.Repeat([]byte("#"), MaxKubeconfigBytes)), ErrInvalidKubeconfig, "at most 262144"},
+			kubeconfigWith(server, ``) + string(bytes.Repeat([]byte("#"), MaxKubeconfigBytes)), errInvalidKubeconfig, "at most 262144"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ type link[T any] struct {
 	state      state[T]
 	asked      time.Time
 	holds      int
-	targetNews bool // the Notifier reported a change of the target
+	targetNews bool // the notifier reported a change of the target
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
@@ -70,7 +70,7 @@ func (l *link[T]) run(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		next, wake := decide(l.facts(), l.clusters.options.Silence, l.clusters.options.Idle)
+		next, wake := decide(l.facts(), l.clusters.options.silence, l.clusters.options.Idle)
 		if next == pause {
 			l.sleep(ctx, wake)
 			continue
@@ -156,7 +156,7 @@ func (l *link[T]) target(ctx context.Context) (Target, bool) {
 	l.lookedAt = o.Clock.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { cancel(timeoutError(o.ConnectTimeout)) })
+	timer := o.Clock.AfterFunc(o.connectTimeout, func() { cancel(timeoutError(o.connectTimeout)) })
 	defer timer.Stop()
 	target, err := o.Access.Target(ctx, l.key)
 	if err == nil {
@@ -239,7 +239,7 @@ func (l *link[T]) examine(ctx context.Context) {
 		return
 	}
 	l.log.V(1).Info("the API server does not serve", "noticed", why.Error())
-	if !l.clusters.notified || errors.Is(err, ErrUnauthorized) {
+	if !l.clusters.notified || errors.Is(err, errUnauthorized) {
 		l.changed = true
 	}
 	l.lose(reasonOf(err, ReasonUnreachable), err)
@@ -267,9 +267,9 @@ func reasonOf(err error, otherwise Reason) Reason {
 		return ReasonSetupFailed
 	case errors.Is(err, ErrNoKubeconfig):
 		return ReasonNoKubeconfig
-	case errors.Is(err, ErrInvalidKubeconfig), errors.Is(err, ErrUnsafeKubeconfig):
+	case errors.Is(err, errInvalidKubeconfig), errors.Is(err, ErrUnsafeKubeconfig):
 		return ReasonKubeconfigRefused
-	case errors.Is(err, ErrUnauthorized):
+	case errors.Is(err, errUnauthorized):
 		return ReasonUnauthorized
 	default:
 		return otherwise

@@ -16,7 +16,7 @@ import (
 // patient returns options for tests that move the clock while requests are in flight: no step ends a request.
 func patient() Options[*nodes] {
 	const long = 1000 * time.Hour
-	return Options[*nodes]{ProbeTimeout: long, ConnectTimeout: long, Timeout: long}
+	return Options[*nodes]{probeTimeout: long, connectTimeout: long, Timeout: long}
 }
 
 // A load balancer keeps a connection on its API server, even when only that server has lost its database.
@@ -88,7 +88,7 @@ func TestAServerThatComesBackIsFoundAlthoughItsNewKubeconfigIsRefused(t *testing
 	s.put("n1")
 	w.reach(keyA, s)
 	view := w.connected(keyA)
-	w.set(keyA, Target{}, ErrInvalidKubeconfig)
+	w.set(keyA, Target{}, errInvalidKubeconfig)
 	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
 	s.stop()
 	w.stepUntil(time.Second, "nothing is known any more", func() bool { return w.get(keyA).Reason == ReasonKubeconfigRefused })

@@ -13,22 +13,10 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// NodeIndexOptions configures an [NodeIndex]. The zero NodeIndexOptions are the defaults.
-type NodeIndexOptions struct {
-	// Rules are the rules that match Machines to Nodes. They determine the keys of the index: canonical provider IDs,
-	// and internal addresses only for noderef.Rules.ByAddress. Default: provider IDs as they are.
-	Rules noderef.Rules
-	// Significant selects the Node updates that subscribers receive. The index itself takes every update. Default:
-	// noderef.Significant. A subscriber that needs fewer events filters them again, for example with
-	// noderef.SignificantTo.
-	Significant func(old, updated *corev1.Node) bool
-}
-
 // NodeIndex is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe
-// for concurrent use. Create one with [New].
+// for concurrent use. Create one with [NewNodeIndex].
 type NodeIndex struct {
-	significant func(old, updated *corev1.Node) bool
-	informer    cache.Informer
+	informer cache.Informer
 	// informed reports whether the handler has received the whole first list.
 	informed toolscache.ResourceEventHandlerRegistration
 
@@ -42,26 +30,20 @@ type NodeIndex struct {
 	subscribers []*subscriber
 }
 
-var (
-	_ noderef.Lookup        = (*NodeIndex)(nil)
-	_ noderef.AddressLookup = (*NodeIndex)(nil)
-)
+var _ noderef.Lookup = (*NodeIndex)(nil)
 
-// New returns the index of the Nodes in a cache, usually manager.GetCache(). It requests the cache's typed Node
-// informer, which starts with the cache, and does not wait for it. Call it once per cache, before the cache starts if
-// possible; a second index works but uses its own memory. The index follows the cache until [NodeIndex.Stop]; ctx is only for
-// getting the informer.
+// NewNodeIndex returns the index of the Nodes in a cache, usually manager.GetCache(), by the rules that match Machines to
+// them. It requests the cache's typed Node informer, which starts with the cache, and does not wait for it. Call it once per
+// cache, before the cache starts if possible; a second index works but uses its own memory. The index follows the cache until
+// [NodeIndex.Stop]; ctx is only for getting the informer.
 //
 // It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
 // permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
-func NewNodeIndex(ctx context.Context, informers cache.Informers, o NodeIndexOptions) (*NodeIndex, error) {
+func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.Rules) (*NodeIndex, error) {
 	if informers == nil {
 		return nil, errors.New("node index: informers is nil; pass the manager's cache")
 	}
-	x := &NodeIndex{significant: o.Significant, nodes: noderef.NewIndex(o.Rules)}
-	if x.significant == nil {
-		x.significant = noderef.Significant
-	}
+	x := &NodeIndex{nodes: noderef.NewIndex(rules)}
 	var err error
 	if x.informer, err = informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
@@ -93,14 +75,6 @@ func (x *NodeIndex) ByProviderID(id string) []*corev1.Node {
 	x.nodesMu.RLock()
 	defer x.nodesMu.RUnlock()
 	return x.nodes.ByProviderID(id)
-}
-
-// ByAddress returns the Nodes with this InternalIP, sorted by name, as views that must not be changed. It returns none
-// unless NodeIndexOptions.Rules enable ByAddress.
-func (x *NodeIndex) ByAddress(address string) []*corev1.Node {
-	x.nodesMu.RLock()
-	defer x.nodesMu.RUnlock()
-	return x.nodes.ByAddress(address)
 }
 
 // ByName returns the Node of that name as a view that must not be changed, or nil.
@@ -158,7 +132,7 @@ func (x *NodeIndex) put(old, node *corev1.Node) {
 	x.nodesMu.Lock()
 	x.nodes.Add(node)
 	x.nodesMu.Unlock()
-	if x.significant(old, node) {
+	if noderef.Significant(old, node) {
 		x.tell(NodeEvent{Old: old, New: node})
 	}
 }

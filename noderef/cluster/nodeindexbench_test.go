@@ -68,7 +68,7 @@ func BenchmarkLookup(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/nodes=%d/index", name, count), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					noderef.Resolve(noderef.Identity{ProviderID: id}, x)
+					noderef.Rules{}.Resolve(noderef.Identity{ProviderID: id}, x, nil)
 				}
 			})
 			b.Run(fmt.Sprintf("%s/nodes=%d/list", name, count), func(b *testing.B) {
@@ -97,7 +97,7 @@ func BenchmarkWaiting(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range waiting {
-			if noderef.Resolve(waiting[i], x).Found() {
+			if m := (noderef.Rules{}).Resolve(waiting[i], x, nil); m.Found() {
 				b.Fatal("none of them has a Node")
 			}
 		}

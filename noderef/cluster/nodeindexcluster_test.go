@@ -18,6 +18,8 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/machinist-dev/machinist/noderef"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -71,7 +73,7 @@ func (c *cluster) start(t testing.TB) {
 
 func newIndex(t testing.TB, c *cluster) *NodeIndex {
 	t.Helper()
-	x, err := NewNodeIndex(t.Context(), c.cache, NodeIndexOptions{})
+	x, err := NewNodeIndex(t.Context(), c.cache, noderef.Rules{})
 	require.NoError(t, err)
 	return x
 }

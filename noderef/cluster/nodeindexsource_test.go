@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -105,20 +104,6 @@ func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
 	require.Equal(t, 1, queue.Len())
 	x.onUpdate(newNode("late", "u2", ""), newNode("late", "u2", "test://waiting-7"))
 	require.Equal(t, 2, queue.Len(), "a provider ID that appears late wakes the one that waits for it")
-}
-
-func TestTheCallerMayDecideWhatIsSignificant(t *testing.T) {
-	c := newCluster(t)
-	x, err := NewNodeIndex(t.Context(), c.cache, NodeIndexOptions{Significant: func(_, n *corev1.Node) bool { return n.Labels["wake"] != "" }})
-	require.NoError(t, err)
-	var r recorder
-	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
-	x.onAdd(newNode("a", "u1", ""))
-	require.Zero(t, r.count())
-	x.onUpdate(newNode("a", "u1", ""), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "a", UID: "u1", Labels: map[string]string{"wake": "1"},
-	}})
-	require.Equal(t, 1, r.count())
 }
 
 func TestALateSubscriberGetsTheExistingNodes(t *testing.T) {

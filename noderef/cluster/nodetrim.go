@@ -15,20 +15,3 @@ func TrimNode(obj any) (any, error) {
 	}
 	return obj, nil
 }
-
-// LeanNode is TrimNode and also removes other fields that no package of this module reads: capacity and allocatable,
-// the daemon's port, runtime handlers, features and configuration. They are half of what TrimNode leaves of a small
-// Node. Use it only if no other component reads Nodes from the cache; a step of your own that reads a Node's capacity
-// would find nothing. Do not write such a Node back either.
-func LeanNode(obj any) (any, error) {
-	node, ok := obj.(*corev1.Node)
-	if !ok || node == nil {
-		return obj, nil
-	}
-	s := &node.Status
-	node.Status = corev1.NodeStatus{
-		Conditions: s.Conditions, Addresses: s.Addresses, NodeInfo: s.NodeInfo,
-		VolumesInUse: s.VolumesInUse, VolumesAttached: s.VolumesAttached,
-	}
-	return TrimNode(node)
-}

@@ -129,23 +129,3 @@ func heap() uint64 {
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
-
-func TestLeanNodeKeepsWhatThisModuleReads(t *testing.T) {
-	node := kubeletNode(1)
-	node.Status.VolumesInUse, node.Status.VolumesAttached = []corev1.UniqueVolumeName{"v"}, []corev1.AttachedVolume{{Name: "v"}}
-	node.Status.RuntimeHandlers, node.Status.DeclaredFeatures = []corev1.NodeRuntimeHandler{{Name: "runc"}}, []string{"x"}
-	want := node.DeepCopy()
-	want.ManagedFields = nil
-	want.Status = corev1.NodeStatus{
-		Conditions: want.Status.Conditions, Addresses: want.Status.Addresses, NodeInfo: want.Status.NodeInfo,
-		VolumesInUse: want.Status.VolumesInUse, VolumesAttached: want.Status.VolumesAttached,
-	}
-	got, err := LeanNode(node)
-	require.NoError(t, err)
-	require.Equal(t, want, got)
-	for _, other := range []any{&corev1.Pod{}, (*corev1.Node)(nil), nil} {
-		got, err = LeanNode(other)
-		require.NoError(t, err)
-		require.Equal(t, other, got)
-	}
-}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Options[T any] struct {
 	Access Access
 	// Setup prepares a new connection for the caller: indexes, informers, a Node index, a drain runner. Its result is
 	// the Value of views. It runs in the background, once per connection, after the API server has answered and before
-	// the cache starts, for ConnectTimeout at most. ctx ends with the connection, and then everything that Setup has
+	// the cache starts, for 30 seconds at most. ctx ends with the connection, and then everything that Setup has
 	// started must end; Connection.Go helps with that. After an error the connection is closed and retried later.
 	//
 	// For a Target that is Running it is called once for all clusters that share it, which wait for it, and again after
@@ -58,29 +59,30 @@ type Options[T any] struct {
 	// Parallel is how many connections may be built at once, from the answer of the API server to the end of Setup; 16.
 	// Waiting for a server that does not answer is not limited.
 	Parallel int
-	// ConnectTimeout bounds one call of Access and one of Setup; 30 s.
-	ConnectTimeout time.Duration
 
 	// ProbePath is the path of probes; /readyz. Cluster API's in-memory API server serves "/" instead.
 	ProbePath string
-	// ProbeTimeout ends a probe; 5 s.
-	ProbeTimeout time.Duration
-	// Silence is how long a connected server may be silent before it is probed; 90 s. A watch brings a bookmark about
-	// every minute.
-	Silence time.Duration
 	// Patience is how long a request may wait for the first byte of its answer before the server is probed; 3 s.
 	Patience time.Duration
-	// PingAfter is how long a TCP connection may be idle before it is pinged (HTTP/2), and PingTimeout is how long the
-	// answer may take before the connection is closed; 30 s and 15 s. A broken TCP connection causes a probe of the
-	// server.
-	PingAfter   time.Duration
-	PingTimeout time.Duration
-
 	// Idle is how long an unused connection is kept; 10 min. Clusters tells when a cluster is in use.
 	Idle time.Duration
 
 	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go always use the real one.
 	Clock clock.WithDelayedExecution
+
+	// Below are values that only tests set.
+
+	// connectTimeout bounds one call of Access and one of Setup; 30 s.
+	connectTimeout time.Duration
+	// probeTimeout ends a probe; 5 s.
+	probeTimeout time.Duration
+	// silence is how long a connected server may be silent before it is probed; 90 s. A watch brings a bookmark about
+	// every minute.
+	silence time.Duration
+	// pingAfter is how long a TCP connection may be idle before it is pinged (HTTP/2), and pingTimeout is how long the
+	// answer may take before the connection is closed; 30 s and 15 s. A broken TCP connection causes a probe of the
+	// server.
+	pingAfter, pingTimeout time.Duration
 }
 
 const (
@@ -112,6 +114,9 @@ func (o *Options[T]) complete() error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	o.connectTimeout, o.probeTimeout = cmp.Or(o.connectTimeout, 30*time.Second), cmp.Or(o.probeTimeout, 5*time.Second)
+	o.pingAfter, o.pingTimeout = cmp.Or(o.pingAfter, 30*time.Second), cmp.Or(o.pingTimeout, 15*time.Second)
+	o.silence = cmp.Or(o.silence, 90*time.Second)
 	if o.ProbePath == "" {
 		o.ProbePath = "/readyz"
 	}
@@ -122,12 +127,7 @@ func (o *Options[T]) complete() error {
 		defaultTo(&o.Burst, 30, "Burst"),
 		defaultTo(&o.Timeout, 10*time.Second, "Timeout"),
 		defaultTo(&o.Parallel, 16, "Parallel"),
-		defaultTo(&o.ConnectTimeout, 30*time.Second, "ConnectTimeout"),
-		defaultTo(&o.ProbeTimeout, 5*time.Second, "ProbeTimeout"),
-		defaultTo(&o.Silence, 90*time.Second, "Silence"),
 		defaultTo(&o.Patience, 3*time.Second, "Patience"),
-		defaultTo(&o.PingAfter, 30*time.Second, "PingAfter"),
-		defaultTo(&o.PingTimeout, 15*time.Second, "PingTimeout"),
 		defaultTo(&o.Idle, 10*time.Minute, "Idle"),
 		completeBackoff(&o.Backoff),
 	)

@@ -29,7 +29,7 @@ func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	around, err := rest.HTTPWrappersForConfig(config, base)
 	if err != nil {
-		return nil, fmt.Errorf("%w: credentials: %w", ErrInvalidKubeconfig, err)
+		return nil, fmt.Errorf("%w: credentials: %w", errInvalidKubeconfig, err)
 	}
 	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
 		Transport: around,
@@ -37,12 +37,12 @@ func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidKubeconfig, err)
+		return nil, fmt.Errorf("%w: %w", errInvalidKubeconfig, err)
 	}
 	return &prober{wire: w, client: client, path: path, timeout: timeout, clock: w.clock}, nil
 }
 
-// probe sends one request. nil means that the server serves, see judge. The error matches ErrUnauthorized when the
+// probe sends one request. nil means that the server serves, see judge. The error matches errUnauthorized when the
 // server refuses the credentials.
 func (p *prober) probe(ctx context.Context) error {
 	ctx, end := p.limit(ctx)

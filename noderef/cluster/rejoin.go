@@ -18,7 +18,7 @@ func (l *link[T]) rejoin(ctx context.Context) {
 	default:
 		s.wire.closeConns() // behind a load balancer, only a new connection reaches another server
 		// The target may have other credentials or another address without a report.
-		if !l.clusters.notified || errors.Is(err, ErrUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= recheckTarget {
+		if !l.clusters.notified || errors.Is(err, errUnauthorized) || isCertificate(err) || s.probed.Sub(l.lookedAt) >= recheckTarget {
 			l.changed = true
 		}
 		l.failed(reasonOf(err, ReasonUnreachable), err)

@@ -74,7 +74,7 @@ func TestRefusedCredentialsAreReplacedAsSoonAsThereAreOthers(t *testing.T) {
 	s.accept("t2")
 	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	err := w.becomes(keyA, ReasonUnauthorized)
-	require.ErrorIs(t, err, ErrUnauthorized)
+	require.ErrorIs(t, err, errUnauthorized)
 	require.ErrorContains(t, err, "renew the credentials in the kubeconfig")
 
 	w.set(keyA, Target{Config: s.config("t2"), Version: "2"}, nil)
@@ -117,7 +117,7 @@ func TestAClusterThatGoesIsClosedAtOnce(t *testing.T) {
 	w.mu.Lock()
 	delete(w.targets, keyA)
 	w.mu.Unlock()
-	w.notify(keyA, true)
+	w.tell(keyA, true)
 	require.ErrorIs(t, <-done, ErrNotConnected)
 	w.woken(keyA)
 	w.eventually("nothing is open", func() bool { return s.pending("") == 0 })
@@ -143,9 +143,9 @@ func TestAKubeconfigThatIsRefusedIsLookedAtAgainWhenItChanges(t *testing.T) {
 	w.connected(keyA)
 
 	t.Log("a bad one in place of a good one does no harm but is said")
-	w.set(keyA, Target{}, fmt.Errorf("%w: it is empty", ErrInvalidKubeconfig))
+	w.set(keyA, Target{}, fmt.Errorf("%w: it is empty", errInvalidKubeconfig))
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
-	require.ErrorIs(t, w.get(keyA).Problem, ErrInvalidKubeconfig)
+	require.ErrorIs(t, w.get(keyA).Problem, errInvalidKubeconfig)
 	require.True(t, w.get(keyA).Connected)
 }
 
@@ -218,7 +218,7 @@ func TestNewCredentialsKeepTheCacheAndWakeNoMachine(t *testing.T) {
 			t.Log("credentials that are refused later are noticed, and others heal the connection")
 			s.accept("t3")
 			require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
-			require.ErrorIs(t, w.becomes(keyA, ReasonUnauthorized), ErrUnauthorized)
+			require.ErrorIs(t, w.becomes(keyA, ReasonUnauthorized), errUnauthorized)
 			require.Equal(t, view.Value, w.get(keyA).Value)
 			w.set(keyA, Target{Config: s.config("t3"), Version: "3"}, nil)
 			require.Same(t, view.Value, w.connected(keyA).Value)
@@ -234,7 +234,7 @@ func TestNewCredentialsThatAreRefusedDoNotReplaceThoseThatWork(t *testing.T) {
 	view := w.connected(keyA)
 	w.set(keyA, Target{Config: s.config("t2"), Version: "2"}, nil)
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
-	require.ErrorIs(t, w.get(keyA).Problem, ErrUnauthorized)
+	require.ErrorIs(t, w.get(keyA).Problem, errUnauthorized)
 	require.True(t, w.get(keyA).Connected)
 	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 

@@ -43,13 +43,13 @@ type Secrets struct {
 
 var (
 	_ Access   = (*Secrets)(nil)
-	_ Notifier = (*Secrets)(nil)
+	_ notifier = (*Secrets)(nil)
 )
 
-// NewSecrets returns an Access that reads Secrets. informers is the cache for the metadata of Secrets, ideally one that
+// newSecrets returns an Access that reads Secrets. informers is the cache for the metadata of Secrets, ideally one that
 // has only Secrets with [LabelClusterName]. reader reads single Secrets; use one without a cache, such as
-// manager.GetAPIReader(), so that no kubeconfig stays in memory. NewSecrets makes no request.
-func NewSecrets(informers cache.Informers, reader client.Reader) (*Secrets, error) {
+// manager.GetAPIReader(), so that no kubeconfig stays in memory. newSecrets makes no request.
+func newSecrets(informers cache.Informers, reader client.Reader) (*Secrets, error) {
 	if informers == nil || reader == nil {
 		return nil, errors.New("new kubeconfig secrets: informers and reader are required")
 	}
@@ -85,7 +85,7 @@ func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error
 	if err := mgr.Add(metadata); err != nil {
 		return nil, fmt.Errorf("kubeconfig secrets: adding their cache to the manager: %w", err)
 	}
-	return NewSecrets(metadata, mgr.GetAPIReader())
+	return newSecrets(metadata, mgr.GetAPIReader())
 }
 
 // identityOnly drops the unused metadata of a Secret, because there is one bootstrap Secret per Machine.
@@ -113,7 +113,7 @@ func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Tar
 	}
 	kubeconfig, found := secret.Data[KubeconfigKey]
 	if !found {
-		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", ErrInvalidKubeconfig, key, KubeconfigKey)
+		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", errInvalidKubeconfig, key, KubeconfigKey)
 	}
 	config, err := ParseKubeconfig(kubeconfig)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Tar
 	return Target{Config: config, Version: string(secret.UID) + "/" + hex.EncodeToString(sum[:])}, nil
 }
 
-// Notify implements [Notifier] with a handler on the metadata informer of Secrets.
-func (s *Secrets) Notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error {
+// notify implements notifier with a handler on the metadata informer of Secrets.
+func (s *Secrets) notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	informer, err := s.informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false))

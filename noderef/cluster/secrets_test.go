@@ -113,7 +113,7 @@ func (v *vault) remove() *metav1.PartialObjectMetadata {
 
 func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v, s := newVault(t), newAPIServer(t)
-	secrets, err := NewSecrets(v.cache, v)
+	secrets, err := newSecrets(v.cache, v)
 	require.NoError(t, err)
 	w := newWorld(t, Options[*nodes]{Access: secrets})
 
@@ -166,12 +166,12 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 func TestAnUnsafeSecretIsNamed(t *testing.T) {
 	v := newVault(t)
 	v.write("u1", map[string][]byte{KubeconfigKey: []byte(kubeconfigWith("server: https://example.com", "exec: {command: x}"))}, nil)
-	secrets, err := NewSecrets(v.cache, v)
+	secrets, err := newSecrets(v.cache, v)
 	require.NoError(t, err)
 	_, err = secrets.Target(t.Context(), keyA)
 	require.ErrorIs(t, err, ErrUnsafeKubeconfig)
 	require.ErrorContains(t, err, "Secret default/a-kubeconfig")
-	_, err = NewSecrets(nil, nil)
+	_, err = newSecrets(nil, nil)
 	require.Error(t, err)
 }
 

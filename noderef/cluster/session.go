@@ -115,11 +115,11 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	case target.Running != nil:
 		return l.borrow(s, target.Running)
 	case target.Config == nil:
-		return fmt.Errorf("%w: the Access returned a Target without Config and without Running", ErrInvalidKubeconfig)
+		return fmt.Errorf("%w: the Access returned a Target without Config and without Running", errInvalidKubeconfig)
 	}
 	o := &l.clusters.options
 	s.wire = newWire(s.life, wireOptions{
-		clock: o.Clock, patience: o.Patience, pingAfter: o.PingAfter, pingTimeout: o.PingTimeout,
+		clock: o.Clock, patience: o.Patience, pingAfter: o.pingAfter, pingTimeout: o.pingTimeout,
 	}, l.wake)
 	c, err := l.credentialsOf(s, target)
 	if err != nil {
@@ -207,10 +207,10 @@ func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWi
 
 // setup calls Options.Setup, and ends the connection if that takes too long.
 func (o *Options[T]) setup(end context.CancelCauseFunc, c *Connection) (value T, err error) {
-	timer := o.Clock.AfterFunc(o.ConnectTimeout, func() { end(timeoutError(o.ConnectTimeout)) })
+	timer := o.Clock.AfterFunc(o.connectTimeout, func() { end(timeoutError(o.connectTimeout)) })
 	value, err = o.Setup(c.life, c)
 	if !timer.Stop() { // its function may not have run yet
-		end(timeoutError(o.ConnectTimeout))
+		end(timeoutError(o.connectTimeout))
 	}
 	if cause := context.Cause(c.life); cause != nil {
 		err = cause

@@ -19,7 +19,7 @@ import (
 type TrackerConfig struct {
 	// Kind names the objects in errors, such as Machine.
 	Kind string
-	// Own is the access to the cluster of objects that name none; without Nodes there is no such
+	// Own is the access to the cluster of objects that name none; without Nodes there is no such cluster.
 	Own Workload
 	// NodesOf returns the access to the cluster that an object names; nil means that all Nodes are those of Own. It must not block.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
@@ -32,7 +32,7 @@ type TrackerConfig struct {
 	// Concerns reports whether a change of a Node's labels, annotations or taints matters; nil means that each does. noderef.SignificantTo
 	// says what else matters.
 	Concerns func(old, updated *corev1.Node) bool
-	// InCluster returns all objects of a
+	// InCluster returns all objects of a cluster.
 	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
 }
 
@@ -40,7 +40,7 @@ type TrackerConfig struct {
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Tracker looks up the Workloads of objects, and wakes objects on events of their Nodes and drains: it starts the sources of a workload
-// cluster when its Workload is first looked up, and ends them when there is another connection, or no object of the  Safe for
+// cluster when its Workload is first looked up, and ends them when there is another connection, or no object of the cluster. Safe for
 // concurrent use.
 type Tracker struct {
 	config TrackerConfig
@@ -61,7 +61,7 @@ func NewTracker(config TrackerConfig) *Tracker {
 	return &Tracker{config: config, followed: map[types.NamespacedName]followed{}}
 }
 
-// ClusterOf returns the key for Of from the namespace of an object and the name of its  It is the zero name for TrackerConfig.Own.
+// ClusterOf returns the key for Of from the namespace of an object and the name of its cluster. It is the zero name for TrackerConfig.Own.
 func (t *Tracker) ClusterOf(namespace, name string) types.NamespacedName {
 	if t.config.NodesOf == nil || name == "" {
 		return types.NamespacedName{}
@@ -143,7 +143,7 @@ func drainsSource(w Workload) source.Source {
 	return drainer.Source()
 }
 
-// follow listens to the current connection of a  It is cheap when the connection is unchanged.
+// follow listens to the current connection of a cluster. It is cheap when the connection is unchanged.
 func (t *Tracker) follow(key types.NamespacedName, w Workload) {
 	if w.Nodes != nil && !reflect.TypeOf(w.Nodes).Comparable() {
 		return // it could not be compared with the next one
@@ -181,7 +181,7 @@ func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName,
 	}
 }
 
-// inCluster returns the objects of a workload  When there are none, the cluster's Nodes are no longer needed, and the Tracker stops
+// inCluster returns the objects of a workload cluster. When there are none, the cluster's Nodes are no longer needed, and the Tracker stops
 // listening to them. The Tracker may have begun to listen for an object that has just appeared: the next pass over it begins again.
 func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []reconcile.Request {
 	requests := t.config.InCluster(ctx, key)

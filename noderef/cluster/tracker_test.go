@@ -77,7 +77,7 @@ type odd struct {
 	_ []int
 }
 
-// objects are those of each  Safe for concurrent use.
+// objects are those of each cluster. Safe for concurrent use.
 type objects struct {
 	mu sync.Mutex
 	of map[types.NamespacedName][]string

@@ -133,7 +133,7 @@ func TestAConnectionWhoseSetupReturnsAtItsDeadlineIsBuiltAgain(t *testing.T) {
 	const deadline = 31 * time.Second // no other timer has this duration
 	late := &lateClock{connectTimeout: deadline}
 	var setUps atomic.Int32
-	w := newWorld(t, Options[*nodes]{ConnectTimeout: deadline, Setup: func(context.Context, *Connection) (*nodes, error) {
+	w := newWorld(t, Options[*nodes]{connectTimeout: deadline, Setup: func(context.Context, *Connection) (*nodes, error) {
 		late.passes.Store(setUps.Add(1) == 1)
 		return &nodes{}, nil
 	}})

@@ -62,7 +62,7 @@ func (w *wire) transportFor(config *rest.Config, before *credentials) (*http.Tra
 	}
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: TLS: %w", ErrInvalidKubeconfig, err)
+		return nil, fmt.Errorf("%w: TLS: %w", errInvalidKubeconfig, err)
 	}
 	dial := config.Dial
 	if dial == nil {

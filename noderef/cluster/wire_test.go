@@ -105,7 +105,7 @@ func TestAConnectionThatDropsPacketsIsDetectedByPings(t *testing.T) {
 	s := newAPIServer(t)
 	r := newRelay(t, s.addr)
 	// Pings use the real clock. PingTimeout is long enough for a server on a busy computer.
-	w := newWorld(t, Options[*nodes]{PingAfter: 50 * time.Millisecond, PingTimeout: time.Second})
+	w := newWorld(t, Options[*nodes]{pingAfter: 50 * time.Millisecond, pingTimeout: time.Second})
 	config := s.config("t1")
 	config.Host = "https://" + r.Addr().String()
 	w.set(keyA, Target{Config: config, Version: "1"}, nil)
@@ -208,7 +208,7 @@ func TestAListThatKeepsBringingDataIsNotLimited(t *testing.T) {
 	s := newAPIServer(t)
 	s.put("n1")
 	s.slow = make(chan struct{})
-	w := newWorld(t, Options[*nodes]{Silence: time.Hour, Patience: time.Hour})
+	w := newWorld(t, Options[*nodes]{silence: time.Hour, Patience: time.Hour})
 	w.reach(keyA, s)
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })

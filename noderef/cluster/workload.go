@@ -44,15 +44,15 @@ type Volumes interface {
 	Release(node string)
 }
 
-// NamespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
+// namespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
 // selectors. A runner.ClusterRunner implements it.
-type NamespaceReader interface {
+type namespaceReader interface {
 	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
 	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.
 	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
 }
 
-// Workload is the access to the Nodes of one  The Node of an object is found, watched, written and drained in the object's cluster
+// Workload is the access to the Nodes of one cluster. The Node of an object is found, watched, written and drained in the object's cluster
 // only: Nodes of two clusters may have the same names and provider IDs.
 type Workload struct {
 	// Nodes finds Nodes. It should be a pointer, such as a *NodeIndex, and a different one for each connection: a Tracker listens
@@ -110,13 +110,13 @@ func (w Workload) Release(node string) {
 }
 
 var errNoNamespaces = errors.New(
-	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it be a NamespaceReader",
+	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it have the method NamespaceLabels",
 )
 
-// NamespaceLabels asks the Drainer, which has to be a NamespaceReader. The error matches ErrNotSynced until the namespaces are
+// NamespaceLabels asks the Drainer, which must have this method too. The error matches ErrNotSynced until the namespaces are
 // listed.
 func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
-	reader, ok := w.Drainer.(NamespaceReader)
+	reader, ok := w.Drainer.(namespaceReader)
 	if !ok {
 		return nil, errNoNamespaces
 	}

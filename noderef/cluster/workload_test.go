@@ -71,7 +71,7 @@ func TestAWorkloadWithoutAClientUsesThatOfTheObjects(t *testing.T) {
 	require.Equal(t, Workload{Client: own}, Workload{Client: own}.Or(theirs, theirs), "its API server is another one")
 }
 
-// noted is a Drainer, a Volumes and a NamespaceReader that notes which Nodes are released.
+// noted is a Drainer, a Volumes and a namespaceReader that notes which Nodes are released.
 type noted struct {
 	Drainer
 	Volumes

@@ -17,16 +17,16 @@ import (
 
 // WorkloadOptions say how Workloads are set up. The zero value is ready for use.
 type WorkloadOptions struct {
-	// Matching is WorkloadOptions.Matching of the reconcilers: Nodes are indexed by it.
+	// Matching is Options.Matching of the reconcilers: Nodes are indexed by it.
 	Matching noderef.Rules
 	// DrainMetrics counts what all drain runners do. Nil counts nothing.
 	DrainMetrics *runner.Metrics
 }
 
-// FromManager returns the Workload of the manager's own  It adds the drain runner to the manager, which also watches volumes; that
+// FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager, which also watches volumes; that
 // costs nothing before the first drain. Reconcilers in one manager should share the result.
 func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
-	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), NodeIndexOptions{Rules: o.Matching})
+	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), o.Matching)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -43,7 +43,7 @@ func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (
 // Setup returns what Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
 func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, error) {
 	return func(ctx context.Context, c *Connection) (Workload, error) {
-		nodes, err := NewNodeIndex(ctx, c.GetCache(), NodeIndexOptions{Rules: o.Matching})
+		nodes, err := NewNodeIndex(ctx, c.GetCache(), o.Matching)
 		if err != nil {
 			return Workload{}, err
 		}
@@ -67,7 +67,7 @@ func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Wo
 
 // NodesOf returns what Ports.NodesOf of a reconciler asks for, from the connections of cs. Ports.WorkloadEvents is its method Source:
 //
-//	ports.NodesOf, ports.WorkloadEvents = workload.NodesOf(cs), cs.Source
+//	ports.NodesOf, ports.WorkloadEvents = cluster.NodesOf(cs), cs.Source
 //
 // The function makes no request and does not block.
 func NodesOf(cs *Clusters[Workload]) func(types.NamespacedName) (Workload, error) {
@@ -99,7 +99,7 @@ type WorkloadWiring struct {
 // WorkloadPolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is gone, to drain
 // them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
 func WorkloadPolicyRules(w WorkloadWiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{NodePolicyRules(), {rule("nodes", "get")}}
+	lists := [][]rbacv1.PolicyRule{{rule("nodes", "get", "list", "watch")}}
 	if w.Drains {
 		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
 	}

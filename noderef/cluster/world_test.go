@@ -51,7 +51,7 @@ type world struct {
 	targets map[types.NamespacedName]Target
 	errs    map[types.NamespacedName]error
 	asked   int
-	notify  func(types.NamespacedName, bool)
+	tell    func(types.NamespacedName, bool)
 	mapped  func(types.NamespacedName) bool
 }
 
@@ -70,11 +70,11 @@ func (w *world) Target(_ context.Context, cluster types.NamespacedName) (Target,
 	return target, nil
 }
 
-// Notify implements Notifier.
-func (w *world) Notify(_ context.Context, changed func(types.NamespacedName, bool)) error {
+// notify implements notifier.
+func (w *world) notify(_ context.Context, changed func(types.NamespacedName, bool)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.notify = changed
+	w.tell = changed
 	return nil
 }
 
@@ -82,10 +82,10 @@ func (w *world) Notify(_ context.Context, changed func(types.NamespacedName, boo
 func (w *world) set(cluster types.NamespacedName, target Target, err error) {
 	w.mu.Lock()
 	w.targets[cluster], w.errs[cluster] = target, err
-	notify := w.notify
+	tell := w.tell
 	w.mu.Unlock()
-	if notify != nil {
-		notify(cluster, false)
+	if tell != nil {
+		tell(cluster, false)
 	}
 }
 

@@ -26,14 +26,8 @@ func compare(a, b string) int { return strings.Compare(a, b) }
 // changes returns the changes of one map, without the ledger and the marks.
 func (s *side) changes() []change {
 	var changes []change
-	for key, w := range s.wanted {
-		if _, there := s.have[key]; there && w.weak {
-			continue
-		}
-		before := len(changes)
-		if changes = appendChange(changes, s.have, key, value{w.text, true}); len(changes) > before {
-			changes[before].tested = w.weak
-		}
+	for key, text := range s.wanted {
+		changes = appendChange(changes, s.have, key, value{text, true})
 	}
 	for key := range s.listed.entries {
 		if _, wanted := s.want(key); wanted || s.own(key) || contains(changes, key) {
@@ -61,7 +55,7 @@ func appendMarks(to []change, have map[string]string, marks []Mark, owner Owner)
 		return to
 	}
 	for _, mark := range marks {
-		text, present := owner.says(mark.Field, have[mark.Key])
+		text, present := owner.says(mark.Field)
 		to = appendChange(to, have, mark.Key, value{text, present})
 	}
 	return to

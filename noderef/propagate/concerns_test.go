@@ -58,14 +58,4 @@ func TestConcerns(t *testing.T) {
 	other := node()
 	other.Labels["any"] = "1"
 	require.True(t, nothing.Concerns(node(), other), "without a ledger every change counts")
-
-	values := everything()
-	values.Ledger = Ledger{Applied: "last"}
-	with := func(label string) *corev1.Node {
-		return newNode(m{"ours": label, "theirs": label}, m{"last": `{"metadata":{"labels":{"ours":"1"}},"spec":{}}`})
-	}
-	require.True(t, values.Concerns(with("1"), with("2")))
-	same := with("1")
-	same.Labels["theirs"] = "2"
-	require.False(t, values.Concerns(with("1"), same))
 }

@@ -1,9 +1,6 @@
 package propagate
 
-import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // Propagation is the way in which a taint of an owner is given to its Node.
 type Propagation string
@@ -24,7 +21,7 @@ const (
 // not used.
 type Taint struct {
 	corev1.Taint
-	// Propagation defaults to that of the policy.
+	// Propagation defaults to Always.
 	Propagation Propagation
 }
 
@@ -32,7 +29,6 @@ type Taint struct {
 // they are. Otherwise all marks are set from it; the mark of an empty field is removed.
 type Owner struct {
 	Namespace, Name string
-	UID             types.UID
 	// Cluster is the name of the owner's cluster.
 	Cluster string
 	// ControllerKind and ControllerName name the owner's own controller, for example a MachineSet. Both are empty for a
@@ -44,9 +40,8 @@ type Owner struct {
 type Desired struct {
 	// Labels and Annotations are the owner's own; the policy selects from them.
 	Labels, Annotations map[string]string
-	// AddLabels and AddAnnotations are wanted regardless of the policy's selection, and override the owner's own. Keys
-	// of the policy itself (its marks and its ledger) are ignored.
-	AddLabels, AddAnnotations map[string]string
+	// AddLabels are wanted regardless of the policy's selection, and override the owner's own.
+	AddLabels map[string]string
 	// Taints are wanted on the Node. If two have the same key and effect, the first one is used.
 	Taints []Taint
 	// WithoutTaints, by key and effect, are taints that the Node must not have, whichever component added them. They
@@ -56,24 +51,14 @@ type Desired struct {
 	Owner Owner
 }
 
-// says returns the value of a mark, and false when the Node should not have it. have is the Node's value: if it is
-// right, it is returned, so that no string is built.
-func (o *Owner) says(field OwnerField, have string) (string, bool) {
+// says returns the value of a mark, and false when the Node should not have it.
+func (o *Owner) says(field OwnerField) (string, bool) {
 	text := ""
 	switch field {
 	case OwnerName:
 		text = o.Name
 	case OwnerNamespace:
 		text = o.Namespace
-	case OwnerNamespacedName:
-		if o.isNamespacedName(have) {
-			return have, true
-		}
-		if o.Name != "" {
-			text = o.Namespace + "/" + o.Name
-		}
-	case OwnerUID:
-		text = string(o.UID)
 	case OwnerCluster:
 		text = o.Cluster
 	case OwnerControllerKind:
@@ -82,9 +67,4 @@ func (o *Owner) says(field OwnerField, have string) (string, bool) {
 		text = o.ControllerName
 	}
 	return text, text != ""
-}
-
-func (o *Owner) isNamespacedName(have string) bool {
-	n := len(o.Namespace)
-	return o.Name != "" && len(have) == n+1+len(o.Name) && have[:n] == o.Namespace && have[n] == '/' && have[n+1:] == o.Name
 }

@@ -20,11 +20,10 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	return differ{
 		policy: p, node: node, desired: d, memory: memory,
 		labels: side{
-			have: node.Labels, from: d.Labels, add: d.AddLabels, pick: &p.Labels, marks: p.LabelMarks, listed: memory.labels,
+			have: node.Labels, from: d.Labels, add: d.AddLabels, pick: &p.Labels, listed: memory.labels,
 		},
 		annotations: side{
-			have: node.Annotations, from: d.Annotations, add: d.AddAnnotations, pick: &p.Annotations,
-			marks: p.AnnotationMarks, ledger: &p.Ledger, listed: memory.annotations,
+			have: node.Annotations, from: d.Annotations, pick: &p.Annotations, marks: p.AnnotationMarks, ledger: &p.Ledger, listed: memory.annotations,
 		},
 	}
 }
@@ -33,12 +32,12 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 // one patch sets labels, annotations and taints, removes remembered ones that are no longer wanted, updates the ledger,
 // and removes the startup taints.
 //
-// Unless the policy says otherwise, the owner's value overrides an existing one and is remembered from then on. The
-// Node is read, never changed. Diff allocates nothing when nothing has to change, except to decode [Ledger.Applied].
+// The owner's value overrides an existing one and is remembered from then on. The Node is read, never changed. Diff
+// allocates nothing when nothing has to change.
 func (p *Policy) Diff(node *corev1.Node, desired Desired) (Patch, bool) {
 	d := newDiffer(p, node, desired)
 	patch := Patch{
-		labels:      appendMarks(d.labels.changes(), node.Labels, p.LabelMarks, desired.Owner),
+		labels:      d.labels.changes(),
 		annotations: appendMarks(d.annotations.changes(), node.Annotations, p.AnnotationMarks, desired.Owner),
 		taints:      d.taintChanges(),
 	}

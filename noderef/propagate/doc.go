@@ -12,17 +12,16 @@
 //		// propagate.Rejected(err): read the Node and call Diff again
 //	}
 //
-// The Node remembers what was propagated, in Cluster API's own annotations or in those of another system ([Ledger]), so that
-// the controller of a fleet can be exchanged in either direction. Policies of other systems are data: the package's tests
-// contain those of Kubermatic and of Gardener's machine-controller-manager.
+// The Node remembers what was propagated, in Cluster API's own annotations or in others ([Ledger]), so that the controller of a
+// fleet can be exchanged in either direction.
 //
 // # Guarantees
 //
 //   - What is no longer wanted is removed if it was remembered, and only then. A wanted key or taint is remembered even if the
 //     Node had it before; Cluster API v1.13 forgets such labels and annotations.
 //   - Keys and taints of other writers are neither changed nor removed, even if they are written at the same time.
-//   - If nothing has to change, there is no patch and no allocation (except to decode a ledger with values). Otherwise there is
-//     one patch, and afterwards nothing has to change.
+//   - If nothing has to change, there is no patch and no allocation. Otherwise there is one patch, and afterwards nothing has to
+//     change.
 //   - A Node of Cluster API can be taken over without a write.
 //   - Equal input gives a byte-equal patch. Inputs are read, never changed or kept.
 //
@@ -33,7 +32,6 @@
 //
 //   - the Node's UID, always;
 //   - the old content of the ledger if it changes, because it determines what may be removed;
-//   - that a key is missing, if it is only given to Nodes that lack it ([Selection.OnlyMissing]);
 //   - key and effect of a taint at the index where one is changed or removed. Taints are a list without keys, so the index is
 //     the only address. Kubernetes' controllers append taints, keep the order, and fail if the Node changed, so only the removal
 //     of a taint at a lower index causes a rejection;
@@ -47,8 +45,7 @@
 //
 // After a rejected patch ([Rejected]), read the Node and call Diff again. A kubelet may write the annotations of its own Node, so
 // a person who controls a kubelet can have a label of that Node removed by listing it in the ledger; wanted labels come back.
-// Values are not validated; the API server does that. A ledger that cannot be parsed counts as empty: nothing is removed, and it
-// is written again.
+// Values are not validated; the API server does that.
 //
 // A taint for new Nodes ([OnInitialization]) is not given to a Node that has any of the ledger's annotations. Cluster API checks
 // only the annotation of the taints, so it gives the taint once more to Nodes that it set up before it propagated taints.

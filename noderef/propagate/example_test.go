@@ -40,10 +40,10 @@ func ExamplePolicy_Diff() {
 // The policy of another system is data.
 func ExamplePolicy() {
 	policy := &propagate.Policy{
-		Labels:        propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
-		LabelMarks:    []propagate.Mark{{Key: "acme.example/machine", Field: propagate.OwnerName}},
-		Ledger:        propagate.Ledger{Labels: "acme.example/labels"},
-		StartupTaints: []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}},
+		Labels:          propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
+		AnnotationMarks: []propagate.Mark{{Key: "acme.example/machine", Field: propagate.OwnerName}},
+		Ledger:          propagate.Ledger{Labels: "acme.example/labels"},
+		StartupTaints:   []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}},
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}},
@@ -56,10 +56,10 @@ func ExamplePolicy() {
 	fmt.Println(strings.ReplaceAll(patch.String(), "},{", "},\n{"))
 	// Output:
 	// [{"op":"test","path":"/metadata/uid","value":"u"},
-	// {"op":"add","path":"/metadata/labels/acme.example~1machine","value":"m-1"},
 	// {"op":"add","path":"/metadata/labels/disk.acme.example~1kind","value":"ssd"},
 	// {"op":"test","path":"/metadata/annotations/acme.example~1labels","value":null},
 	// {"op":"add","path":"/metadata/annotations/acme.example~1labels","value":"disk.acme.example/kind"},
+	// {"op":"add","path":"/metadata/annotations/acme.example~1machine","value":"m-1"},
 	// {"op":"test","path":"/spec/taints/0/key","value":"acme.example/starting"},
 	// {"op":"test","path":"/spec/taints/0/effect","value":"NoExecute"},
 	// {"op":"remove","path":"/spec/taints/0"}]

@@ -1,8 +1,6 @@
 package propagate
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -50,14 +48,9 @@ type memory struct {
 	labels, annotations, taints list
 	// initialized means that the owner has written to the Node before.
 	initialized bool
-	// applied is set for a ledger that remembers values.
-	applied *applied
 }
 
 func (l *Ledger) read(node *corev1.Node) memory {
-	if l.Applied != "" {
-		return l.readApplied(node)
-	}
 	have := node.Annotations
 	m := memory{
 		labels:      list(have[l.Labels]),
@@ -69,31 +62,6 @@ func (l *Ledger) read(node *corev1.Node) memory {
 			m.initialized = true
 		}
 	}
-	return m
-}
-
-// applied is the document of [Ledger.Applied].
-type applied struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations,omitempty"`
-		Labels      map[string]string `json:"labels,omitempty"`
-	} `json:"metadata"`
-	Spec struct {
-		Taints []corev1.Taint `json:"taints,omitempty"`
-	} `json:"spec"`
-}
-
-// readApplied treats a document that cannot be parsed as empty: then nothing is removed, and it is written again.
-func (l *Ledger) readApplied(node *corev1.Node) memory {
-	text, found := node.Annotations[l.Applied]
-	m := memory{initialized: found, applied: &applied{}}
-	if !found || json.Unmarshal([]byte(text), m.applied) != nil {
-		m.applied = &applied{}
-		return m
-	}
-	m.labels = join(slices.Sorted(maps.Keys(m.applied.Metadata.Labels)))
-	m.annotations = join(slices.Sorted(maps.Keys(m.applied.Metadata.Annotations)))
-	m.taints = taintList(m.applied.Spec.Taints)
 	return m
 }
 
@@ -111,10 +79,8 @@ func taintList(taints []corev1.Taint) list {
 // lists reports whether the list equals the sorted list to remember, without building that list.
 func (s *side) lists() bool {
 	open := 0
-	for key, w := range s.wanted {
-		if s.ours(key, w) {
-			open++
-		}
+	for range s.wanted {
+		open++
 	}
 	last := ""
 	for key := range s.listed.entries {
@@ -131,9 +97,6 @@ func (s *side) lists() bool {
 // both mean that nothing is remembered; Cluster API writes the empty one, so neither needs a write.
 func (d *differ) appendLedger(to []change, due bool) []change {
 	ledger := &d.policy.Ledger
-	if ledger.Applied != "" {
-		return d.appendApplied(to)
-	}
 	if ledger.Labels != "" && !d.labels.lists() {
 		to = d.remember(to, ledger.Labels, join(d.labels.keys()))
 	}
@@ -147,18 +110,6 @@ func (d *differ) appendLedger(to []change, due bool) []change {
 	return to
 }
 
-func (d *differ) appendApplied(to []change) []change {
-	was := d.memory.applied
-	if d.labels.lists() && d.annotations.lists() && d.listsTaints() &&
-		d.labels.holds(was.Metadata.Labels) && d.annotations.holds(was.Metadata.Annotations) && d.holdsTaints(was.Spec.Taints) {
-		return to
-	}
-	var now applied
-	now.Metadata.Labels, now.Metadata.Annotations = d.labels.values(), d.annotations.values()
-	now.Spec.Taints = d.lasting()
-	return d.remember(to, d.policy.Ledger.Applied, list(encode(now)))
-}
-
 // remember writes an annotation of the ledger. The decision depends on the old value, so the patch tests it.
 func (d *differ) remember(to []change, name string, content list) []change {
 	before := len(to)
@@ -167,24 +118,4 @@ func (d *differ) remember(to []change, name string, content list) []change {
 		to[before].tested = true
 	}
 	return to
-}
-
-func (s *side) values() map[string]string {
-	values := map[string]string{}
-	for key, w := range s.wanted {
-		if s.ours(key, w) {
-			values[key] = w.text
-		}
-	}
-	return values
-}
-
-// holds reports whether the remembered values equal the wanted ones. The keys are already known to be equal.
-func (s *side) holds(values map[string]string) bool {
-	for key, value := range values {
-		if want, _ := s.want(key); want != value {
-			return false
-		}
-	}
-	return true
 }

@@ -1,13 +1,18 @@
 package propagate
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// memories are what a ledger remembers.
+type memories struct {
+	labels, annotations map[string]bool
+	taints              []corev1.Taint
+}
 
 // model computes the wanted Node in the simplest way: it builds whole maps and compares nothing.
 func model(p *Policy, node *corev1.Node, d Desired) *corev1.Node {
@@ -19,51 +24,36 @@ func model(p *Policy, node *corev1.Node, d Desired) *corev1.Node {
 		want.Annotations = m{}
 	}
 	last, initialized := lastOf(p, node)
-
-	labelMarks, ledgerAndMarks := set(p.LabelMarks), set(p.AnnotationMarks)
-	for _, key := range []string{p.Ledger.Labels, p.Ledger.Annotations, p.Ledger.Taints, p.Ledger.Applied} {
-		ledgerAndMarks[key] = true
+	own := map[string]bool{p.Ledger.Labels: true, p.Ledger.Annotations: true, p.Ledger.Taints: true}
+	for _, mark := range p.AnnotationMarks {
+		own[mark.Key] = true
 	}
-	var now applied
-	now.Metadata.Labels = modelMap(want.Labels, last.Metadata.Labels, d.Labels, d.AddLabels, p.Labels, labelMarks)
-	now.Metadata.Annotations = modelMap(want.Annotations, last.Metadata.Annotations,
-		d.Annotations, d.AddAnnotations, p.Annotations, ledgerAndMarks)
-	modelMarks(want.Labels, p.LabelMarks, d.Owner)
+	now := memories{
+		labels:      modelMap(want.Labels, last.labels, d.Labels, d.AddLabels, p.Labels, nil),
+		annotations: modelMap(want.Annotations, last.annotations, d.Annotations, nil, p.Annotations, own),
+	}
 	modelMarks(want.Annotations, p.AnnotationMarks, d.Owner)
-	now.Spec.Taints = modelTaints(p, want, d, last.Spec.Taints, initialized)
-	modelLedger(p, node, want, d, last, now, initialized)
+	now.taints = modelTaints(p, want, d, last.taints, initialized)
+	modelLedger(p, node, want, d, now, initialized)
 	return want
 }
 
-func set(marks []Mark) map[string]bool {
-	keys := map[string]bool{}
-	for _, mark := range marks {
-		keys[mark.Key] = true
-	}
-	return keys
-}
-
-// lastOf reads the ledger, with values if it has them.
-func lastOf(p *Policy, node *corev1.Node) (last applied, initialized bool) {
-	if p.Ledger.Applied != "" {
-		text, found := node.Annotations[p.Ledger.Applied]
-		_ = json.Unmarshal([]byte(text), &last)
-		return last, found
-	}
-	keys := func(name string) m {
+// lastOf reads the ledger.
+func lastOf(p *Policy, node *corev1.Node) (last memories, initialized bool) {
+	keys := func(name string) map[string]bool {
 		text, found := node.Annotations[name]
 		initialized = initialized || (name != "" && found)
-		all := m{}
+		all := map[string]bool{}
 		for key := range strings.SplitSeq(text, ",") {
-			all[key] = ""
+			all[key] = true
 		}
 		delete(all, "")
 		return all
 	}
-	last.Metadata.Labels, last.Metadata.Annotations = keys(p.Ledger.Labels), keys(p.Ledger.Annotations)
+	last.labels, last.annotations = keys(p.Ledger.Labels), keys(p.Ledger.Annotations)
 	for entry := range keys(p.Ledger.Taints) {
 		key, effect, _ := strings.Cut(entry, ":")
-		last.Spec.Taints = append(last.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
+		last.taints = append(last.taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
 	}
 	if p.Ledger.Taints == "" {
 		initialized = true
@@ -74,17 +64,14 @@ func lastOf(p *Policy, node *corev1.Node) (last applied, initialized bool) {
 	return last, initialized
 }
 
-// modelMap changes a map, and returns the part to remember.
-func modelMap(into, last, from, add m, pick Selection, own map[string]bool) m {
-	wanted, weak := m{}, map[string]bool{}
-	for key, value := range from {
-		if pick.Contains(key) {
-			wanted[key], weak[key] = value, pick.OnlyMissing
-		}
+// modelMap changes a map, and returns the keys to remember.
+func modelMap(into m, last map[string]bool, from, add m, pick Selection, own map[string]bool) map[string]bool {
+	wanted, keys := maps.Clone(from), map[string]bool{}
+	if wanted == nil {
+		wanted = m{}
 	}
-	for key, value := range add {
-		wanted[key], weak[key] = value, false
-	}
+	maps.DeleteFunc(wanted, func(key, _ string) bool { return !pick.Contains(key) })
+	maps.Copy(wanted, add)
 	maps.DeleteFunc(wanted, func(key, _ string) bool { return own[key] })
 	for key := range last {
 		if _, ok := wanted[key]; !ok && !own[key] {
@@ -92,17 +79,9 @@ func modelMap(into, last, from, add m, pick Selection, own map[string]bool) m {
 		}
 	}
 	for key, value := range wanted {
-		_, there := into[key]
-		_, mine := last[key]
-		if weak[key] && there {
-			if !mine {
-				delete(wanted, key)
-			}
-			continue
-		}
-		into[key] = value
+		into[key], keys[key] = value, true
 	}
-	return wanted
+	return keys
 }
 
 func modelMarks(into m, marks []Mark, owner Owner) {
@@ -111,7 +90,7 @@ func modelMarks(into m, marks []Mark, owner Owner) {
 	}
 	for _, mark := range marks {
 		delete(into, mark.Key)
-		if text, ok := owner.says(mark.Field, ""); ok {
+		if text, ok := owner.says(mark.Field); ok {
 			into[mark.Key] = text
 		}
 	}
@@ -128,7 +107,7 @@ func modelTaints(p *Policy, want *corev1.Node, d Desired, last []corev1.Taint, i
 			continue
 		}
 		mentioned = append(mentioned, t.Taint)
-		if mode := modelMode(p, t); !in(banned, t.Taint) {
+		if mode := modelMode(t); !in(banned, t.Taint) {
 			byMode[mode] = append(byMode[mode], t.Taint)
 		}
 	}
@@ -150,40 +129,27 @@ func modelTaints(p *Policy, want *corev1.Node, d Desired, last []corev1.Taint, i
 	return slices.SortedFunc(slices.Values(byMode[Always]), compareTaints)
 }
 
-func modelMode(p *Policy, t Taint) Propagation {
-	for _, mode := range []Propagation{t.Propagation, p.Taints} {
-		if mode != "" {
-			return mode
-		}
+func modelMode(t Taint) Propagation {
+	if t.Propagation != "" {
+		return t.Propagation
 	}
 	return Always
 }
 
-func modelLedger(p *Policy, node, want *corev1.Node, d Desired, last, now applied, initialized bool) {
+func modelLedger(p *Policy, node, want *corev1.Node, d Desired, now memories, initialized bool) {
 	write := func(name, text string) {
 		if _, found := want.Annotations[name]; name != "" && (found || text != "") {
 			want.Annotations[name] = text
 		}
 	}
-	if p.Ledger.Applied != "" {
-		if text, _ := json.Marshal(now); !sameApplied(last, now) {
-			write(p.Ledger.Applied, string(text))
-		}
-		return
-	}
-	write(p.Ledger.Labels, strings.Join(slices.Sorted(maps.Keys(now.Metadata.Labels)), ","))
-	write(p.Ledger.Annotations, strings.Join(slices.Sorted(maps.Keys(now.Metadata.Annotations)), ","))
+	write(p.Ledger.Labels, strings.Join(slices.Sorted(maps.Keys(now.labels)), ","))
+	write(p.Ledger.Annotations, strings.Join(slices.Sorted(maps.Keys(now.annotations)), ","))
 	changed := !maps.Equal(node.Labels, want.Labels) || !maps.Equal(node.Annotations, want.Annotations) ||
 		!slices.Equal(node.Spec.Taints, want.Spec.Taints)
-	once := slices.ContainsFunc(d.Taints, func(t Taint) bool { return modelMode(p, t) == OnInitialization })
-	taints := string(taintList(now.Spec.Taints))
+	once := slices.ContainsFunc(d.Taints, func(t Taint) bool { return modelMode(t) == OnInitialization })
+	taints := string(taintList(now.taints))
 	if p.Ledger.Taints != "" && !initialized && (changed || once) {
 		want.Annotations[p.Ledger.Taints] = taints
 	}
 	write(p.Ledger.Taints, taints)
-}
-
-func sameApplied(a, b applied) bool {
-	return maps.Equal(a.Metadata.Labels, b.Metadata.Labels) && maps.Equal(a.Metadata.Annotations, b.Metadata.Annotations) &&
-		slices.Equal(slices.SortedFunc(slices.Values(a.Spec.Taints), compareTaints), b.Spec.Taints)
 }

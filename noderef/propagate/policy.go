@@ -6,17 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Policy defines what an owner propagates to its Nodes, and how the Nodes remember it. It is data: [ClusterAPI] is
-// Cluster API's, and the policies of other systems are written in the same way. The zero Policy propagates taints and
+// Policy defines what an owner propagates to its Nodes, and how the Nodes remember it. It is data, and
+// [ClusterAPI] is Cluster API's. The zero Policy propagates taints and
 // the additions of a [Desired], and remembers nothing. It is safe for concurrent use while it is not changed.
 type Policy struct {
 	// Labels and Annotations select from those of the owner.
 	Labels, Annotations Selection
-	// Taints is the default Propagation of taints. Empty means Always.
-	Taints Propagation
-	// LabelMarks and AnnotationMarks tell on the Node who owns it. They are set from the [Owner]. They are not in the
-	// ledger, and never propagated from the owner's labels and annotations.
-	LabelMarks, AnnotationMarks []Mark
+	// AnnotationMarks tell on the Node who owns it. They are set from the [Owner]. They are not in the ledger, and never
+	// propagated from the owner's annotations.
+	AnnotationMarks []Mark
 	// Ledger remembers on the Node what came from the owner.
 	Ledger Ledger
 	// StartupTaints, by key and effect, keep pods off a Node until it has its labels and taints. The same patch removes
@@ -25,16 +23,13 @@ type Policy struct {
 }
 
 // Ledger names the annotations of a Node that remember what came from its owner. Only what is remembered is removed
-// later: the zero Ledger only adds. Set either the lists or Applied.
+// later: the zero Ledger only adds.
 type Ledger struct {
 	// Labels and Annotations hold sorted keys, separated by commas.
 	Labels, Annotations string
 	// Taints holds "key:effect" of the taints with propagation Always, sorted and separated by commas. If the
 	// annotation exists, even empty, the Node was initialized.
 	Taints string
-	// Applied holds a JSON document with everything that was propagated last, including values:
-	// {"metadata":{"annotations":{},"labels":{}},"spec":{"taints":[]}}.
-	Applied string
 }
 
 // OwnerField is a field of an [Owner].
@@ -46,10 +41,6 @@ const (
 	OwnerName OwnerField = iota + 1
 	// OwnerNamespace is its namespace.
 	OwnerNamespace
-	// OwnerNamespacedName is namespace, "/" and name.
-	OwnerNamespacedName
-	// OwnerUID is its UID.
-	OwnerUID
 	// OwnerCluster is the name of its cluster.
 	OwnerCluster
 	// OwnerControllerKind is the kind of the owner's own controller.
@@ -58,7 +49,7 @@ const (
 	OwnerControllerName
 )
 
-// Mark is a label or annotation that holds a field of the owner.
+// Mark is an annotation that holds a field of the owner.
 type Mark struct {
 	Key   string
 	Field OwnerField
@@ -133,5 +124,5 @@ func marked(marks []Mark, key string) bool {
 }
 
 func (l *Ledger) keeps(key string) bool {
-	return key != "" && (key == l.Labels || key == l.Annotations || key == l.Taints || key == l.Applied)
+	return key != "" && (key == l.Labels || key == l.Annotations || key == l.Taints)
 }

@@ -1,7 +1,6 @@
 package propagate
 
 import (
-	"encoding/json"
 	"maps"
 	"math/rand"
 	"regexp"
@@ -185,17 +184,10 @@ func randomPolicy(rng *rand.Rand) *Policy {
 	p := everything()
 	switch rng.Intn(4) {
 	case 0:
-		p.Labels = Selection{Patterns: []*regexp.Regexp{regexp.MustCompile(`^d`)}, Except: []*regexp.Regexp{regexp.MustCompile(`b$`)}}
+		p.Labels = Selection{Patterns: []*regexp.Regexp{regexp.MustCompile(`^d`)}}
 	case 1:
-		p.Labels.OnlyMissing, p.Annotations.OnlyMissing, p.Taints = true, true, WhenMissing
-	}
-	switch rng.Intn(4) {
-	case 0:
 		p.Ledger = Ledger{}
-	case 1:
-		p.Ledger = Ledger{Applied: "last-applied"}
 	}
-	p.LabelMarks = []Mark{{"owner", OwnerUID}}
 	return p
 }
 
@@ -231,27 +223,25 @@ func randomNode(rng *rand.Rand) *corev1.Node {
 	if rng.Intn(2) == 0 {
 		n.Annotations[TaintsFromMachineAnnotation] = string(taintList(randomTaints(rng)))
 	}
-	if rng.Intn(2) == 0 {
-		var last applied
-		last.Metadata.Labels, last.Metadata.Annotations, last.Spec.Taints = randomMap(rng), randomMap(rng), randomTaints(rng)
-		text, _ := json.Marshal(last)
-		n.Annotations["last-applied"] = string(text)
-	}
 	return n
 }
 
 func randomDesired(rng *rand.Rand) Desired {
 	d := Desired{Labels: randomMap(rng, "owner"), Annotations: randomMap(rng, MachineAnnotation, LabelsFromMachineAnnotation)}
 	if rng.Intn(3) == 0 {
-		d.AddLabels, d.AddAnnotations = randomMap(rng, "owner"), randomMap(rng, MachineAnnotation)
+		d.AddLabels = randomMap(rng, "owner")
 	}
 	if rng.Intn(3) > 0 {
-		d.Owner = Owner{Name: "m", UID: "u-1", Cluster: someValues[rng.Intn(3)], ControllerKind: someValues[rng.Intn(3)]}
+		d.Owner = Owner{Name: "m", Cluster: someValues[rng.Intn(3)], ControllerKind: someValues[rng.Intn(3)]}
 	}
-	modes := []Propagation{"", Always, OnInitialization, "Sometimes"}
+	modes := []Propagation{"", Always, OnInitialization, WhenMissing, "Sometimes"}
 	for _, taint := range append(randomTaints(rng), randomTaints(rng)...) {
 		taint.Value += someValues[rng.Intn(2)]
-		d.Taints = append(d.Taints, Taint{taint, modes[rng.Intn(len(modes))]})
+		mode := modes[rng.Intn(len(modes))]
+		if mode == WhenMissing && ofKubernetes(taint.Key) { // nobody is woken when such a taint goes
+			mode = Always
+		}
+		d.Taints = append(d.Taints, Taint{taint, mode})
 	}
 	if rng.Intn(3) == 0 {
 		d.WithoutTaints = someTaints[:2]

@@ -1,11 +1,18 @@
 package propagate
 
 import (
+	"maps"
 	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func selected(s *Selection, from map[string]string) map[string]string {
+	picked := maps.Clone(from)
+	maps.DeleteFunc(picked, func(key, _ string) bool { return !s.Contains(key) })
+	return picked
+}
 
 func TestClusterAPISelectsItsDomains(t *testing.T) {
 	labels := map[string]string{
@@ -32,8 +39,8 @@ func TestClusterAPISelectsItsDomains(t *testing.T) {
 		"gpu.node.cluster.x-k8s.io/a":           "1",
 		"node.cluster.x-k8s.io":                 "1",
 	}
-	if diff := cmp.Diff(want, ClusterAPI().Labels.Pick(labels)); diff != "" {
-		t.Errorf("Pick() (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, selected(&ClusterAPI().Labels, labels)); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 
 	annotations := map[string]string{
@@ -44,29 +51,28 @@ func TestClusterAPISelectsItsDomains(t *testing.T) {
 		"node-role.kubernetes.io/worker":    "no: a label domain",
 	}
 	want = map[string]string{"node.cluster.x-k8s.io/a": "1", "gpu.node.cluster.x-k8s.io/a": "1"}
-	if diff := cmp.Diff(want, ClusterAPI().Annotations.Pick(annotations)); diff != "" {
-		t.Errorf("Pick() (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, selected(&ClusterAPI().Annotations, annotations)); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
 
 func TestTheZeroSelectionSelectsNothing(t *testing.T) {
-	if got := (&Selection{}).Pick(map[string]string{"node.cluster.x-k8s.io/a": "1"}); got != nil {
-		t.Errorf("Pick() = %v, want nil", got)
+	if (&Selection{}).Contains("node.cluster.x-k8s.io/a") {
+		t.Error("it selects a key")
 	}
 }
 
-func TestPatternsAddToDomainsAndExceptionsWin(t *testing.T) {
+func TestPatternsAddToDomains(t *testing.T) {
 	s := Selection{
 		Domains:  []Domain{{Name: "node.cluster.x-k8s.io"}},
 		Patterns: []*regexp.Regexp{regexp.MustCompile(`kubernetes\.io/`), regexp.MustCompile(`^exact$`)},
-		Except:   []*regexp.Regexp{regexp.MustCompile(`^kubernetes\.io/(hostname|os|arch)$`)},
 	}
 	for key, want := range map[string]bool{
 		"node.cluster.x-k8s.io/a":      true,
 		"topology.kubernetes.io/zone":  true, // unanchored, as Cluster API's
 		"exact":                        true,
 		"exactly":                      false,
-		"kubernetes.io/hostname":       false,
+		"kubernetes.io/hostname":       true,
 		"example.com/kubernetes.io":    false,
 		"gpu.node.cluster.x-k8s.io/no": false,
 	} {
@@ -74,29 +80,25 @@ func TestPatternsAddToDomainsAndExceptionsWin(t *testing.T) {
 			t.Errorf("Contains(%q) = %v, want %v", key, got, want)
 		}
 	}
-	all := Selection{All: true, Except: s.Except}
-	if !all.Contains("anything") || all.Contains("kubernetes.io/os") {
-		t.Error("All selects everything but the exceptions")
-	}
 	if n := allocations(func() { s.Contains("topology.kubernetes.io/zone") }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
 func TestMarksHoldEveryFieldOfTheOwner(t *testing.T) {
-	policy := Policy{LabelMarks: []Mark{{"uid", OwnerUID}}, AnnotationMarks: []Mark{
-		{"name", OwnerName}, {"namespace", OwnerNamespace}, {"both", OwnerNamespacedName}, {"cluster", OwnerCluster},
+	policy := Policy{AnnotationMarks: []Mark{
+		{"name", OwnerName}, {"namespace", OwnerNamespace}, {"cluster", OwnerCluster},
 		{"kind", OwnerControllerKind}, {"controller", OwnerControllerName}, {"none", 0},
 	}}
-	owner := Owner{Namespace: "ns", Name: "m", UID: "u-1", Cluster: "c", ControllerKind: "MachineSet", ControllerName: "s"}
-	node := newNode(m{"uid": "old"}, m{"none": "x", "both": "ns/"})
-	patch, _ := policy.Diff(node, Desired{Owner: owner, Labels: m{"uid": "no"}})
+	owner := Owner{Namespace: "ns", Name: "m", Cluster: "c", ControllerKind: "MachineSet", ControllerName: "s"}
+	node := newNode(nil, m{"none": "x", "name": "old"})
+	patch, _ := policy.Diff(node, Desired{Owner: owner, Annotations: m{"name": "no"}})
 	got, err := apply(t, node, patch.JSON())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := newNode(m{"uid": "u-1"}, m{
-		"name": "m", "namespace": "ns", "both": "ns/m", "cluster": "c", "kind": "MachineSet", "controller": "s",
+	want := newNode(nil, m{
+		"name": "m", "namespace": "ns", "cluster": "c", "kind": "MachineSet", "controller": "s",
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Node (-want +got):\n%s", diff)

@@ -31,45 +31,28 @@ func (s *side) want(key string) (string, bool) {
 	return value, ok && s.pick.Contains(key)
 }
 
-// wish is a wanted value. A weak wish does not replace the value of another writer.
-type wish struct {
-	text string
-	weak bool
-}
-
-// wanted iterates over the keys that the Node should have.
-func (s *side) wanted(yield func(string, wish) bool) {
-	for key, text := range s.add {
-		if !s.own(key) && !yield(key, wish{text: text}) {
+// wanted iterates over the keys that the Node should have, with their values.
+func (s *side) wanted(yield func(key, value string) bool) {
+	for key, value := range s.add {
+		if !s.own(key) && !yield(key, value) {
 			return
 		}
 	}
-	for key, text := range s.from {
+	for key, value := range s.from {
 		if _, added := s.add[key]; added || s.own(key) || !s.pick.Contains(key) {
 			continue
 		}
-		if !yield(key, wish{text: text, weak: s.pick.OnlyMissing}) {
+		if !yield(key, value) {
 			return
 		}
 	}
-}
-
-// ours reports whether a wanted key is remembered: always if it overrides, otherwise only if the Node did not have it.
-func (s *side) ours(key string, w wish) bool {
-	if !w.weak || s.listed.has(key) {
-		return true
-	}
-	_, foreign := s.have[key]
-	return !foreign
 }
 
 // keys returns the keys to remember.
 func (s *side) keys() []string {
 	var keys []string
-	for key, w := range s.wanted {
-		if s.ours(key, w) {
-			keys = append(keys, key)
-		}
+	for key := range s.wanted {
+		keys = append(keys, key)
 	}
 	slices.Sort(keys)
 	return keys

@@ -12,11 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// The policies of other systems are data. This file uses only the exported API.
+// This file uses only the exported API.
 
 type m = map[string]string
 
@@ -52,132 +51,6 @@ func becomes(t *testing.T, policy *propagate.Policy, from *corev1.Node, desired 
 	}
 	patch, changed = policy.Diff(got, desired)
 	require.False(t, changed, "a second pass: %s", patch)
-}
-
-// kubermatic propagates a Machine's spec.metadata to keys that the Node lacks, and never removes them.
-func kubermatic() (*propagate.Policy, noderef.HealthRules) {
-	return &propagate.Policy{
-			Labels:          propagate.Selection{All: true, OnlyMissing: true},
-			Annotations:     propagate.Selection{All: true, OnlyMissing: true},
-			Taints:          propagate.WhenMissing,
-			LabelMarks:      []propagate.Mark{{Key: "machine-controller/owned-by", Field: propagate.OwnerUID}},
-			AnnotationMarks: []propagate.Mark{{Key: "cluster.k8s.io/machine", Field: propagate.OwnerNamespacedName}},
-		}, noderef.HealthRules{
-			Conditions: []noderef.ConditionRule{{Type: corev1.NodeReady, Healthy: corev1.ConditionTrue}},
-		}
-}
-
-func TestKubermaticsPolicyIsData(t *testing.T) {
-	policy, health := kubermatic()
-	desired := propagate.Desired{
-		Labels:      m{"team": "blue", "zone": "ours"},
-		Annotations: m{"note": "x"},
-		Taints:      []propagate.Taint{{Taint: taint("gpu", "a100", "NoSchedule")}, {Taint: taint("slow", "yes", "NoSchedule")}},
-		Owner:       propagate.Owner{Namespace: "kube-system", Name: "md-abc", UID: "uid-1"},
-	}
-	owned := node(
-		m{"zone": "theirs", "team": "blue", "machine-controller/owned-by": "uid-1"},
-		m{"note": "x", "cluster.k8s.io/machine": "kube-system/md-abc"},
-		taint("slow", "theirs", "NoSchedule"), taint("gpu", "a100", "NoSchedule"))
-	becomes(t, policy, node(m{"zone": "theirs"}, nil, taint("slow", "theirs", "NoSchedule")), desired, owned)
-
-	t.Log("what the Machine has no more stays on the Node, and what drifted stays as it is")
-	desired.Labels, desired.Taints = m{"team": "red"}, nil
-	becomes(t, policy, owned, desired, owned)
-
-	t.Log("the marks are always enforced")
-	stolen := owned.DeepCopy()
-	stolen.Labels["machine-controller/owned-by"] = "uid-of-another"
-	stolen.Annotations["cluster.k8s.io/machine"] = "kube-system/another"
-	becomes(t, policy, stolen, desired, owned)
-
-	pressed := conditions(corev1.NodeReady, corev1.ConditionTrue, corev1.NodeDiskPressure, corev1.ConditionTrue)
-	require.Equal(t, noderef.Healthy, health.Judge(pressed).Health, "only Ready counts")
-	require.Equal(t, noderef.HealthUnknown, health.Judge(conditions()).Health)
-}
-
-// machineControllerManager propagates a Machine's nodeTemplate and remembers it with its values in one annotation.
-func machineControllerManager() (*propagate.Policy, noderef.HealthRules) {
-	bad := func(kind corev1.NodeConditionType) noderef.ConditionRule {
-		return noderef.ConditionRule{Type: kind, Healthy: corev1.ConditionFalse, Unknown: noderef.Unhealthy, Missing: noderef.Healthy}
-	}
-	return &propagate.Policy{
-			Labels:      propagate.Selection{All: true},
-			Annotations: propagate.Selection{All: true},
-			LabelMarks:  []propagate.Mark{{Key: "node.gardener.cloud/machine-name", Field: propagate.OwnerName}},
-			Ledger:      propagate.Ledger{Applied: "node.machine.sapcloud.io/last-applied-anno-labels-taints"},
-		}, noderef.HealthRules{
-			Conditions: []noderef.ConditionRule{
-				{Type: corev1.NodeReady, Healthy: corev1.ConditionTrue, Unknown: noderef.Unhealthy, Missing: noderef.Healthy},
-				bad("KernelDeadlock"), bad("ReadonlyFilesystem"), bad(corev1.NodeDiskPressure), bad(corev1.NodeNetworkUnavailable),
-			},
-			Starting: []corev1.Taint{taint("node.gardener.cloud/critical-components-not-ready", "", "NoSchedule")},
-		}
-}
-
-func TestTheMachineControllerManagersPolicyIsData(t *testing.T) {
-	policy, health := machineControllerManager()
-	const ledger = "node.machine.sapcloud.io/last-applied-anno-labels-taints"
-	starting := taint("node.gardener.cloud/critical-components-not-ready", "", "NoSchedule")
-	outdated := taint("deployment.machine.sapcloud.io/prefer-no-schedule", "True", "PreferNoSchedule")
-	preserved := taint("node.machine.sapcloud.io/preserved", "", "NoSchedule")
-
-	t.Log("a Node of the other system needs no write")
-	// json.Marshal of its NodeTemplateSpec, with the creationTimestamp that Kubernetes wrote until 1.34.
-	before := node(
-		m{"node.gardener.cloud/machine-name": "m-1", "pool": "a", "manual": "x"},
-		m{"note": "1", ledger: `{"metadata":{"creationTimestamp":null,"labels":{"pool":"a"},"annotations":{"note":"1"}},` +
-			`"spec":{"taints":[{"key":"gpu","value":"yes","effect":"NoSchedule"}]}}`},
-		starting, taint("gpu", "yes", "NoSchedule"), outdated)
-	desired := propagate.Desired{
-		Labels: m{"pool": "a"}, Annotations: m{"note": "1"},
-		Taints: []propagate.Taint{{Taint: taint("gpu", "yes", "NoSchedule")}},
-		Owner:  propagate.Owner{Name: "m-1"},
-	}
-	_, changed := policy.Diff(before, desired)
-	require.False(t, changed)
-
-	t.Log("the template changes, the rollout is over, and the machine is preserved")
-	desired.Labels, desired.Annotations = m{"pool": "b"}, nil
-	desired.Taints = []propagate.Taint{{Taint: taint("gpu", "no", "NoSchedule")}, {Taint: preserved, Propagation: propagate.WhenMissing}}
-	desired.WithoutTaints = []corev1.Taint{outdated}
-	after := node(
-		m{"node.gardener.cloud/machine-name": "m-1", "pool": "b", "manual": "x"},
-		m{ledger: `{"metadata":{"labels":{"pool":"b"}},"spec":{"taints":[{"key":"gpu","value":"no","effect":"NoSchedule"}]}}`},
-		starting, taint("gpu", "no", "NoSchedule"), preserved)
-	becomes(t, policy, before, desired, after)
-
-	t.Log("what was handed down goes, and nothing else")
-	gone := propagate.Desired{Owner: desired.Owner, WithoutTaints: []corev1.Taint{outdated, preserved}}
-	becomes(t, policy, after, gone, node(m{"node.gardener.cloud/machine-name": "m-1", "manual": "x"},
-		m{ledger: `{"metadata":{},"spec":{}}`}, starting))
-
-	sick := conditions(corev1.NodeReady, corev1.ConditionTrue, "KernelDeadlock", corev1.ConditionUnknown,
-		corev1.NodeMemoryPressure, corev1.ConditionTrue)
-	report := health.Judge(sick)
-	require.Equal(t, noderef.Unhealthy, report.Health, "Unknown counts as bad, and memory pressure is not in the rules")
-	require.Len(t, report.Findings, 1)
-	require.Equal(t, corev1.NodeConditionType("KernelDeadlock"), report.Findings[0].Type)
-	require.Equal(t, noderef.Healthy,
-		health.Judge(conditions(corev1.NodeDiskPressure, corev1.ConditionFalse)).Health, "a missing Ready condition is healthy")
-	require.NotEqual(t, noderef.Healthy, health.Judge(conditions()).Health, "a Node without conditions is not healthy")
-	require.True(t, health.Judge(before).Starting, "Pending until the critical components are there")
-}
-
-// conditions returns a Node with pairs of type and status.
-func conditions(pairs ...any) *corev1.Node {
-	n := node(nil, nil)
-	for i := 0; i < len(pairs); i += 2 {
-		var kind corev1.NodeConditionType
-		switch k := pairs[i].(type) {
-		case string:
-			kind = corev1.NodeConditionType(k)
-		case corev1.NodeConditionType:
-			kind = k
-		}
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: pairs[i+1].(corev1.ConditionStatus)})
-	}
-	return n
 }
 
 // A pool marks its Nodes with its own name, and may share them with Machines. Its policy has no mark of the Machine.

@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func (d *differ) taintChanges() []taintChange {
 			continue
 		}
 		at := findTaint(have, t.Key, t.Effect)
-		switch mode := d.mode(t); {
+		switch mode := t.mode(); {
 		case at < 0 && d.adds(mode):
 			changes = append(changes, taintChange{action: addTaint, taint: plain(t)})
 		case at >= 0 && have[at].Value != t.Value && mode != WhenMissing && d.adds(mode):
@@ -53,16 +54,7 @@ func plain(t *Taint) corev1.Taint {
 }
 
 // mode returns how a taint is propagated.
-func (d *differ) mode(t *Taint) Propagation {
-	switch {
-	case t.Propagation != "":
-		return t.Propagation
-	case d.policy.Taints != "":
-		return d.policy.Taints
-	default:
-		return Always
-	}
-}
+func (t *Taint) mode() Propagation { return cmp.Or(t.Propagation, Always) }
 
 // adds reports whether a taint is given to this Node now.
 func (d *differ) adds(mode Propagation) bool {
@@ -78,7 +70,7 @@ func (d *differ) adds(mode Propagation) bool {
 
 // isNew reports whether the Node has not yet received the taints that are given once.
 func (d *differ) isNew() bool {
-	if d.policy.Ledger.Taints == "" && d.policy.Ledger.Applied == "" {
+	if d.policy.Ledger.Taints == "" {
 		return slices.ContainsFunc(d.node.Spec.Taints, func(t corev1.Taint) bool {
 			return findTaint(d.policy.StartupTaints, t.Key, t.Effect) >= 0
 		})
@@ -114,7 +106,7 @@ func (d *differ) mentions(t *corev1.Taint) bool {
 }
 
 // lasts reports whether the i-th wanted taint is remembered, so that it is removed when it is no longer wanted.
-func (d *differ) lasts(i int) bool { return d.mode(&d.desired.Taints[i]) == Always && d.counts(i) }
+func (d *differ) lasts(i int) bool { return d.desired.Taints[i].mode() == Always && d.counts(i) }
 
 // lasting returns the taints to remember, sorted.
 func (d *differ) lasting() []corev1.Taint {
@@ -157,21 +149,9 @@ func (d *differ) listsTaints() bool {
 	return open == 0
 }
 
-// holdsTaints reports whether the remembered values equal the wanted ones. Keys and effects are already known to be
-// equal.
-func (d *differ) holdsTaints(was []corev1.Taint) bool {
-	for i := range d.desired.Taints {
-		t := &d.desired.Taints[i]
-		if at := findTaint(was, t.Key, t.Effect); d.lasts(i) && (at < 0 || was[at].Value != t.Value) {
-			return false
-		}
-	}
-	return true
-}
-
 // initializes reports whether there is a taint for new Nodes.
 func (d *differ) initializes() bool {
-	return slices.ContainsFunc(d.desired.Taints, func(t Taint) bool { return d.mode(&t) == OnInitialization })
+	return slices.ContainsFunc(d.desired.Taints, func(t Taint) bool { return t.mode() == OnInitialization })
 }
 
 // findTaint returns the index of a taint, or -1. A valid list has one taint per key and effect.

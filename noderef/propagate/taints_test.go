@@ -1,7 +1,6 @@
 package propagate
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,26 +161,4 @@ func TestTheLedgerDoesNotDependOnTheOrderOfTaints(t *testing.T) {
 	require.Negative(t, compareTaints(noSchedule("a", ""), evicts), "keys come first")
 	require.Negative(t, compareTaints(evicts, noSchedule("b", "")), "then effects")
 	require.Zero(t, compareTaints(noSchedule("b", "1"), noSchedule("b", "2")))
-}
-
-func TestALedgerWithValuesIsWrittenWhenAValueChanges(t *testing.T) {
-	policy := everything()
-	policy.Ledger = Ledger{Applied: "last"}
-	desired := Desired{Labels: m{"a": "label"}, Taints: []Taint{{noSchedule("a", "taint"), Always}}}
-	patch, changed := policy.Diff(newNode(nil, nil), desired)
-	require.True(t, changed)
-	node, err := apply(t, newNode(nil, nil), patch.JSON())
-	require.NoError(t, err)
-	_, changed = policy.Diff(node, desired)
-	require.False(t, changed, "it says all")
-	for _, value := range []string{"label", "taint"} {
-		old := node.DeepCopy()
-		old.Annotations["last"] = strings.Replace(node.Annotations["last"], `"`+value+`"`, `"old"`, 1)
-		require.NotEqual(t, node.Annotations, old.Annotations)
-		patch, changed = policy.Diff(old, desired)
-		require.True(t, changed, value)
-		got, err := apply(t, old, patch.JSON())
-		require.NoError(t, err)
-		require.Equal(t, node.Annotations, got.Annotations)
-	}
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -67,7 +68,7 @@ func (f *far) startClusters() {
 		Access: secrets, UserAgent: workloadAgent, Patience: time.Second,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: workloads.TrimNode}}},
 		Setup: func(ctx context.Context, c *workloads.Connection) (*workloads.NodeIndex, error) {
-			return workloads.NewNodeIndex(ctx, c.GetCache(), workloads.NodeIndexOptions{})
+			return workloads.NewNodeIndex(ctx, c.GetCache(), noderef.Rules{})
 		},
 	})
 	require.NoError(f.t, err)

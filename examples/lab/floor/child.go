@@ -18,7 +18,6 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 // Command is the first argument of a process of this program that calls Child.
@@ -61,7 +60,7 @@ func newFollower(kubeconfig, answers string) (*follower, error) {
 	if err := errors.Join(scheme.AddToScheme(all), api.ClusterAPI.AddToScheme(all)); err != nil {
 		return nil, err
 	}
-	c, err := cache.New(config, cache.Options{Scheme: all, DefaultTransform: machine.TrimUnread()})
+	c, err := cache.New(config, cache.Options{Scheme: all, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return nil, err
 	}

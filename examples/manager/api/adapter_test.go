@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 const rounds = 2000
@@ -178,39 +175,6 @@ func scribble(v reflect.Value) {
 		v.SetInt(v.Int() + 1)
 	default:
 	}
-}
-
-func TestSharedTextsSayTheSame(t *testing.T) {
-	t.Parallel()
-	served := machineSchema(t)
-	for seed := range uint64(300) {
-		d := dice{rand.New(rand.NewPCG(seed, 4))}
-		m := parseTwins(t, d.machine(served)).typed
-		before, shared := m.DeepCopy(), map[string]bool{}
-		m.ShareTexts(func(text string) string {
-			shared[text] = true
-			return strings.Clone(text)
-		})
-		require.Empty(t, cmp.Diff(before, m))
-		require.NotContains(t, shared, m.Name, "what each Machine has for itself is not shared")
-		for _, c := range m.Status.Conditions {
-			require.Contains(t, shared, c.Reason)
-		}
-	}
-}
-
-func TestATrimmingCacheKeepsTextsOfManyMachinesOnce(t *testing.T) {
-	t.Parallel()
-	trim := machine.TrimObjects()
-	reason := func() *byte {
-		m := &api.Machine{}
-		require.NoError(t, json.Unmarshal([]byte(`{"status":{"conditions":[{"type":"Ready","reason":"Because"}]}}`), m))
-		_, err := trim(m)
-		require.NoError(t, err)
-		require.Equal(t, "Because", m.Status.Conditions[0].Reason)
-		return unsafe.StringData(m.Status.Conditions[0].Reason)
-	}
-	require.Same(t, reason(), reason())
 }
 
 // An object from a cache shares its content with other readers.

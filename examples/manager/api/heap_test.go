@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +13,10 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/machine"
 )
 
 // cachedFile is an object as an API server has sent it; one Machine of a fleet has one of each kind.
@@ -66,7 +64,7 @@ func cachedKind(t testing.TB, kind string) func() client.Object {
 func BenchmarkHeapOfACachedMachine(b *testing.B) {
 	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig", "Node"} {
 		b.Run(kind, func(b *testing.B) {
-			decode, trim := cachedKind(b, kind), machine.TrimUnread()
+			decode, trim := cachedKind(b, kind), cache.TransformStripManagedFields()
 			const n = 2000
 			live := func() float64 {
 				var m runtime.MemStats
@@ -88,51 +86,4 @@ func BenchmarkHeapOfACachedMachine(b *testing.B) {
 			}
 		})
 	}
-}
-
-func TestATrimmingCacheKeepsTextsOfASetOnce(t *testing.T) {
-	t.Parallel()
-	trim := machine.TrimUnread()
-	texts := func(kind string) map[string]string {
-		obj, err := trim(cachedKind(t, kind)())
-		require.NoError(t, err)
-		object, _ := obj.(client.Object)
-		all := map[string]string{}
-		for _, key := range []string{contract.SetNameLabel, contract.DeploymentNameLabel, contract.TemplateHashLabel} {
-			all[key] = object.GetLabels()[key]
-		}
-		for _, key := range []string{"machinist.dev/set-uid", "machinist.dev/from-set", contract.ClonedFromGroupKindAnnotation} {
-			all[key] = object.GetAnnotations()[key]
-		}
-		if kind == "Machine" {
-			owner := object.GetOwnerReferences()[0]
-			all["owner"], all["owner's UID"] = owner.Name, string(owner.UID)
-		}
-		return all
-	}
-	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig"} {
-		one, other := texts(kind), texts(kind)
-		require.Equal(t, one, other)
-		require.NotEmpty(t, one["machinist.dev/set-uid"])
-		for key, text := range one {
-			if unsafe.StringData(text) != unsafe.StringData(other[key]) {
-				t.Errorf("%s of two %s objects is stored twice", key, kind)
-			}
-		}
-	}
-}
-
-// A decoder leaves room behind the elements of a list.
-func TestATrimmingCacheKeepsNoRoomBehindLists(t *testing.T) {
-	t.Parallel()
-	obj, err := machine.TrimUnread()(cachedKind(t, "Machine")())
-	require.NoError(t, err)
-	m, _ := obj.(*api.Machine)
-	want, _ := cachedKind(t, "Machine")().(*api.Machine)
-	require.Equal(t, want, m, "it says the same")
-	require.Len(t, m.Status.Conditions, 10)
-	require.Less(t, cap(m.Status.Conditions), 12)
-	require.Equal(t, 1, cap(m.OwnerReferences))
-	require.LessOrEqual(t, cap(m.Status.Addresses), 2)
-	require.Equal(t, 1, cap(m.Finalizers))
 }

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -265,24 +263,4 @@ type V1Beta1Status struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
-}
-
-// ShareTexts implements machine.TextSharer. It also frees the room that a decoder has left behind lists.
-func (m *Machine) ShareTexts(share func(string) string) {
-	texts := []*string{
-		&m.Kind, &m.APIVersion, &m.Namespace, &m.Spec.ClusterName, &m.Spec.Bootstrap.ConfigRef.APIGroup, &m.Spec.Bootstrap.ConfigRef.Kind,
-		&m.Spec.InfrastructureRef.APIGroup, &m.Spec.InfrastructureRef.Kind, &m.Spec.Version, &m.Spec.FailureDomain, &m.Status.FailureDomain,
-		&m.Status.Phase,
-	}
-	m.Status.Addresses, m.Status.Conditions = slices.Clone(m.Status.Addresses), slices.Clone(m.Status.Conditions)
-	for i := range m.Status.Addresses {
-		texts = append(texts, &m.Status.Addresses[i].Type)
-	}
-	for i := range m.Status.Conditions {
-		c := &m.Status.Conditions[i]
-		texts = append(texts, &c.Type, (*string)(&c.Status), &c.Reason)
-	}
-	for _, text := range texts {
-		*text = share(*text)
-	}
 }
