@@ -1,4 +1,4 @@
-// Package command is what the programs of the examples share: how they read flags and print help and mistakes, and how they notice that
+// Package command is what the programs of the examples share: how they read flags, print help, mistakes and progress, and how they notice that
 // what they print is lost, as on a full disk, so that they do not end as if all were well.
 package command
 
@@ -28,13 +28,17 @@ func Run(program string, codes Codes, stdout, stderr io.Writer, f func(out io.Wr
 	return codes.Lost
 }
 
-// File returns the file that a writer of Run, or any other, goes to, if it is one.
-func File(out io.Writer) (*os.File, bool) {
+// terminal reports whether a writer of Run, or any other, goes to a terminal that can move its cursor.
+func terminal(out io.Writer) bool {
 	if w, ok := out.(*writer); ok {
 		out = w.Writer
 	}
 	file, ok := out.(*os.File)
-	return file, ok
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // writer remembers the first write that failed.

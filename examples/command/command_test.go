@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,15 +36,4 @@ func TestOnlyASuccessWhoseOutputIsLostBecomesAnotherCode(t *testing.T) {
 		require.Equal(t, tc.want, got, name)
 		require.Equal(t, tc.says, stderr.String(), name)
 	}
-}
-
-func TestTheFileBehindAWriterIsFound(t *testing.T) {
-	command.Run("", command.Codes{}, os.Stderr, io.Discard, func(out io.Writer) int {
-		file, ok := command.File(out)
-		require.True(t, ok)
-		require.Same(t, os.Stderr, file)
-		return 0
-	})
-	_, ok := command.File(io.Discard)
-	require.False(t, ok)
 }

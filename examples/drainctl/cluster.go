@@ -1,28 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 )
 
@@ -40,9 +32,13 @@ func connect(o options) (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	switch {
 	case err != nil && o.kubeconfig != "":
-		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, unusable(rules, err))
+		return nil, fmt.Errorf("--kubeconfig %s cannot be used: %w", o.kubeconfig, err)
+	case clientcmd.IsEmptyConfig(err): // its text is about an internal variable
+		err = errors.New("they are missing or empty")
+		fallthrough
 	case err != nil:
-		return nil, fmt.Errorf("no cluster to talk to: %w; give --kubeconfig, set KUBECONFIG, or run in a pod", unusable(rules, err))
+		return nil, fmt.Errorf("no cluster in %s: %w; give --kubeconfig, set KUBECONFIG, or run in a pod",
+			strings.Join(rules.GetLoadingPrecedence(), ", "), err)
 	}
 	cfg.UserAgent = userAgent
 	cfg.QPS = -1 // the drain runner limits itself, and the API server says when it has enough
@@ -50,32 +46,11 @@ func connect(o options) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// unusable names the kubeconfig files that are missing or empty. The error of clientcmd names an internal variable.
-func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
-	var files []string
-	for _, path := range rules.GetLoadingPrecedence() {
-		if _, wrong := os.Stat(path); errors.Is(wrong, fs.ErrNotExist) {
-			files = append(files, path+" does not exist")
-		} else if clientcmd.IsEmptyConfig(err) {
-			files = append(files, path+" names no cluster")
-		}
-	}
-	switch {
-	case len(files) == 0:
-		return err
-	case clientcmd.IsEmptyConfig(err):
-		return errors.New(strings.Join(files, ", "))
-	default:
-		return fmt.Errorf("%w; %s", err, strings.Join(files, ", "))
-	}
-}
-
 // snapshot is what a plan is made from.
 type snapshot struct {
-	nodes   []*corev1.Node // in the order in which they were named
-	pods    map[string][]*corev1.Pod
+	nodes   []*corev1.Node
+	pods    []drain.NodePods // in the same order
 	budgets []*policyv1.PodDisruptionBudget
-	orphans map[types.NamespacedName]bool // DaemonSets that pods name and that do not exist
 }
 
 // read makes a snapshot with list requests only. Lists are consistent reads.
@@ -84,21 +59,19 @@ func (s *session) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := &snapshot{nodes: nodes, pods: map[string][]*corev1.Pod{}}
+	pods, facts, err := runner.Look(ctx, s.reader, s.now(), namesOf(nodes)...)
+	if err != nil {
+		return nil, s.explain("list", "pods and poddisruptionbudgets", err)
+	}
+	return &snapshot{nodes: nodes, pods: pods, budgets: facts.Budgets}, nil
+}
+
+func namesOf(nodes []*corev1.Node) []string {
 	names := make([]string, 0, len(nodes))
 	for _, node := range nodes {
 		names = append(names, node.Name)
 	}
-	pods, facts, err := runner.Look(ctx, s.reader, s.now(), names...)
-	if err != nil {
-		return nil, s.explain("list", cmp.Or(resourceOf(err), "pods and poddisruptionbudgets"), err)
-	}
-	for _, of := range pods {
-		snap.pods[of.Node] = of.Pods
-	}
-	snap.budgets = facts.Budgets
-	snap.orphans, err = s.readOrphans(ctx, snap.pods)
-	return snap, err
+	return names
 }
 
 func (s *session) readNodes(ctx context.Context) ([]*corev1.Node, error) {
@@ -120,71 +93,18 @@ func (s *session) readNodes(ctx context.Context) ([]*corev1.Node, error) {
 		}
 		return nodes, errors.Join(errs...)
 	}
-	nodes, err := listAll[*corev1.Node](ctx, metav1.ListOptions{LabelSelector: s.selector},
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return s.client.CoreV1().Nodes().List(ctx, o)
-		})
-	if err == nil && len(nodes) == 0 {
+	list, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: s.selector})
+	if err != nil {
+		return nil, s.explain("list", "nodes", err)
+	}
+	if len(list.Items) == 0 {
 		return nil, fmt.Errorf("-l %s selects no Node; kubectl get nodes --show-labels lists them", s.selector)
 	}
-	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes, s.explain("list", "nodes", err)
-}
-
-// readOrphans reads the DaemonSets that control unfinished Pods. Without the right to read them, it trusts the owner references.
-func (s *session) readOrphans(ctx context.Context, of map[string][]*corev1.Pod) (map[types.NamespacedName]bool, error) {
-	orphans := map[types.NamespacedName]bool{}
-	for _, pods := range of {
-		for _, pod := range pods {
-			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "DaemonSet" &&
-				ref.APIVersion == appsv1.SchemeGroupVersion.String() {
-				orphans[types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}] = true
-			}
-		}
+	nodes := make([]*corev1.Node, 0, len(list.Items)) // sorted by name
+	for i := range list.Items {
+		nodes = append(nodes, &list.Items[i])
 	}
-	if len(orphans) == 0 || s.rules == rulesCAPI {
-		return nil, nil
-	}
-	sets, err := listAll[*appsv1.DaemonSet](ctx, metav1.ListOptions{},
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, o)
-		})
-	if apierrors.IsForbidden(err) {
-		return nil, nil
-	}
-	for _, set := range sets {
-		delete(orphans, types.NamespacedName{Namespace: set.Namespace, Name: set.Name})
-	}
-	return orphans, s.explain("list", "daemonsets", err)
-}
-
-// listAll reads all pages of a list.
-func listAll[T runtime.Object](
-	ctx context.Context, o metav1.ListOptions, page func(context.Context, metav1.ListOptions) (runtime.Object, error),
-) ([]T, error) {
-	list, _, err := pager.New(page).List(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	var all []T
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		item, ok := obj.(T)
-		if !ok {
-			return fmt.Errorf("the list has an item of type %T", obj)
-		}
-		all = append(all, item)
-		return nil
-	})
-	return all, err
-}
-
-// resourceOf is the resource that a request was refused for, where the API server says it.
-func resourceOf(err error) string {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || answer.Status().Details == nil {
-		return ""
-	}
-	return answer.Status().Details.Kind
+	return nodes, nil
 }
 
 // explain adds what a person can do about a failed request.

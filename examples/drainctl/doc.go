@@ -9,6 +9,6 @@
 // evicts as soon as a budget allows it instead of every five seconds; and after Ctrl-C it prints the state, which the same command resumes.
 //
 // Read the files in this order: main.go and options.go (flags), rules.go (what flags mean for package drain), cluster.go
-// (what is read), plan.go and table.go (the plan, as JSON and as text), run.go (package drain/runner carries it out),
-// follow.go and view.go and live.go (how it is shown), ending.go (what is said at the end), rights.go (RBAC).
+// (what is read), plan.go (the plan), run.go (package drain/runner carries it out), follow.go (what is printed meanwhile and at the end),
+// rights.go (RBAC).
 package main

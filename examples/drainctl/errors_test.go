@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientsetfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -40,7 +38,7 @@ func TestErrors_SayWhatAPersonCanDo(t *testing.T) {
 		"a selector without Nodes": {args: []string{"plan", "-l", "pool=new"}, want: []string{"-l pool=new selects no Node"}},
 		"no right to see pods": {
 			fault: fake.Fault{Match: requests("list", "Pod"), Err: forbidden("pods"), Times: -1}, args: []string{"plan", "a"},
-			want: []string{"the right to list pods is missing", `User "jane"`, "--print-rbac"},
+			want: []string{"the right to list pods and poddisruptionbudgets is missing", "pods is forbidden", `User "jane"`, "--print-rbac"},
 		},
 		"no right to cordon": {
 			fault: fake.Fault{Match: requests("patch", "Node"), Err: forbidden("nodes"), Times: -1}, args: []string{"uncordon", "cordoned"},
@@ -52,7 +50,7 @@ func TestErrors_SayWhatAPersonCanDo(t *testing.T) {
 		},
 		"a broken server": {
 			fault: fake.Fault{Match: requests("list", "PodDisruptionBudget"), Err: apierrors.NewInternalError(errors.New("etcd")), Times: -1},
-			args:  []string{"plan", "a"}, want: []string{"list poddisruptionbudgets: ", "etcd"},
+			args:  []string{"plan", "a"}, want: []string{"list pods and poddisruptionbudgets: ", "etcd"},
 		},
 		"a broken connection": {
 			fault: fake.Fault{Match: requests("", "Node"), Err: errors.New("no route to host"), Times: -1}, args: []string{"plan", "a"},
@@ -79,17 +77,6 @@ func TestErrors_SayWhatAPersonCanDo(t *testing.T) {
 	}
 }
 
-func TestErrors_DaemonSetsThatCannotBeSeenAreTrusted(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "a")
-	s.pods(newPod("a", "agent", owned("apps/v1", "DaemonSet", "agent")))
-	require.Equal(t, exitBlocked, s.do("plan", "a").code, "there is no such DaemonSet")
-	s.store.Inject(fake.Fault{Match: requests("list", "DaemonSet"), Err: forbidden("daemonsets"), Times: -1})
-	got := s.do("plan", "a")
-	require.Equal(t, exitDone, got.code, got.stderr)
-	require.Contains(t, got.stdout, "1 stay")
-}
-
 func TestErrors_AServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr screen
@@ -109,72 +96,6 @@ func TestErrors_AKubeconfigThatIsNotThere(t *testing.T) {
 	require.Contains(t, stderr.String(), "--kubeconfig does/not/exist cannot be used")
 }
 
-func TestErrors_ANodeThatIsRefusedIsNotCalledReplaced(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answer error
-		want   string
-	}{
-		"another UID": {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
-			"testing value /metadata/uid failed", 0, false),
-			"cordon node a: the node was replaced by another one of the same name"},
-		"an invalid Node": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "a",
-			field.ErrorList{field.Forbidden(field.NewPath("spec", "podCIDRs"), "never")}),
-			`cordon node a: patch nodes: Node "a" is invalid: spec.podCIDRs: Forbidden: never`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStage(t, "a")
-			s.store.Inject(fake.Fault{Match: requests("patch", "Node"), Err: c.answer, Times: -1})
-			got := s.do("run", "a")
-			require.Equal(t, exitFailed, got.code)
-			require.Contains(t, got.stdout+got.stderr, c.want)
-		})
-	}
-}
-
-func TestErrors_ANodeThatCannotBeCordonedStopsTheDrain(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "a", "b")
-	s.pods(newPod("a", "web-0"), newPod("b", "web-1"))
-	s.store.Inject(fake.Fault{Match: fake.Match("patch", schema.GroupKind{Kind: "Node"}, "b"), Err: forbidden("nodes"), Times: -1})
-	got := s.do("run", "a", "b")
-	require.Equal(t, exitFailed, got.code)
-	for _, want := range []string{"Failed: cordon node b: the right to patch nodes is missing", "a: waiting, 0 gone, 1 left, cordoned",
-		"b: waiting, 0 gone, 1 left, not cordoned", "drainctl uncordon a\n"} {
-		require.Contains(t, got.stdout+"\n", want)
-	}
-	require.Len(t, s.allPods(), 2)
-}
-
-// outage is a connection on which one path is not answered.
-type outage struct {
-	http.RoundTripper
-
-	path string
-}
-
-func (o outage) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Path == o.path {
-		return nil, errors.New("no route to host")
-	}
-	return o.RoundTripper.RoundTrip(r)
-}
-
-func TestErrors_VolumesThatCannotBeWatchedAreNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "a")
-	var stdout, stderr screen
-	p := s.program(&stdout, &stderr)
-	p.connect = func(options) (*rest.Config, error) {
-		cfg := s.store.RESTConfig()
-		cfg.Transport = outage{cfg.Transport, "/apis/storage.k8s.io/v1"}
-		return cfg, nil
-	}
-	require.Equal(t, exitFailed, p.execute(t.Context(), []string{"run", "a", "--wait-volumes", "--timeout", "1m"}))
-	require.Contains(t, stdout.String()+stderr.String(), "no route to host")
-}
-
 func TestErrors_TemporaryTroubleIsReported(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "a")
@@ -188,11 +109,10 @@ func TestErrors_TemporaryTroubleIsReported(t *testing.T) {
 		}
 		return r.Verb == "get" && r.GVK.Kind == "Node" && gets == 2 // the first one is the plan's
 	}, Err: errors.New("connection refused")})
-	got := s.do("run", "a", "-o", "json")
+	got := s.do("run", "a")
 	require.Equal(t, exitDone, got.code, got.stderr)
-	changes, _ := stream(t, got.stdout)
-	require.Len(t, eventsOf(changes, eventTrouble), 1)
-	require.Contains(t, eventsOf(changes, eventTrouble)[0].Message, "connection refused")
+	require.Equal(t, 1, strings.Count(got.stdout, "trying again: "), got.stdout)
+	require.Contains(t, got.stdout, "connection refused")
 }
 
 func TestRights_MissingOnesAreNamedBeforeTheFirstCordon(t *testing.T) {
@@ -210,27 +130,10 @@ func TestRights_MissingOnesAreNamedBeforeTheFirstCordon(t *testing.T) {
 	require.NoError(t, err)
 	s := &session{client: clientset, options: o}
 	err = s.checkRights(t.Context())
-	require.EqualError(t, err, "rights are missing: create pods/eviction; watch poddisruptionbudgets.policy; nothing was changed; "+
+	require.EqualError(t, err, "rights are missing: create pods/eviction; list poddisruptionbudgets.policy; watch poddisruptionbudgets.policy; nothing was changed; "+
 		"drainctl --print-rbac prints all that are needed")
-	require.Equal(t, []string{"patch nodes/", "create pods/eviction", "watch pods/", "watch poddisruptionbudgets/", "delete pods/"}, asked)
-}
-
-func TestErrors_ANodeThatIsDeletedDuringTheDrain(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "a", "b")
-	s.pods(numbered("a", "web", 2)...)
-	s.budget("web", 2)
-	out, interrupt, wait := s.start("run", "b", "a", "--wait", "-o", "json")
-	s.until("the budget is in the way", func() bool { return strings.Contains(out.String(), `"since"`) })
-	require.NoError(t, s.live.Delete(t.Context(), s.node("b")))
-	interrupt()
-	got := wait()
-	require.Equal(t, exitInterrupted, got.code)
-	_, end := stream(t, got.stdout)
-	require.Nil(t, end.Nodes[0].Left, "b is gone")
-	require.Contains(t, end.Nodes[0].Error, `there is no Node "b"`)
-	require.Equal(t, 2, *end.Nodes[1].Left)
-	require.Equal(t, "drainctl uncordon a", end.Uncordon)
+	require.Equal(t, []string{"get nodes/", "patch nodes/", "delete pods/", "list pods/", "watch pods/", "create pods/eviction",
+		"list poddisruptionbudgets/", "watch poddisruptionbudgets/"}, asked)
 }
 
 func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
@@ -239,18 +142,15 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for files, want := range map[string]string{
-		nowhere:               nowhere + " does not exist",
-		empty:                 empty + " names no cluster",
-		nowhere + ":" + empty: nowhere + " does not exist, " + empty + " names no cluster",
+		nowhere:               nowhere,
+		empty:                 empty,
+		nowhere + ":" + empty: nowhere + ", " + empty,
 	} {
 		t.Setenv("KUBECONFIG", files)
 		_, err := connect(options{})
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "no cluster in "+want+": they are missing or empty; give --kubeconfig")
 		_, withContext := connect(options{context: "dev"})
-		require.Error(t, withContext)
-		if strings.Contains(want, "not exist") {
-			require.ErrorContains(t, withContext, nowhere+" does not exist")
-		}
+		require.ErrorContains(t, withContext, "no cluster in "+want)
 		require.NotContains(t, err.Error(), "KUBERNETES_MASTER")
 	}
 }

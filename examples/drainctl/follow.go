@@ -3,265 +3,168 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
-)
-
-// What can happen during a drain.
-const (
-	eventPlanned   = "Planned"
-	eventCordoned  = "Cordoned"
-	eventEvicted   = "Evicted" // the API server has accepted; the pod is terminating
-	eventDeleted   = "Deleted" // the same, past all budgets
-	eventProgress  = "Progress"
-	eventTrouble   = "Trouble" // something failed and is tried again
-	eventDrained   = "Drained"
-	eventDetaching = "Detaching" // drained, and volumes are still attached
-	eventDetached  = "Detached"
-	eventStopped   = "Stopped" // by Ctrl-C or --timeout
-	eventFailed    = "Failed"
-	eventSummary   = "Summary"
-)
-
-// change is something new, as -o json prints it.
-type change struct {
-	Time    time.Time `json:"time"`
-	Event   string    `json:"event"`
-	Node    string    `json:"node,omitempty"`
-	Pod     string    `json:"pod,omitempty"`
-	Message string    `json:"message,omitempty"`
-	// Counts and Blockers are of a Node, with Progress and when its drain has ended.
-	Counts   *countsReport   `json:"counts,omitempty"`
-	Blockers []blockerReport `json:"blockers,omitempty"`
-	Volumes  []string        `json:"volumes,omitempty"`
-	Plan     *report         `json:"plan,omitempty"`
-}
-
-// countsReport counts pods of a Node. Left is the sum of those below it.
-type countsReport struct {
-	Gone        int `json:"gone"` // since the plan
-	Left        int `json:"left"`
-	Asked       int `json:"asked"` // about to be asked to go
-	Terminating int `json:"terminating"`
-	Waiting     int `json:"waiting"`
-	Blocked     int `json:"blocked"`
-	Stay        int `json:"stay"`
-}
-
-// States of a Node.
-const (
-	stateWaiting   = "waiting" // for its turn
-	stateDraining  = "draining"
-	stateDetaching = "detaching"
-	stateDrained   = "drained"
-	stateStopped   = "stopped"
-	stateFailed    = "failed"
+	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // progressOf is what is known of a Node's drain.
 type progressOf struct {
-	name         string
-	state        string
-	planned      int // pods that had to go at the start
-	counts       countsReport
-	blockers     []blockerReport
-	volumes      []string
-	began, ended time.Time
-	err          error
-	trouble      string // the last one that was reported about volumes
+	name    string
+	planned int // pods that had to go at the start
+	left    int
+	blocked int
+	state   string
+	stuck   map[string]bool // the keys of blockers that were printed
 }
 
-// follower records the state of all Nodes and passes changes to a view, one at a time. It is safe for concurrent use.
+// follower prints what happens to the Nodes. It is safe for concurrent use.
 type follower struct {
 	now   func() time.Time
 	start time.Time
-	homes map[types.UID]string // of the plan's pods
 
 	mu    sync.Mutex
 	nodes []*progressOf
-	view  view
+	view  *command.Progress
 }
 
-func newFollower(show view, plan *report, now func() time.Time) *follower {
-	f := &follower{now: now, start: now(), homes: map[types.UID]string{}, view: show}
-	for i := range plan.Nodes {
-		n := &plan.Nodes[i]
-		counts := countsReport{Left: n.Counts.leave(), Waiting: n.Counts.leave(), Stay: n.Counts.Stay}
-		f.nodes = append(f.nodes, &progressOf{name: n.Name, state: stateWaiting, planned: counts.Left, counts: counts})
-		for j := range n.Pods {
-			f.homes[n.Pods[j].UID] = n.Name
-		}
+func newFollower(out io.Writer, plan *report, now func() time.Time) *follower {
+	f := &follower{now: now, start: now(), view: command.NewProgress(out)}
+	all := 0
+	for _, node := range plan.nodes {
+		_, leave := plan.counts(node.Name)
+		all += leave
+		f.nodes = append(f.nodes, &progressOf{name: node.Name, planned: leave, left: leave, state: "waiting", stuck: map[string]bool{}})
 	}
-	show.begin(f)
+	f.line(fmt.Sprintf("draining %s: %s to go (Ctrl-C stops, the same command resumes)", count(len(f.nodes), "Node", "Nodes"),
+		count(all, "pod", "pods")))
+	for _, text := range plan.warnings() {
+		f.line("warning: " + text)
+	}
 	return f
 }
 
-func (f *follower) node(name string) *progressOf {
-	at := slices.IndexFunc(f.nodes, func(n *progressOf) bool { return n.name == name })
-	return f.nodes[at] // only Nodes of the plan are drained
+// line prints a line. f.mu is held, or nothing runs yet.
+func (f *follower) line(text string) {
+	f.view.Line(fmt.Sprintf("%6.1fs %s", f.now().Sub(f.start).Seconds(), oneLine(text)))
 }
 
-func (f *follower) tell(c change) {
+// told prints what the API server has accepted.
+func (f *follower) told(what string, pod runner.PodRef, err error) error {
+	if err != nil {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tellLocked(c)
+	f.line(what + " " + pod.String())
+	return nil
 }
 
-func (f *follower) tellLocked(c change) {
-	c.Time = f.now()
-	f.view.tell(c)
-}
-
-// keepTicking updates the view periodically until the returned function is called.
-func (f *follower) keepTicking() (stop func()) {
-	if f.view.every() == 0 {
-		return func() {}
-	}
-	ticker := time.NewTicker(f.view.every())
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-end:
-				return
-			case <-ticker.C:
-				f.mu.Lock()
-				f.view.tick()
-				f.mu.Unlock()
-			}
+func (f *follower) node(name string) *progressOf {
+	for _, n := range f.nodes {
+		if n.name == name {
+			return n
 		}
-	}()
-	return func() { close(end); <-ended }
+	}
+	return &progressOf{name: name, stuck: map[string]bool{}} // only Nodes of the plan are drained
 }
 
-// progress records the result of the runner for a Node.
+// progress takes the result of the runner for a Node.
 func (f *follower) progress(r runner.NodeResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.node(r.Node)
-	if n.began.IsZero() {
-		n.began, n.state = f.now(), stateDraining
+	if r.Done || r.Counts.Total > 0 { // an empty result is of a look at pods that are not known yet
+		n.left, n.blocked = r.Counts.Total-r.Counts.Ignored, r.Counts.Blocked
 	}
-	// An empty result is of a look at pods that are not known yet.
-	if r.Done || r.Counts.Total > 0 {
-		n.counts = n.countsOf(r.Counts)
+	n.state = stateOf(r)
+	switch {
+	case r.Ended && r.Done:
+		f.line(n.name + ": drained")
+	case r.Ended && n.state == "failed":
+		f.line(n.name + ": failed: " + r.Err.Error())
+	case !r.Ended && r.Err != nil:
+		f.line(n.name + ": trying again: " + r.Err.Error())
 	}
-	n.blockers = nil
 	for i := range r.Blockers {
-		n.blockers = append(n.blockers, blockerOf(&r.Blockers[i]))
+		if b := &r.Blockers[i]; !n.stuck[b.Key()] { // what a budget holds comes and goes: one line is enough
+			n.stuck[b.Key()] = true
+			f.line(n.name + ": blocked: " + groupText(b.Pods, b.Count, b.Message))
+		}
 	}
-	c := change{Event: eventProgress, Node: r.Node, Message: r.Message, Blockers: n.blockers}
-	switch {
-	case r.Ended:
-		n.ended, n.err = f.now(), r.Err
-		c.Event, n.state = endOf(r)
-	case r.Err != nil:
-		c.Event = eventTrouble
-	}
-	if r.Err != nil {
-		c.Message = r.Err.Error()
-	}
-	counts := n.counts
-	c.Counts = &counts
-	f.tellLocked(c)
+	f.view.Show(f.status())
 }
 
-func endOf(r runner.NodeResult) (event, state string) {
+func stateOf(r runner.NodeResult) string {
 	switch {
+	case !r.Ended:
+		return "draining"
 	case r.Done:
-		return eventDrained, stateDrained
+		return "drained"
 	case errors.Is(r.Err, context.Canceled), errors.Is(r.Err, runner.ErrOutOfTime):
-		return eventStopped, stateStopped
+		return "stopped"
+	}
+	return "failed"
+}
+
+// status is one line about all Nodes that are at work.
+func (f *follower) status() string {
+	var parts []string
+	for _, n := range f.nodes {
+		if n.state == "draining" {
+			parts = append(parts, fmt.Sprintf("%s: %d of %d pods gone, %d blocked", n.name, n.gone(), n.planned, n.blocked))
+		}
+	}
+	return fmt.Sprintf("%6.1fs %s", f.now().Sub(f.start).Seconds(), strings.Join(parts, "; "))
+}
+
+func (n *progressOf) gone() int { return max(0, n.planned-n.left) }
+
+// end prints what the drain leaves.
+func (f *follower) end(code int, err error, results []runner.NodeResult) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.view.Show("")
+	switch code {
+	case exitDone:
+		f.view.Line(fmt.Sprintf("Drained %s in %.1fs.", count(len(f.nodes), "Node", "Nodes"), f.now().Sub(f.start).Seconds()))
+		return
+	case exitInterrupted:
+		f.view.Line("Stopped: no further evictions are asked for. Pods that are terminating go on.")
+	case exitOutOfTime:
+		f.view.Line("Stopped, the time has passed: no further evictions are asked for.")
 	default:
-		return eventFailed, stateFailed
+		f.view.Line("Failed: " + oneLine(err.Error()))
 	}
+	names := ""
+	for _, n := range f.nodes {
+		f.view.Line(fmt.Sprintf("  %s: %s, %d gone, %d left", n.name, n.state, n.gone(), n.left))
+		names += " " + n.name
+	}
+	for i := range results {
+		for _, b := range results[i].Blockers {
+			f.view.Line("  " + b.Node + ": blocked: " + groupText(b.Pods, b.Count, b.Message))
+		}
+	}
+	f.view.Line("To go on: the same command again.")
+	f.view.Line("To give up and let pods onto the Nodes again: drainctl uncordon" + names)
 }
 
-func (n *progressOf) countsOf(c drain.Counts) countsReport {
-	left := c.Total - c.Ignored
-	return countsReport{
-		Gone: max(0, n.planned-left), Left: left, Asked: c.Evictable, Terminating: c.Terminating, Waiting: c.Waiting,
-		Blocked: c.Blocked, Stay: c.Ignored,
-	}
-}
-
-// volumes records the result of the runner for the volumes of a drained Node.
-func (f *follower) volumes(name string, r runner.VolumesResult, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.node(name)
-	var attached []string
-	for _, v := range r.Attached {
-		attached = append(attached, volumeName(v))
-	}
-	if err != nil {
-		f.troubleLocked(n, err)
-		return
-	}
-	c := change{Event: eventDetaching, Node: name, Message: r.Message, Volumes: attached}
-	same := n.state == stateDetaching && slices.Equal(attached, n.volumes)
-	n.state, n.volumes, n.trouble = stateDetaching, attached, ""
-	if r.Done {
-		c.Event, n.state, n.ended = eventDetached, stateDrained, f.now()
-	}
-	if r.Done || !same {
-		f.tellLocked(c)
-	}
-}
-
-// troubleLocked reports new problems with volumes.
-func (f *follower) troubleLocked(n *progressOf, err error) {
-	if n.state = stateDetaching; n.trouble == err.Error() {
-		return
-	}
-	n.trouble = err.Error()
-	f.tellLocked(change{Event: eventTrouble, Node: n.name, Message: n.trouble})
-}
-
-func volumeName(v runner.VolumeRef) string {
-	if v.Claim.Name != "" {
-		return v.Claim.String()
-	}
-	if v.PV != "" {
-		return v.PV
-	}
-	return v.Name
-}
-
-// drained returns those Nodes whose drain is done.
-func (f *follower) drained(nodes []*corev1.Node) []*corev1.Node {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return f.node(node.Name).state != stateDrained })
-}
-
-// evictor reports accepted evictions.
+// evictor prints accepted evictions.
 func (f *follower) evictor(inner runner.Evictor) runner.Evictor {
 	return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, opts runner.EvictOptions) error {
-		err := inner.Evict(ctx, pod, opts)
-		if err == nil {
-			f.tell(change{Event: eventEvicted, Node: f.homes[pod.UID], Pod: pod.String()})
-		}
-		return err
+		return f.told("evicting", pod, inner.Evict(ctx, pod, opts))
 	})
 }
 
-// deleter reports accepted deletions.
+// deleter prints accepted deletions.
 func (f *follower) deleter(inner runner.Deleter) runner.Deleter {
 	return runner.DeleterFunc(func(ctx context.Context, pod runner.PodRef, opts runner.DeleteOptions) error {
-		err := inner.Delete(ctx, pod, opts)
-		if err == nil {
-			f.tell(change{Event: eventDeleted, Node: f.homes[pod.UID], Pod: pod.String()})
-		}
-		return err
+		return f.told("deleting", pod, inner.Delete(ctx, pod, opts))
 	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +25,6 @@ import (
 const (
 	exitDone        = 0
 	exitFailed      = 1
-	exitUsage       = 2
 	exitBlocked     = 3
 	exitOutOfTime   = 4
 	exitInterrupted = 130
@@ -61,29 +59,23 @@ type program struct {
 // execute runs one command. An ended ctx is a person's Ctrl-C.
 func (p *program) execute(ctx context.Context, args []string) int {
 	o, err := parse(args, p.stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case err != nil:
-		p.say(err)
-		fmt.Fprintln(p.stderr, "Run with --help for help.")
-		return exitUsage
-	case o.printRBAC:
-		return p.code(printRBAC(p.stdout, o))
+	if code, refused := command.Refused("drainctl", err, p.stderr); refused {
+		return code
+	}
+	if o.printRBAC {
+		return p.fail(ctx, printRBAC(p.stdout, o))
 	}
 	s, err := p.open(o)
 	if err != nil {
-		p.say(err)
-		return exitFailed
+		return p.fail(ctx, err)
 	}
-	switch {
-	case o.command == commandUncordon:
+	switch o.command {
+	case commandUncordon:
 		return s.uncordon(ctx)
-	case o.command == commandPlan || o.dryRun == dryRunClient:
+	case commandPlan:
 		return s.plan(ctx)
-	default:
-		return s.run(ctx)
 	}
+	return s.run(ctx)
 }
 
 // session is one command with a cluster.
@@ -117,10 +109,14 @@ func (p *program) say(err error) {
 	}
 }
 
-// code prints an error and returns the exit code.
-func (p *program) code(err error) int {
-	if err == nil {
+// fail prints an error from before the first change, and returns the exit code.
+func (p *program) fail(ctx context.Context, err error) int {
+	switch {
+	case err == nil:
 		return exitDone
+	case ctx.Err() != nil:
+		p.say(errors.New("interrupted; nothing was changed"))
+		return exitInterrupted
 	}
 	p.say(err)
 	return exitFailed

@@ -12,34 +12,29 @@ import (
 )
 
 func defaults(command string, nodes ...string) options {
-	return options{
-		command: command, nodes: nodes, rules: "kubectl", order: "none", ignoreDaemonSets: true, gracePeriod: -1, concurrency: 1,
-		dryRun: "none",
-	}
+	return options{command: command, nodes: nodes, ignoreDaemonSets: true, gracePeriod: -1}
 }
 
 func TestFlagsHaveSafeDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := parse([]string{"run", "a", "b", "a"}, io.Discard)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(defaults(commandRun, "a", "b"), got, cmp.AllowUnexported(options{}, given{})))
+	require.Empty(t, cmp.Diff(defaults(commandRun, "a", "b"), got, cmp.AllowUnexported(options{})))
 }
 
 func TestFlagsStandBeforeBetweenAndAfterTheNames(t *testing.T) {
 	t.Parallel()
 	got, err := parse([]string{
 		"--context", "prod", "run", "a", "--force", "--delete-emptydir-data", "b", "--grace-period=30", "--timeout", "5m",
-		"--skip-wait-for-delete-timeout=60", "--pod-selector", "app!=x", "--concurrency=0", "--order=priority", "--delete-after=1m",
-		"-o", "json", "--dry-run", "--wait", "--wait-volumes", "--kubeconfig=k", "--ignore-daemonsets=false", "c",
+		"--skip-wait-for-delete-timeout=60", "--delete-after=1m", "--wait", "--kubeconfig=k", "--ignore-daemonsets=false", "c",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := defaults(commandRun, "a", "b", "c")
-	want.context, want.kubeconfig, want.output, want.podSelector, want.order = "prod", "k", "json", "app!=x", "priority"
-	want.force, want.deleteEmptyDirData, want.wait, want.waitVolumes, want.ignoreDaemonSets = true, true, true, true, false
-	want.gracePeriod, want.skipWaitForDelete, want.concurrency, want.dryRun = 30, 60, 0, "client"
+	want.context, want.kubeconfig = "prod", "k"
+	want.force, want.deleteEmptyDirData, want.wait, want.ignoreDaemonSets = true, true, true, false
+	want.gracePeriod, want.skipWaitForDelete = 30, 60
 	want.timeout, want.deleteAfter = 5*time.Minute, time.Minute
-	want.given = got.given
-	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{}, given{})))
+	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {
@@ -49,28 +44,19 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		want string
 	}{
 		"nothing":                   {nil, "give a command"},
-		"an unknown command":        {[]string{"drain", "a"}, `unknown command "drain": give plan, run or uncordon`},
+		"an unknown command":        {[]string{"drain", "a"}, `unknown command "drain": must be plan, run or uncordon`},
 		"no Node":                   {[]string{"run"}, "name the Nodes, or select them with -l"},
 		"names and a selector":      {[]string{"run", "a", "-l", "x=y"}, "-l x=y and names (a)"},
 		"a selector that is none":   {[]string{"plan", "-l", "x in"}, `--selector "x in"`},
-		"a pod selector":            {[]string{"plan", "a", "--pod-selector", "!!"}, `--pod-selector "!!"`},
-		"a format of another":       {[]string{"plan", "a", "-o", "lines"}, "plan knows json, wide"},
-		"a format of run":           {[]string{"run", "a", "-o", "wide"}, "run knows json, lines"},
-		"no formats":                {[]string{"uncordon", "a", "-o", "json"}, "uncordon knows no formats"},
-		"rules":                     {[]string{"run", "a", "--rules=x"}, `--rules "x": give kubectl or capi`},
-		"a flag of other rules":     {[]string{"run", "a", "--rules=capi", "--force"}, "--force has no meaning"},
 		"a kill":                    {[]string{"run", "a", "--grace-period=0"}, "--grace-period 0 forgets pods"},
 		"a strange grace period":    {[]string{"run", "a", "--grace-period=-2"}, "--grace-period -2"},
-		"a server's dry run":        {[]string{"run", "a", "--dry-run=server"}, "promises too much"},
-		"a strange dry run":         {[]string{"run", "a", "--dry-run=maybe"}, `--dry-run "maybe"`},
-		"negative Nodes":            {[]string{"run", "a", "--concurrency=-1"}, "--concurrency -1"},
 		"a negative time":           {[]string{"run", "a", "--timeout=-1s"}, "--timeout -1s"},
 		"a negative escalation":     {[]string{"run", "a", "--delete-after=-1s"}, "--delete-after -1s"},
 		"an escalation at the end":  {[]string{"run", "a", "--delete-after=1s", "--disable-eviction"}, "--delete-after has no meaning"},
 		"a negative wait":           {[]string{"run", "a", "--skip-wait-for-delete-timeout=-1"}, "--skip-wait-for-delete-timeout -1"},
+		"everything, one":           {[]string{"run", "--timeout=-1s", "--grace-period=0"}, "--timeout -1s"},
+		"everything, the other one": {[]string{"run", "--timeout=-1s", "--grace-period=0"}, "--grace-period 0"},
 		"an unknown flag":           {[]string{"run", "a", "--frobnicate"}, "frobnicate"},
-		"everything that is wrong":  {[]string{"run", "--order=x", "--rules=y"}, "--order"},
-		"everything, the other one": {[]string{"run", "--order=x", "--rules=y"}, "--rules"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,31 +79,17 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-func TestCommandsArePrintedForAShell(t *testing.T) {
-	t.Parallel()
-	o, err := parse([]string{
-		"plan", "a", "--force", "--pod-selector", "app notin (x)", "-o=json", "--ignore-daemonsets=false", "--context=it's",
-	}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, `drainctl run a --context 'it'\''s' --force --ignore-daemonsets=false --pod-selector 'app notin (x)'`,
-		o.again(commandRun))
-	require.Equal(t, `drainctl uncordon a --context 'it'\''s'`, o.again(commandUncordon))
-}
-
 func TestPrintRBAC_HasWhatTheCommandNeeds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args          []string
 		want, without []string
 	}{
-		"all": {[]string{"--print-rbac"}, []string{"kind: ClusterRole", "pods/eviction", "daemonsets"},
+		"all": {[]string{"--print-rbac"}, []string{"kind: ClusterRole", "pods/eviction"},
 			[]string{"delete", "persistentvolumes"}},
 		"plan":     {[]string{"plan", "--print-rbac"}, []string{"poddisruptionbudgets"}, []string{"patch", "watch", "create"}},
 		"uncordon": {[]string{"uncordon", "--print-rbac"}, []string{"nodes", "patch"}, []string{"pods"}},
-		"more": {
-			[]string{"run", "a", "--print-rbac", "--wait-volumes", "--delete-after=1s"},
-			[]string{"volumeattachments", "persistentvolumes", "- delete"}, nil,
-		},
+		"more":     {[]string{"run", "a", "--print-rbac", "--delete-after=1s"}, []string{"- delete"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

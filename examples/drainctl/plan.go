@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -18,91 +21,23 @@ import (
 // Times at which a pod goes, as a plan knows them.
 const (
 	whenNow   = "now"
-	whenLater = "later" // when something has changed that will change by itself
-	whenGoing = "going" // it is terminating already
-	whenNever = "never" // a person has to change something before
-	whenStays = "-"     // it does not go, and the drain does not wait for it
-	pageNames = 3       // pods that a group names
+	whenLater = "later"       // when something has changed that will change by itself
+	whenGoing = "terminating" // already
+	whenNever = "never"       // a person has to change something before
+	whenStays = "stays"       // it does not go, and the drain does not wait for it
+
+	pageNames = 3 // pods that a group names
 	allNames  = math.MaxInt
 )
 
-// report is a plan as -o json prints it.
+// report is a plan for people.
 type report struct {
-	Nodes []nodeReport `json:"nodes"`
-	// Obstacles are not removed by waiting. While one exists, the drain does not end.
-	Obstacles []obstacleReport `json:"obstacles"`
-	// Held are the pods that cannot go at the moment.
-	Held     []blockerReport `json:"held"`
-	Warnings []warningReport `json:"warnings"`
-	// Blocked says that an obstacle stands: the exit code is 3, and run refuses without --wait.
-	Blocked bool `json:"blocked"`
-}
-
-type nodeReport struct {
-	Name     string `json:"name"`
-	Cordoned bool   `json:"cordoned"`
-	// Silent is since when the Node does not answer.
-	Silent *time.Time  `json:"silentSince,omitempty"`
-	Counts whenReport  `json:"counts"`
-	Pods   []podReport `json:"pods"`
-}
-
-// whenReport counts the pods of a Node. Pods is the sum of the others.
-type whenReport struct {
-	Pods  int `json:"pods"`
-	Now   int `json:"now"`
-	Later int `json:"later"`
-	Going int `json:"going"`
-	Never int `json:"never"`
-	Stay  int `json:"stay"`
-}
-
-// leave is how many pods have to be gone at the end.
-func (c whenReport) leave() int { return c.Pods - c.Stay }
-
-type podReport struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       types.UID `json:"uid"`
-	// Action is what is to happen to the pod in the end: Evict, Delete, Wait, Ignore or Deny.
-	Action string `json:"action"`
-	When   string `json:"when"`
-	// Order: Pods of a higher order wait for those of a lower order.
-	Order   int32        `json:"order"`
-	Reason  drain.Reason `json:"reason"`
-	Message string       `json:"message,omitempty"`
-	Budgets []string     `json:"budgets,omitempty"`
-	// Warnings are reasons out of the plan's warnings.
-	Warnings           []drain.Reason `json:"warnings,omitempty"`
-	GracePeriodSeconds int64          `json:"gracePeriodSeconds"`
-	Owner              string         `json:"owner,omitempty"`
-}
-
-func (p *podReport) name() string { return p.Namespace + "/" + p.Name }
-
-type blockerReport struct {
-	Node    string       `json:"node"`
-	Reason  drain.Reason `json:"reason"`
-	Message string       `json:"message"`
-	Budgets []string     `json:"budgets,omitempty"`
-	Pods    []string     `json:"pods"` // the first ones
-	Count   int          `json:"count"`
-	Since   *time.Time   `json:"since,omitempty"`
-}
-
-type obstacleReport struct {
-	blockerReport
-	Remedy string `json:"remedy"`
-	// Stands is false for what may go away by itself after all.
-	Stands bool `json:"stands"`
-}
-
-type warningReport struct {
-	Node    string       `json:"node"`
-	Reason  drain.Reason `json:"reason"`
-	Message string       `json:"message"`
-	Pods    []string     `json:"pods"` // the first ones
-	Count   int          `json:"count"`
+	nodes []*corev1.Node
+	plan  drain.Plan
+	never map[drain.PodRef]drain.Reason // pods that never go, and why
+	// obstacles are not removed by waiting. One that stands keeps the drain from ever ending.
+	obstacles []drain.Obstacle
+	stands    func(drain.Reason) bool
 }
 
 // plan shows what a drain would do and changes nothing.
@@ -111,200 +46,184 @@ func (s *session) plan(ctx context.Context) int {
 	if err != nil {
 		return s.fail(ctx, err)
 	}
-	r, err := s.judge(snap)
-	if err != nil {
-		return s.fail(ctx, err)
+	r := s.judge(snap)
+	text := r.text() + "Nothing was changed. To drain: the same command with run in place of plan.\n"
+	if r.blocked() {
+		text = r.text() + "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: run --wait.\n"
 	}
-	if s.output == outputJSON {
-		err = printJSON(s.stdout, r)
-	} else {
-		_, err = io.WriteString(s.stdout, r.text(s.output == outputWide, s.again(commandRun)))
-	}
-	if err == nil && r.Blocked {
+	if _, err = io.WriteString(s.stdout, text); err == nil && r.blocked() {
 		return exitBlocked
 	}
 	return s.fail(ctx, err)
 }
 
-func printJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
-
 // judge plans a drain of all Nodes, with the flags' rules and policy at this moment.
-func (s *session) judge(snap *snapshot) (*report, error) {
-	rules, err := s.rulesOf(snap.orphans, s.now)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) judge(snap *snapshot) *report {
 	now := s.now()
-	nodes := make([]drain.NodePods, 0, len(snap.nodes))
-	for _, node := range snap.nodes {
-		last := s.policyOf().Rule(drain.Situation{Now: now, StartedAt: now, Node: node})
-		nodes = append(nodes, drain.NodePods{
-			Node: node.Name, Pods: snap.pods[node.Name], Rules: append(slices.Clip(rules), last),
-		})
+	nodes := slices.Clone(snap.pods)
+	for i := range nodes {
+		last := s.policyOf().Rule(drain.Situation{Now: now, StartedAt: now, Node: snap.nodes[i]})
+		nodes[i].Rules = append(s.rulesOf(s.now), last)
 	}
 	plan := drain.Planner{}.Plan(nodes, drain.Facts{Now: now, Budgets: snap.budgets})
 	r := &report{
-		Obstacles: []obstacleReport{}, Held: []blockerReport{}, Warnings: []warningReport{},
+		nodes: snap.nodes, plan: plan, obstacles: plan.Permanent(pageNames), stands: s.stands, never: map[drain.PodRef]drain.Reason{},
 	}
-	for _, ob := range plan.Permanent(pageNames) {
-		stands := s.stands(ob.Reason)
-		r.Blocked = r.Blocked || stands
-		r.Obstacles = append(r.Obstacles, obstacleReport{blockerReport: blockerOf(&ob.Blocker), Remedy: remedyOf(&ob), Stands: stands})
-	}
-	for _, b := range plan.Blockers(pageNames) {
-		if !slices.ContainsFunc(r.Obstacles, func(o obstacleReport) bool { return o.about(&b) }) {
-			r.Held = append(r.Held, blockerOf(&b))
-		}
-	}
-	for _, w := range plan.Warnings(pageNames) {
-		r.Warnings = append(r.Warnings, warningReport{Node: w.Node, Reason: w.Reason, Message: w.Message, Pods: podNames(w.Pods), Count: w.Count})
-	}
-	r.addNodes(snap.nodes, s.marksOf(plan), plan.Decisions)
-	return r, nil
-}
-
-func (o *obstacleReport) about(b *drain.Blocker) bool {
-	return o.Node == b.Node && o.Reason == b.Reason && slices.Equal(o.Budgets, budgetNames(b.Budgets)) && o.Message == b.Message
-}
-
-// marks are what groups of the plan say about single pods.
-type marks struct {
-	never    map[drain.PodRef]drain.Reason
-	warnings map[drain.PodRef][]drain.Reason
-}
-
-func (s *session) marksOf(plan drain.Plan) marks {
-	m := marks{never: map[drain.PodRef]drain.Reason{}, warnings: map[drain.PodRef][]drain.Reason{}}
 	for _, ob := range plan.Permanent(allNames) {
 		for _, pod := range ob.Pods {
 			if s.stands(ob.Reason) {
-				m.never[pod] = ob.Reason
-			} else {
-				m.warnings[pod] = append(m.warnings[pod], ob.Reason)
+				r.never[pod] = ob.Reason
 			}
 		}
-	}
-	for _, w := range plan.Warnings(allNames) {
-		for _, pod := range w.Pods {
-			m.warnings[pod] = append(m.warnings[pod], w.Reason)
-		}
-	}
-	return m
-}
-
-func (r *report) addNodes(nodes []*corev1.Node, m marks, decisions []drain.Decision) {
-	for _, node := range nodes {
-		n := nodeReport{Name: node.Name, Cordoned: node.Spec.Unschedulable, Pods: []podReport{}}
-		if since, silent := drain.UnreachableSince(node); silent {
-			n.Silent = &since
-		}
-		for i := range decisions {
-			if d := &decisions[i]; d.Node == node.Name {
-				n.add(podOf(d, m))
-			}
-		}
-		slices.SortStableFunc(n.Pods, func(a, b podReport) int { return stays(&a) - stays(&b) })
-		r.Nodes = append(r.Nodes, n)
-	}
-}
-
-// stays sorts Pods that are not waited for to the end.
-func stays(p *podReport) int {
-	if p.When == whenStays {
-		return 1
-	}
-	return 0
-}
-
-func (n *nodeReport) add(p podReport) {
-	n.Pods = append(n.Pods, p)
-	n.Counts.Pods++
-	switch p.When {
-	case whenNow:
-		n.Counts.Now++
-	case whenGoing:
-		n.Counts.Going++
-	case whenNever:
-		n.Counts.Never++
-	case whenStays:
-		n.Counts.Stay++
-	default:
-		n.Counts.Later++
-	}
-}
-
-func podOf(d *drain.Decision, m marks) podReport {
-	ref := drain.RefOf(d.Pod)
-	p := podReport{
-		Namespace: d.Pod.Namespace, Name: d.Pod.Name, UID: d.Pod.UID,
-		Action: d.Intended.String(), When: whenOf(d), Order: d.Order, Reason: d.Reason, Message: d.Message,
-		Budgets: budgetNames(d.Budgets), Warnings: m.warnings[ref], GracePeriodSeconds: graceOf(d),
-	}
-	switch why, never := m.never[ref]; {
-	case never:
-		p.When, p.Reason = whenNever, why
-	case p.When == whenNever: // something in the flags gets it out of the way in time
-		p.When = whenLater
-	}
-	if owner := metav1.GetControllerOfNoCopy(d.Pod); owner != nil {
-		p.Owner = owner.Kind + "/" + owner.Name
-	}
-	return p
-}
-
-func whenOf(d *drain.Decision) string {
-	switch {
-	case d.Action == drain.Ignore:
-		return whenStays
-	case d.Action == drain.Evict || d.Action == drain.Delete:
-		return whenNow
-	case d.Action == drain.Deny || d.Action == drain.Undecided:
-		return whenNever
-	case d.Pod.DeletionTimestamp != nil:
-		return whenGoing
-	default:
-		return whenLater
-	}
-}
-
-func graceOf(d *drain.Decision) int64 {
-	switch {
-	case d.GracePeriodSeconds != nil:
-		return *d.GracePeriodSeconds
-	case d.Pod.Spec.TerminationGracePeriodSeconds != nil:
-		return *d.Pod.Spec.TerminationGracePeriodSeconds
-	default:
-		return corev1.DefaultTerminationGracePeriodSeconds
-	}
-}
-
-func blockerOf(b *drain.Blocker) blockerReport {
-	r := blockerReport{
-		Node: b.Node, Reason: b.Reason, Message: b.Message, Budgets: budgetNames(b.Budgets), Pods: podNames(b.Pods), Count: b.Count,
-	}
-	if !b.Since.IsZero() {
-		r.Since = &b.Since
 	}
 	return r
 }
 
-func budgetNames(of []types.NamespacedName) []string {
-	var names []string
+// blocked reports whether an obstacle stands: the exit code is 3, and run refuses without --wait.
+func (r *report) blocked() bool {
+	return slices.ContainsFunc(r.obstacles, func(ob drain.Obstacle) bool { return r.stands(ob.Reason) })
+}
+
+// when returns when a pod goes, and why not now.
+func (r *report) when(d *drain.Decision) (when string, why drain.Reason) {
+	why, never := r.never[drain.RefOf(d.Pod)]
+	switch {
+	case never:
+		return whenNever, why
+	case d.Action == drain.Ignore:
+		return whenStays, d.Reason
+	case d.Action == drain.Evict || d.Action == drain.Delete:
+		return whenNow, d.Reason
+	case d.Pod.DeletionTimestamp != nil:
+		return whenGoing, d.Reason
+	}
+	return whenLater, d.Reason
+}
+
+// counts counts the pods of a Node by when they go, and those that have to go.
+func (r *report) counts(node string) (counts map[string]int, leave int) {
+	counts = map[string]int{}
+	for i := range r.plan.Decisions {
+		if d := &r.plan.Decisions[i]; d.Node == node {
+			when, _ := r.when(d)
+			counts[when]++
+			leave++
+		}
+	}
+	return counts, leave - counts[whenStays]
+}
+
+func (r *report) text() string {
+	var b strings.Builder
+	for _, node := range r.nodes {
+		r.nodeText(&b, node)
+	}
+	b.WriteString(r.obstacleText())
+	title := "Held for now:\n"
+	for _, blocker := range r.plan.Blockers(pageNames) {
+		if !slices.ContainsFunc(r.obstacles, func(ob drain.Obstacle) bool { return ob.Key() == blocker.Key() }) {
+			fmt.Fprintf(&b, "%s  %s: %s\n", title, blocker.Node, groupText(blocker.Pods, blocker.Count, blocker.Message))
+			title = ""
+		}
+	}
+	for _, text := range r.warnings() {
+		fmt.Fprintf(&b, "Warning: %s\n", text)
+	}
+	return b.String()
+}
+
+// warnings are what is lost.
+func (r *report) warnings() []string {
+	var lines []string
+	for _, w := range r.plan.Warnings(pageNames) {
+		lines = append(lines, w.Node+": "+groupText(w.Pods, w.Count, w.Message))
+	}
+	return lines
+}
+
+func (r *report) nodeText(b *strings.Builder, node *corev1.Node) {
+	counts, leave := r.counts(node.Name)
+	fmt.Fprintf(b, "%s: %s to go", node.Name, count(leave, "pod", "pods"))
+	for _, when := range []string{whenNow, whenLater, whenGoing, whenNever, whenStays} {
+		if counts[when] > 0 {
+			fmt.Fprintf(b, ", %d %s", counts[when], when)
+		}
+	}
+	b.WriteString("\n")
+	if node.Spec.Unschedulable {
+		b.WriteString("  It is cordoned already.\n")
+	}
+	if since, silent := drain.UnreachableSince(node); silent {
+		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n", since.UTC().Format(time.RFC3339))
+	}
+	if len(counts) == 0 {
+		return
+	}
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\n  POD\tACTION\tWHEN\tBUDGETS\tREASON")
+	for i := range r.plan.Decisions {
+		if d := &r.plan.Decisions[i]; d.Node == node.Name {
+			when, why := r.when(d)
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", drain.RefOf(d.Pod), strings.ToLower(d.Intended.String()), when, budgetNames(d.Budgets), why)
+		}
+	}
+	_ = w.Flush() // a buffer does not fail
+	b.WriteString(table.String() + "\n")
+}
+
+func (r *report) obstacleText() string {
+	var b strings.Builder
+	for i := range r.obstacles {
+		ob, title := &r.obstacles[i], "May stay in the way"
+		if r.stands(ob.Reason) {
+			title = "In the way for good"
+		}
+		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, groupText(ob.Pods, ob.Count, ob.Message), oneLine(remedyOf(ob)))
+	}
+	return b.String()
+}
+
+// groupText names the pods of a group, and what the group is about.
+func groupText(pods []drain.PodRef, all int, message string) string {
+	names := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		names = append(names, pod.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := all - len(pods); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ": " + oneLine(message)
+}
+
+func budgetNames(of []types.NamespacedName) string {
+	if len(of) == 0 {
+		return "-"
+	}
+	names := make([]string, 0, len(of))
 	for _, name := range of {
 		names = append(names, name.String())
 	}
-	return names
+	return strings.Join(names, ",")
 }
 
-func podNames(of []drain.PodRef) []string {
-	names := make([]string, 0, len(of))
-	for _, ref := range of {
-		names = append(names, ref.String())
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
 	}
-	return names
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// oneLine makes a text of the cluster fit for a line of a terminal.
+func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+
+// printable takes away what could steer a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return -1
+		}
+		return r
+	}, text)
 }

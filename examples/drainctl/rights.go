@@ -4,87 +4,46 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// right is what a command may do with a resource everywhere.
-type right struct {
-	group, resource string // resource may have a subresource, as in pods/eviction
-	verbs           []string
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-func (r right) String() string {
-	return strings.TrimSuffix(strings.Join(r.verbs, ", ")+" "+r.resource+"."+r.group, ".")
-}
-
-// reads are the rights of plan, and the first ones of run.
-func reads() []right {
-	return []right{
-		{"", "nodes", []string{"get", "list"}},
-		{"", "pods", []string{"list"}},
-		{"policy", "poddisruptionbudgets", []string{"list"}},
-		{"apps", "daemonsets", []string{"list"}},
-	}
-}
-
-// acts are the rights that run needs besides. The plan has not tried them out.
-func (o *options) acts() []right {
-	rights := []right{
-		{"", "nodes", []string{"patch"}},
-		{"", "pods/eviction", []string{"create"}},
-		{"", "pods", []string{"watch"}},
-		{"policy", "poddisruptionbudgets", []string{"watch"}},
-	}
-	if o.disableEviction || o.deleteAfter > 0 {
-		rights = append(rights, right{"", "pods", []string{"delete"}})
-	}
-	if o.waitVolumes {
-		rights = append(rights, right{"storage.k8s.io", "volumeattachments", []string{"list", "watch"}},
-			right{"", "persistentvolumes", []string{"list", "watch"}})
-	}
-	return rights
+// acts are the rights that run needs besides those of plan.
+func (o *options) acts() []rbacv1.PolicyRule {
+	return contract.MergePolicyRules([]rbacv1.PolicyRule{rule("", "nodes", "get")},
+		runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: o.disableEviction || o.deleteAfter > 0}))
 }
 
 // rights are those of the command; those of run are enough for all.
-func (o *options) rights() []right {
+func (o *options) rights() []rbacv1.PolicyRule {
+	nodes := rule("", "nodes", "get", "list")
+	reads := []rbacv1.PolicyRule{nodes, rule("", "pods", "list"), rule("policy", "poddisruptionbudgets", "list")}
 	switch o.command {
 	case commandPlan:
-		return reads()
+		return contract.MergePolicyRules(reads)
 	case commandUncordon:
-		return []right{{"", "nodes", []string{"get", "list", "patch"}}}
-	default:
-		return append(reads(), o.acts()...)
+		return contract.MergePolicyRules([]rbacv1.PolicyRule{nodes, rule("", "nodes", "patch")})
 	}
-}
-
-// clusterRole has a rule per resource, with its verbs in the order in which they are needed.
-func (o *options) clusterRole() *rbacv1.ClusterRole {
-	role := &rbacv1.ClusterRole{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: userAgent},
-	}
-	for _, r := range o.rights() {
-		at := slices.IndexFunc(role.Rules, func(p rbacv1.PolicyRule) bool {
-			return p.APIGroups[0] == r.group && p.Resources[0] == r.resource
-		})
-		if at < 0 {
-			role.Rules = append(role.Rules,
-				rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: slices.Clone(r.verbs)})
-			continue
-		}
-		role.Rules[at].Verbs = append(role.Rules[at].Verbs, r.verbs...)
-	}
-	return role
+	return contract.MergePolicyRules(reads, o.acts())
 }
 
 func printRBAC(out io.Writer, o options) error {
-	data, err := yaml.Marshal(o.clusterRole())
+	data, err := yaml.Marshal(&rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: userAgent},
+		Rules:      o.rights(),
+	})
 	if err != nil {
 		return fmt.Errorf("print ClusterRole: %w", err)
 	}
@@ -93,21 +52,23 @@ func printRBAC(out io.Writer, o options) error {
 }
 
 // checkRights asks the API server before the first cordon whether it would let the drain through: without the right to evict, a
-// Node would be cordoned in vain. A server that does not say is tried.
+// Node would be cordoned in vain. A server that does not answer this is tried.
 func (s *session) checkRights(ctx context.Context) error {
 	var missing []string
 	for _, r := range s.acts() {
-		for _, verb := range r.verbs {
-			resource, sub, _ := strings.Cut(r.resource, "/")
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.group, Resource: resource, Subresource: sub, Verb: verb},
-			}}
-			answer, err := s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			if err != nil {
-				return ctx.Err()
-			}
-			if !answer.Status.Allowed {
-				missing = append(missing, right{r.group, r.resource, []string{verb}}.String())
+		for _, name := range r.Resources {
+			resource, sub, _ := strings.Cut(name, "/")
+			for _, verb := range r.Verbs {
+				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: resource, Subresource: sub, Verb: verb},
+				}}
+				answer, err := s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+				if err != nil {
+					return ctx.Err()
+				}
+				if !answer.Status.Allowed {
+					missing = append(missing, verb+" "+strings.TrimSuffix(name+"."+r.APIGroups[0], "."))
+				}
 			}
 		}
 	}

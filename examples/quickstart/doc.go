@@ -4,13 +4,12 @@
 //
 //	go run ./examples/quickstart
 //
-// Three Machines start, and a MachineDeployment of two more. A Deployment with a PodDisruptionBudget runs on their Nodes. One Machine is
-// deleted: its drain waits for the budget and finishes, and the Machine's objects are removed. Then the MachineDeployment replaces its
-// Machines by ones of another version, one at a time, and waits for the budget as well. The program does not write the budget's status or
-// wait a fixed time: the budget allows an eviction when replacement pods are ready on other Nodes, or never (try -budget-min-available 99).
-// The program watches the pods itself and fails if at any time fewer are ready than the budget demands.
+// A MachineDeployment starts three Machines. A Deployment with a PodDisruptionBudget runs on their Nodes. One Machine is deleted: its
+// drain waits for the budget and finishes, the Machine's objects are removed, and its set creates another one. Then the MachineDeployment
+// replaces its Machines by ones of another version, one at a time, and waits for the budget as well. The budget allows an eviction when
+// replacement pods are ready on other Nodes, or never (try -budget-min-available 99). The program looks at the pods 20 times a second, and
+// fails if fewer are ready than the budget demands.
 //
-// Read the files in this order: main.go (flags), script.go (values from the seed), world.go (the parts and how they are
-// connected: this is what an operator does), story.go and rollout.go (the steps), picture.go (the observed state), view.go and
-// table.go (the output), summary.go, timeline.go (the drawing).
+// Read the files in this order: main.go (flags), world.go (the parts and how they are connected: this is what an operator does),
+// objects.go (what a user creates), story.go (the steps), picture.go (the observed state), timeline.go (the drawing).
 package main

@@ -2,25 +2,30 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"runtime"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/examples/command"
+	"github.com/machinist-dev/machinist/fake"
 )
 
 func TestMain(m *testing.M) {
@@ -29,248 +34,131 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// brisk is the steady pace at a quarter of the time. A stage still lasts long enough to be seen.
-func brisk() pace {
-	p := steady()
-	p.stage, p.startPod, p.stopPod, p.readyNode, p.status = p.stage/4, p.startPod/4, p.stopPod/4, p.readyNode/4, p.status/8
-	return p
-}
+func defaults() options { return options{minAvailable: pods - 1, timeout: 5 * time.Minute} }
 
-func quick() options {
-	return options{
-		machines: 3, seed: 1, minAvailable: automatic, timeout: 5 * time.Minute, output: outputJSON, pace: brisk(), log: logr.Discard(),
-	}
-}
-
-// told is what a run printed with -o json.
+// told is what a run has printed.
 type told struct {
-	code    int
-	events  []event
-	summary summary
-	stderr  string
+	code           int
+	stdout, stderr string
 }
 
-func tell(t *testing.T, ctx context.Context, o options) told {
+// tell runs the story in a bubble: its time is that of package synctest, and every goroutine must have ended with it.
+func tell(t *testing.T, o options) told {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	result := told{code: run(ctx, o, &stdout, &stderr), stderr: stderr.String()}
-	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-	for i, text := range lines {
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.DisallowUnknownFields()
-		if i == len(lines)-1 {
-			require.NoError(t, decoder.Decode(&result.summary), text)
-			continue
-		}
-		var e event
-		require.NoError(t, decoder.Decode(&e), text)
-		result.events = append(result.events, e)
-	}
-	return result
+	var got told
+	synctest.Test(t, func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		got.code = run(t.Context(), o, command.NewProgress(&stdout), &stderr)
+		got.stdout, got.stderr = stdout.String(), stderr.String()
+	})
+	return got
 }
 
-func TestTheQuickstartRunsToItsEnd(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.pace.startPod = steady().startPod // or, on a busy computer, the budget is open again before the drain has met it closed
-	got := tell(t, t.Context(), o)
-	require.Equal(t, exitDone, got.code, got.stderr)
-	require.Empty(t, got.stderr)
+func TestStory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stdout bytes.Buffer
+		tale := &story{options: defaults(), view: command.NewProgress(&stdout), start: time.Now()}
+		require.NoError(t, tale.perform(t.Context()), stdout.String())
 
-	s := newScript(o)
-	phases := map[string][]string{}
-	for _, e := range got.events {
-		if e.Machine == nil {
-			continue
-		}
-		if seen := phases[e.Name]; len(seen) == 0 || seen[len(seen)-1] != e.Machine.Phase {
-			phases[e.Name] = append(phases[e.Name], e.Machine.Phase)
-		}
-	}
-	for _, name := range s.machines {
-		want := []string{"Pending", "Provisioning", "Provisioned", "Running"}
-		if name == s.victim {
-			want = append(want, "Deleting")
-		}
-		require.Equal(t, want, phases[name], "phases of %s", name)
-	}
-	for _, kind := range []string{"Machine", "FakeMachine", "FakeConfig", "Node"} {
-		require.True(t, slices.ContainsFunc(got.events, func(e event) bool {
-			return e.Kind == kind && e.Name == s.victim && e.Event == happenedGone
-		}), "%s %s is gone", kind, s.victim)
-	}
-
-	require.Equal(t, outcomeDone, got.summary.Outcome)
-	require.Len(t, got.summary.Machines, 3)
-	for _, m := range got.summary.Machines {
-		require.Positive(t, m.SecondsToRunning)
-		require.Positive(t, m.ToMachine)
-		require.Greater(t, m.InAll, m.ToMachine)
-	}
-	require.GreaterOrEqual(t, got.summary.Deletion.Evicted, 2)
-	require.Positive(t, got.summary.Deletion.DrainSeconds)
-	require.LessOrEqual(t, got.summary.Deletion.DrainSeconds, got.summary.Deletion.Seconds)
-	require.Positive(t, got.summary.Budget.Waits, "the drain waited for the budget")
-	require.True(t, got.summary.Budget.Kept)
-	require.Equal(t, s.minAvailable, got.summary.Budget.FewestReady)
-	rollout := got.summary.Rollout
-	require.Equal(t, fleetSize, rollout.Replaced)
-	require.Equal(t, fleetSize+1, rollout.Most, "maxSurge is 1")
-	last := slices.IndexFunc(got.events, func(e event) bool { return e.Kind == kindAct && strings.Contains(e.Message, newVersion) })
-	for _, e := range got.events[last:] {
-		if e.Deployment != nil {
-			require.GreaterOrEqual(t, e.Deployment.Available, int32(fleetSize), "maxUnavailable is 0")
-		}
-	}
-}
-
-func TestEveryPodLeavesBeforeTheMachineBehindItIsDeleted(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.pace.sort = time.Second // on a busy computer one watch is later than another by more than a person would wait for
-	got := tell(t, t.Context(), o)
-	require.Equal(t, exitDone, got.code, got.stderr)
-	victim := newScript(quick()).victim
-	left := map[string]bool{} // Nodes that a pod has left
-	var gone []string
-	for i, e := range got.events {
-		switch {
-		case e.Kind == "Pod" && e.Event == happenedGone:
-			left[e.Pod.Node] = true
-		case e.Kind == "FakeMachine" && e.Event == happenedGone:
-			gone = append(gone, e.Name)
-			require.True(t, left[e.Name], "pods left %s before", e.Name)
-			require.False(t, slices.ContainsFunc(got.events[i:], func(later event) bool {
-				return later.Kind == "Pod" && later.Pod.Node == e.Name
-			}), "no pod of %s is heard of afterwards", e.Name)
-		}
-	}
-	require.Len(t, gone, 1+fleetSize)
-	require.Contains(t, gone, victim)
-}
-
-func TestABudgetThatCanNeverOpenEndsTheStoryAndIsNamed(t *testing.T) {
-	t.Parallel()
-	for name, minAvailable := range map[string]int{"as many pods as there are": newScript(quick()).replicas, "more pods than there are": 99} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := quick()
-			o.minAvailable = minAvailable
-			got := tell(t, t.Context(), o)
-			require.Equal(t, exitFailed, got.code)
-			require.Contains(t, got.stderr, "PodDisruptionBudget default/web")
-			require.Contains(t, got.stderr, "lower its minAvailable")
-			require.NotContains(t, got.stderr, "gave up after", "noticed, not timed out")
-			require.Equal(t, outcomeFailed, got.summary.Outcome)
-			require.Zero(t, got.summary.Deletion.Evicted)
-			require.False(t, got.summary.Budget.CanOpen)
-		})
-	}
-}
-
-func TestABudgetThatDemandsNothingIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.minAvailable, o.machines = 0, 2
-	got := tell(t, t.Context(), o)
-	require.Equal(t, exitDone, got.code, got.stderr)
-	require.Zero(t, got.summary.Budget.Waits)
-}
-
-func TestATimeoutSaysWhatWasWaitedFor(t *testing.T) {
-	t.Parallel()
-	const start = "the cluster and its controllers start"
-	for name, tc := range map[string]struct {
-		timeouts []time.Duration // the first with which the act is reached, however busy the machine is
-		act      string
-	}{
-		"before the first act": {[]time.Duration{time.Nanosecond}, start},
-		"in an act":            {[]time.Duration{3 * time.Second, 30 * time.Second, 2 * time.Minute}, "3 Machines are created and come up"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := quick()
-			o.pace.stage = time.Hour
-			var got told
-			for _, o.timeout = range tc.timeouts {
-				got = tell(t, t.Context(), o)
-				require.Equal(t, exitFailed, got.code)
-				if strings.Contains(got.stderr, tc.act) {
-					break
+		require.Len(t, tale.picture.machines, 1+2*machines)
+		for _, l := range tale.picture.machines {
+			var phases []string
+			for _, s := range l.spans {
+				if s.what != blocked && (len(phases) == 0 || phases[len(phases)-1] != s.what) {
+					phases = append(phases, s.what)
 				}
-				require.Contains(t, got.stderr, start)
 			}
-			require.Contains(t, got.stderr, fmt.Sprintf("gave up after %s while: %s", o.timeout, tc.act))
-		})
-	}
-}
-
-// cancelWhen is a writer that cancels once it has seen a text.
-type cancelWhen struct {
-	bytes.Buffer
-	text   string
-	cancel context.CancelFunc
-	once   sync.Once
-}
-
-func (w *cancelWhen) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(w.text)) {
-		w.once.Do(w.cancel)
-	}
-	return w.Buffer.Write(p)
-}
-
-func TestAnInterruptionEndsCleanlyInEveryAct(t *testing.T) { // not parallel: it counts goroutines
-	for name, text := range map[string]string{
-		"at the start": "== 3 Machines", "while Machines come up": "Provisioning", "while pods start": "placed on",
-		"while a Node is drained": "Deleting",
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := runtime.NumGoroutine()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			o := quick()
-			o.output = ""
-			out, stderr := &cancelWhen{text: text, cancel: cancel}, &bytes.Buffer{}
-			require.Equal(t, exitInterrupted, run(ctx, o, out, stderr))
-			require.Equal(t, "quickstart: interrupted\n", stderr.String())
-			require.Contains(t, out.String(), "Interrupted after")
-			require.NotContains(t, out.String(), "\x1b", "no terminal control where there is no terminal")
-			requireGoroutines(t, before)
-		})
-	}
-}
-
-// requireGoroutines waits until there are at most n goroutines, because some need a moment to return.
-func requireGoroutines(t *testing.T, n int) {
-	t.Helper()
-	for range 6000 {
-		if runtime.NumGoroutine() <= n {
-			return
+			want := []string{"Pending", "Provisioning", "Provisioned", "Running"}
+			if l.gone {
+				want = append(want, "Deleting")
+			}
+			require.Equal(t, want, phases, l.name)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	stacks := make([]byte, 1<<20)
-	t.Fatalf("more than %d goroutines go on:\n%s", n, stacks[:runtime.Stack(stacks, true)])
+		victim := fake.Machine(tale.victim.name)
+		objects := []client.Object{victim, &corev1.Node{}}
+		for _, gvk := range provided() {
+			objects = append(objects, object(gvk, victim.GetName()))
+		}
+		for _, obj := range objects {
+			err := tale.client.Get(t.Context(), client.ObjectKey{Namespace: obj.GetNamespace(), Name: victim.GetName()}, obj)
+			require.True(t, apierrors.IsNotFound(err), "%T %s: %v", obj, victim.GetName(), err)
+		}
+		require.Positive(t, tale.picture.waited, "drains waited for the budget")
+		require.Equal(t, tale.minAvailable, tale.fewest)
+		require.Contains(t, stdout.String(), "MachineDeployment fleet: 3 Machines, 3 up to date, 3 available")
+		_, rollout, _ := strings.Cut(stdout.String(), "goes from "+oldVersion)
+		require.Contains(t, rollout, "MachineDeployment fleet: 4 Machines", "maxSurge is 1")
+		require.NotContains(t, rollout, "MachineDeployment fleet: 5 Machines")
+		require.NotContains(t, rollout, "up to date, 2 available", "maxUnavailable is 0")
+		require.Contains(t, tale.summary(nil), "4 Machines were replaced")
+	})
 }
 
-func TestWrongFlagsAreExplained(t *testing.T) {
-	t.Parallel()
+// saboteur deletes every pod, past the budget, when the first one is evicted.
+type saboteur struct {
+	do   func()
+	once sync.Once
+}
+
+func (s *saboteur) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("evicted from")) {
+		s.once.Do(s.do)
+	}
+	return len(p), nil
+}
+
+func TestBudget(t *testing.T) {
+	for name, minAvailable := range map[string]int{"as many pods as there are": pods, "more pods than there are": 99} {
+		t.Run("can never open and is named: "+name, func(t *testing.T) {
+			o := defaults()
+			o.minAvailable = minAvailable
+			got := tell(t, o)
+			require.Equal(t, exitFailed, got.code)
+			require.Contains(t, got.stderr, "PodDisruptionBudget web")
+			require.Contains(t, got.stderr, "lower its minAvailable")
+			require.NotContains(t, got.stderr, "gave up", "noticed, not timed out")
+			require.NotContains(t, got.stdout, "evicted from")
+			require.Contains(t, got.stdout, "Failed after")
+		})
+	}
+	t.Run("is not waited for when it demands nothing", func(t *testing.T) {
+		o := defaults()
+		o.minAvailable = 0
+		got := tell(t, o)
+		require.Equal(t, exitDone, got.code, got.stderr)
+		require.Contains(t, got.stdout, "drains waited 0.0 s")
+	})
+	t.Run("is broken by pods that are deleted past it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			tale := &story{options: defaults(), start: time.Now()}
+			tale.view = command.NewProgress(&saboteur{do: func() {
+				require.NoError(t, tale.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("default")))
+			}})
+			err := tale.perform(t.Context())
+			require.ErrorIs(t, err, errBroken)
+			require.ErrorContains(t, err, fmt.Sprintf("PodDisruptionBudget web demands %d", tale.minAvailable))
+		})
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	o := defaults()
+	o.timeout = 2 * time.Second
+	got := tell(t, o)
+	require.Equal(t, exitFailed, got.code)
+	require.Contains(t, got.stderr, "A MachineDeployment of 3 Machines is created, and they come up: gave up; -timeout gives it longer")
+}
+
+func TestFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"one Machine leaves its pods no other Node": {[]string{"-machines", "1"}, "-machines 1: give 2 to 100"},
-		"too many Machines":                         {[]string{"-machines", "101"}, "-machines 101: give 2 to 100"},
-		"no number":                                 {[]string{"-machines", "x"}, "invalid value"},
-		"negative budget":                           {[]string{"-budget-min-available", "-2"}, "-budget-min-available -2"},
-		"no time":                                   {[]string{"-timeout", "0s"}, "-timeout 0s"},
-		"unknown output":                            {[]string{"-o", "yaml"}, `-o "yaml": give lines or json`},
-		"unknown flag":                              {[]string{"-frobnicate"}, "frobnicate"},
-		"an argument":                               {[]string{"up"}, `unexpected argument "up"`},
+		"no number":    {[]string{"-budget-min-available", "x"}, "invalid value"},
+		"unknown flag": {[]string{"-frobnicate"}, "frobnicate"},
+		"an argument":  {[]string{"up"}, `unexpected argument "up"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var stdout, stderr bytes.Buffer
 			require.Equal(t, exitUsage, execute(c.args, &stdout, &stderr))
 			require.Contains(t, stderr.String(), c.want)
@@ -278,16 +166,14 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 			require.Empty(t, stdout.String())
 		})
 	}
-}
-
-func TestHelpTeaches(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	_, err := parse([]string{"-h"}, &out)
-	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, want := range []string{"-budget-min-available", "-seed", "Exit codes", "go run ./examples/quickstart"} {
-		require.Contains(t, out.String(), want)
-	}
+	t.Run("help", func(t *testing.T) {
+		var out bytes.Buffer
+		_, err := parse([]string{"-h"}, &out)
+		require.ErrorIs(t, err, flag.ErrHelp)
+		for _, want := range []string{"-budget-min-available", "-timeline", "Exit codes", "go run ./examples/quickstart"} {
+			require.Contains(t, out.String(), want)
+		}
+	})
 }
 
 // full is a disk without space.
@@ -295,18 +181,57 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-func TestOutputThatIsLostIsAFailure(t *testing.T) {
-	for _, format := range []string{outputJSON, outputLines} {
-		o := quick()
-		o.output = format
+func TestLostOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var stderr bytes.Buffer
 		code := command.Run("quickstart", command.Codes{Done: exitDone, Lost: exitFailed}, full{}, &stderr, func(out io.Writer) int {
-			return run(t.Context(), o, out, &stderr)
+			return run(t.Context(), defaults(), command.NewProgress(out), &stderr)
 		})
 		require.Equal(t, exitFailed, code)
 		require.Contains(t, stderr.String(), "write output: no space left")
-	}
-	var stderr bytes.Buffer
-	require.Equal(t, exitFailed, execute([]string{"--help"}, full{}, &stderr))
-	require.Contains(t, stderr.String(), "write output: no space left")
+	})
+}
+
+func TestOneLine(t *testing.T) {
+	require.Equal(t, "Pod a: stays; Pod b: goes",
+		oneLine("Drain not completed yet (started at 2026-11-23T16:05:40Z):\n* Pod a: stays\n* Pod b: goes"))
+	require.Equal(t, "Drain not completed yet", oneLine("Drain not completed yet"))
+}
+
+func TestDifferences(t *testing.T) {
+	before := map[string]string{"Pod a": "ready", "Pod b": "", "Pod c": "ready"}
+	after := map[string]string{"Pod a": "ready", "Pod b": "ready", "Pod d": "", "Pod e": "new"}
+	require.Empty(t, cmp.Diff([]string{"Pod b: ready", "Pod c: gone", "Pod e: new"}, differences(before, after)))
+}
+
+func TestTimeline(t *testing.T) {
+	t.Run("has Machines in their order, and escapes texts", func(t *testing.T) {
+		p := &picture{now: time.Minute, acts: []span{{what: "a < b & c"}}}
+		p.machines = []*life{{name: "soon", spans: []span{{"Elsewhere", 0, time.Second}}}, {name: "late", spans: []span{{"Running", 0, time.Second}}}}
+		drawn := string(timeline(p))
+		require.Less(t, strings.Index(drawn, "soon"), strings.Index(drawn, "late"))
+		require.Contains(t, drawn, colourOf("Running"))
+		require.Contains(t, drawn, "a &lt; b &amp; c")
+		decoder := xml.NewDecoder(strings.NewReader(drawn))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			require.NoError(t, err)
+		}
+	})
+	t.Run("is written, also of a story that failed", func(t *testing.T) {
+		o := defaults()
+		o.timeout, o.timeline = 3*time.Second, filepath.Join(t.TempDir(), "story.svg")
+		require.Equal(t, exitFailed, tell(t, o).code)
+		text, err := os.ReadFile(o.timeline)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "fleet-")
+	})
+	t.Run("that cannot be written is reported", func(t *testing.T) {
+		o := defaults()
+		o.timeout, o.timeline = time.Second, filepath.Join(t.TempDir(), "none", "story.svg")
+		require.Contains(t, tell(t, o).stderr, "story.svg: no such file")
+	})
 }

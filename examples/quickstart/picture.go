@@ -1,262 +1,210 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// picture is the state that the watches have reported. Only the story's goroutine uses it.
+// blocked is shown in place of Deleting while the budget holds the drain.
+const blocked = "Deleting, waits for a budget"
+
+// picture is the state that the last look has found. Only the story's goroutine uses it.
 type picture struct {
-	start    time.Time
-	machines map[string]*life
-	pods     map[string]*corev1.Pod
-	budget   *policyv1.PodDisruptionBudget
-	nodes    map[string]bool
-	parts    map[string]bool // "Kind/name" of InfraMachines and BootstrapConfigs
-	adapter  contract.Adapter[contract.MachineState, contract.MachineUpdate]
-	fleets   contract.Adapter[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
-	rolled   *deploymentRow
-	promise  promise
-	waits    waits
+	now      time.Duration // since the start
+	machines []*life       // in the order in which they came
+	pods     []*corev1.Pod
+	budget   policyv1.PodDisruptionBudget
+	texts    map[string]string // of each object that exists, by kind and name
+	acts     []span            // what the story has done
+	waited   time.Duration     // how long drains waited for the budget
 }
 
-// life is a Machine and its times.
+// life is a Machine, also when it is gone.
 type life struct {
-	row                             machineRow
-	created, running, drained, gone time.Time
-	deleting                        time.Time
+	name, phase, node, version, message string
+
+	gone  bool
+	spans []span // its phases
 }
 
-func newPicture(start time.Time) *picture {
-	return &picture{
-		start: start, machines: map[string]*life{}, pods: map[string]*corev1.Pod{}, nodes: map[string]bool{},
-		parts:   map[string]bool{},
-		adapter: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()).Adapter,
-		fleets:  contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2()).Adapter,
-	}
+// span is what was true for a time.
+type span struct {
+	what     string
+	from, to time.Duration
 }
 
-// apply applies a change and returns the event to show, if there is one.
-func (p *picture) apply(c change, now time.Time) (event, bool) {
-	e := event{Seconds: seconds(now.Sub(p.start)), Name: c.object.GetName(), Namespace: c.object.GetNamespace()}
-	worth := false
-	switch obj := c.object.(type) {
-	case *corev1.Pod:
-		e.Kind = "Pod"
-		worth = p.applyPod(&e, obj, c.gone)
-	case *policyv1.PodDisruptionBudget:
-		e.Kind = "PodDisruptionBudget"
-		worth = p.applyBudget(&e, obj)
-	case *corev1.Node:
-		e.Kind = "Node"
-		worth = presence(&e, p.nodes, obj.Name, c.gone)
-	case *unstructured.Unstructured:
-		switch e.Kind = obj.GetKind(); e.Kind {
-		case fake.MachineGVK().Kind:
-			worth = p.applyMachine(&e, obj, c.gone, now)
-		case "MachineDeployment":
-			worth = p.applyFleet(&e, obj)
-		default:
-			worth = presence(&e, p.parts, e.Kind+"/"+e.Name, c.gone)
-			p.machineGoes(obj, c.gone, now)
+// look reads everything and returns a line for each object that has changed.
+func (p *picture) look(ctx context.Context, c client.Client, now time.Duration) ([]string, error) {
+	machineList, fleets := listOf(fake.MachineGVK().Kind), listOf("MachineDeployment")
+	podList, budgets := &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}
+	for _, list := range []client.ObjectList{machineList, fleets, podList, budgets} {
+		if err := c.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	return e, worth
+	before := p.texts
+	p.now, p.pods, p.texts = now, nil, map[string]string{}
+	for i := range budgets.Items {
+		p.budget = budgets.Items[i]
+		status := p.budget.Status
+		p.texts["PodDisruptionBudget "+p.budget.Name] = fmt.Sprintf("wants %d ready, has %d, allows %d to leave",
+			status.DesiredHealthy, status.CurrentHealthy, status.DisruptionsAllowed)
+	}
+	for i := range podList.Items {
+		p.pods = append(p.pods, &podList.Items[i])
+		p.texts["Pod "+podList.Items[i].Name] = podText(&podList.Items[i])
+	}
+	for i := range fleets.Items {
+		var state contract.MachineDeploymentState
+		err := contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2()).Adapter.Read(&fleets.Items[i], &state)
+		if err != nil {
+			return nil, fmt.Errorf("read MachineDeployment: %w", err)
+		}
+		p.texts["MachineDeployment "+fleet] = fmt.Sprintf("%d Machines, %d up to date, %d available",
+			state.ObservedReplicas.Or(0), state.UpToDateReplicas.Or(0), state.AvailableReplicas.Or(0))
+	}
+	err := p.readMachines(machineList)
+	return differences(before, p.texts), err
 }
 
-// presence returns an event for the creation and the deletion of an object.
-func presence(e *event, known map[string]bool, key string, gone bool) bool {
-	before := known[key]
-	if gone {
-		delete(known, key)
-		e.Event = happenedGone
-		return before
+func (p *picture) readMachines(list *unstructured.UnstructuredList) error {
+	adapter := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()).Adapter
+	for i := range list.Items {
+		var state contract.MachineState
+		if err := adapter.Read(&list.Items[i], &state); err != nil {
+			return fmt.Errorf("read Machine: %w", err)
+		}
+		name := list.Items[i].GetName()
+		at := slices.IndexFunc(p.machines, func(l *life) bool { return l.name == name })
+		if at < 0 {
+			at = len(p.machines)
+			p.machines = append(p.machines, &life{name: name})
+		}
+		p.texts["Machine "+name] = p.read(p.machines[at], &state)
 	}
-	known[key] = true
-	e.Event = happenedCreated
-	return !before
+	for _, l := range p.machines {
+		if _, exists := p.texts["Machine "+l.name]; !exists {
+			l.gone = true
+		}
+	}
+	return nil
 }
 
-func (p *picture) applyMachine(e *event, obj *unstructured.Unstructured, gone bool, now time.Time) bool {
-	var state contract.MachineState
-	if err := p.adapter.Read(obj, &state); err != nil {
-		e.Message = err.Error()
-		return true
+// read takes what a person wants to know of a Machine, and returns it as text.
+func (p *picture) read(l *life, state *contract.MachineState) string {
+	l.phase, l.node, l.version = state.Phase, state.Node.Name, state.Version
+	text := l.phase
+	for _, c := range state.Conditions {
+		if c.Message != "" && (c.Type == "Ready" || c.Type == "Deleting" && c.Status == metav1.ConditionTrue) {
+			text = l.phase + ": " + oneLine(c.Message) // what a deletion waits for comes last
+		}
 	}
-	e.Event = happenedChanged
-	l := p.machines[e.Name]
-	if l == nil {
-		l = &life{created: now}
-		p.machines[e.Name] = l
-		e.Event = happenedCreated
+	if l.phase == "Deleting" && p.blocks(l.node) {
+		l.phase = blocked
+		p.waited += lookEvery
 	}
-	row := rowOf(&state)
-	if row.Phase == "" {
-		return false // the disruption controller has not processed it yet
+	n := len(l.spans)
+	if n > 0 {
+		l.spans[n-1].to = p.now
 	}
-	changed := row != l.row
-	l.row = row
-	l.note(&state, gone, now)
-	if !l.deleting.IsZero() {
-		p.waits.look(!gone && waitsFor(row.Message), now)
+	if l.phase != "" && (n == 0 || l.spans[n-1].what != l.phase) {
+		l.spans = append(l.spans, span{l.phase, p.now, p.now})
 	}
-	if gone {
-		e.Event = happenedGone
-	}
-	e.Machine = &row
-	return changed || gone
+	return text
 }
 
-// note records the times for the summary.
-func (l *life) note(state *contract.MachineState, gone bool, now time.Time) {
-	first(&l.running, now, state.Phase == "Running" && l.row.Ready == "True")
-	first(&l.deleting, now, !state.Deleting.IsZero())
-	first(&l.drained, now, state.DrainedNode != "")
-	first(&l.gone, now, gone)
+// blocks reports whether the budget keeps pods on a Node. The planner is a pure function of pods and budgets: a view can call it too.
+func (p *picture) blocks(node string) bool {
+	pods := slices.DeleteFunc(slices.Clone(p.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
+	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: node, Pods: pods}},
+		drain.Facts{Budgets: []*policyv1.PodDisruptionBudget{&p.budget}})
+	return slices.ContainsFunc(plan.Blockers(0), func(b drain.Blocker) bool { return len(b.Budgets) > 0 })
 }
 
-// machineGoes notes that a drain is over: the machine behind it goes next, and says so sooner than its Machine, if that says so at all.
-func (p *picture) machineGoes(part *unstructured.Unstructured, gone bool, now time.Time) {
-	l := p.machines[part.GetName()]
-	if l != nil && part.GetKind() == fake.InfraMachineGVK(contract.V1Beta2).Kind {
-		first(&l.drained, now, gone || part.GetDeletionTimestamp() != nil)
-	}
-}
-
-// first records the first time at which something happened.
-func first(at *time.Time, now time.Time, happened bool) {
-	if happened && at.IsZero() {
-		*at = now
-	}
-}
-
-func (p *picture) applyPod(e *event, pod *corev1.Pod, gone bool) bool {
-	old := p.pods[pod.Name]
-	if gone {
-		delete(p.pods, pod.Name)
-	} else {
-		p.pods[pod.Name] = pod
-	}
-	ready := p.ready()
-	p.promise.look(ready)
-	e.Pod = &podRow{Node: pod.Spec.NodeName, Ready: serving(pod) && !gone, ReadyInAll: ready}
-	switch {
-	case gone:
-		e.Event = happenedGone
-	case old == nil:
-		e.Event = happenedCreated
-	case pod.DeletionTimestamp != nil && old.DeletionTimestamp == nil:
-		e.Event = happenedLeaving
-	case serving(pod) != serving(old):
-		e.Event = map[bool]string{true: happenedReady, false: happenedUnready}[serving(pod)]
-	case pod.Spec.NodeName != old.Spec.NodeName:
-		e.Event = happenedBound
-	}
-	return e.Event != ""
-}
-
-func (p *picture) applyBudget(e *event, b *policyv1.PodDisruptionBudget) bool {
-	row := budgetRowOf(b)
-	changed := p.budget == nil || budgetRowOf(p.budget) != row
-	p.budget = b
-	e.Event, e.Budget = happenedChanged, &row
-	return changed && b.Status.ObservedGeneration > 0
-}
-
-// ready counts the serving pods.
+// ready counts the pods that serve.
 func (p *picture) ready() int {
+	return len(slices.DeleteFunc(slices.Clone(p.pods), func(pod *corev1.Pod) bool { return !serving(pod) }))
+}
+
+// workloadReady reports whether every pod is ready and the budget's status counts them all.
+func (p *picture) workloadReady() bool {
+	return p.ready() == pods && len(p.pods) == pods && int(p.budget.Status.CurrentHealthy) == pods
+}
+
+// running counts the Machines of a version that run, or those of all versions that exist.
+func (p *picture) running(version string) int {
 	n := 0
-	for _, pod := range p.pods {
-		if serving(pod) {
+	for _, l := range p.machines {
+		if !l.gone && (version == "" || l.version == version && l.phase == "Running") {
 			n++
 		}
 	}
 	return n
 }
 
-// podsOn returns the pods of a Node, and how many of them serve.
-func (p *picture) podsOn(node string) (pods []*corev1.Pod, ready int) {
-	for _, pod := range p.pods {
-		if pod.Spec.NodeName != node {
-			continue
-		}
-		pods = append(pods, pod)
-		if serving(pod) {
-			ready++
-		}
-	}
-	return pods, ready
+// status is one line about everything.
+func (p *picture) status() string {
+	return fmt.Sprintf("%5.1fs %d Machines, Running: %d at %s, %d at %s; %d of %d pods ready", p.now.Seconds(), p.running(""),
+		p.running(oldVersion), oldVersion, p.running(newVersion), newVersion, p.ready(), len(p.pods))
 }
 
-// hopeless returns the budget that blocks the drain of a Node permanently, if there is one. The pure planner finds
-// budgets that can never allow an eviction of the existing pods. That is final when all wanted pods exist and are
-// ready: then no pending change can help.
-func (p *picture) hopeless(node string, replicas int) (drain.Blocker, bool) {
-	if p.budget == nil || p.ready() != replicas || len(p.pods) != replicas || int(p.budget.Status.CurrentHealthy) != replicas {
-		return drain.Blocker{}, false
-	}
-	pods, _ := p.podsOn(node)
-	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: node, Pods: pods}},
-		drain.Facts{Budgets: []*policyv1.PodDisruptionBudget{p.budget}})
-	for _, b := range plan.Blockers(0) {
-		if b.Reason == drain.ReasonBudgetNeverAllows {
-			return b, true
+// differences returns a line for each object that is new, has changed or is gone.
+func differences(before, after map[string]string) []string {
+	all := maps.Clone(after)
+	for key := range before {
+		if _, exists := after[key]; !exists {
+			all[key] = "gone"
 		}
 	}
-	return drain.Blocker{}, false
-}
-
-// promise is the guarantee of a budget: from when it is given, at least demand pods are ready at any time.
-type promise struct {
-	demand int
-	given  bool
-	fewest int
-	broken bool
-	looks  int
-}
-
-func (p *promise) look(ready int) {
-	if !p.given {
-		return
+	maps.DeleteFunc(all, func(key, text string) bool { return text == "" || text == before[key] })
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, key+": "+all[key])
 	}
-	p.looks++
-	p.fewest = min(p.fewest, ready)
-	p.broken = p.broken || ready < p.demand
+	return lines
 }
 
-// give starts a promise. It is not broken by what happened before.
-func (p *promise) give(demand, ready int) {
-	*p = promise{demand: demand, given: ready >= demand, fewest: ready}
-}
-
-// waits sums up the times in which a Machine reported that a budget blocks its drain.
-type waits struct {
-	times int
-	total time.Duration
-	since time.Time
-}
-
-func (w *waits) look(waiting bool, now time.Time) {
+func podText(pod *corev1.Pod) string {
 	switch {
-	case waiting && w.since.IsZero():
-		w.times++
-		w.since = now
-	case !waiting && !w.since.IsZero():
-		w.total += now.Sub(w.since)
-		w.since = time.Time{}
+	case pod.DeletionTimestamp != nil:
+		return "evicted from " + pod.Spec.NodeName + ", shutting down"
+	case serving(pod):
+		return "ready on " + pod.Spec.NodeName
 	}
+	return ""
 }
 
-// waitsFor reports whether a Machine's message names the budget.
-func waitsFor(message string) bool {
-	return strings.Contains(message, fmt.Sprintf("disruption budget %s ", workload))
+// serving reports whether a pod counts for a budget: it is ready and not being deleted.
+func serving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func listOf(kind string) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(capi(kind + "List"))
+	return list
+}
+
+// oneLine joins the lines of a condition's message. What every drain's message begins with is left out.
+func oneLine(message string) string {
+	if first, rest, found := strings.Cut(message, "\n"); found && strings.HasPrefix(first, "Drain not completed yet") {
+		message = rest
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(message, "* "), "\n* ", "; ")
 }

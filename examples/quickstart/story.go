@@ -1,185 +1,178 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// story is the sequence of steps. One goroutine performs it: each step does what a user would do, then waits until a
-// condition is true. It never waits for a fixed time.
-type story struct {
-	script  script
-	world   *world
-	picture *picture
-	view    view
-	start   time.Time
-	act     string
-
-	writes  []machineWrites // from created to Running
-	rollout *rolloutSummary
-}
+// lookEvery is how often the story looks at the cluster.
+const lookEvery = 50 * time.Millisecond
 
 var (
-	errInterrupted = errors.New("interrupted")
-	errBroken      = errors.New("the budget was broken")
+	errTimeout = errors.New("gave up; -timeout gives it longer")
+	errBroken  = errors.New("the budget was broken")
 )
 
+// story is the sequence of acts. One goroutine performs it: each act does what a user would do, then waits until a condition is true.
+type story struct {
+	options
+
+	start   time.Time
+	client  client.Client
+	picture picture
+	view    *command.Progress
+	victim  *life // the Machine that is deleted
+	fewest  int   // ready pods at a time since then
+}
+
+// act is a step, and when it is done.
+type act struct {
+	text string
+	do   func(context.Context) error
+	done func() bool
+}
+
 // perform runs the whole story. Nothing is left when it returns.
-func (s *story) perform(ctx context.Context, o options) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+func (s *story) perform(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errTimeout)
 	defer cancel()
-	s.act = "the cluster and its controllers start"
-	w, err := newWorld(ctx, s.script, o.log)
-	if err != nil {
-		return s.because(ctx, o, err)
+	store := fake.NewStore(fake.Options{Seed: 1})
+	s.client = store.Client()
+	if err := s.create(kinds())(ctx); err != nil {
+		return err
 	}
-	defer w.stop()
-	s.world = w
-	for _, act := range []func(context.Context) error{s.machinesComeUp, s.workloadStarts, s.machineGoes, s.fleetRolls} {
-		if err := act(ctx); err != nil {
-			return s.because(ctx, o, err)
+	mgr, err := newManager(ctx, store)
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { fail(mgr.Start(ctx)) })
+	defer running.Wait()
+	defer fail(nil)
+	for _, act := range s.acts() {
+		if err := s.play(ctx, act); err != nil {
+			return fmt.Errorf("%s: %w", act.text, err)
 		}
 	}
 	return nil
 }
 
-// because distinguishes an interruption and a timeout from other errors.
-func (s *story) because(ctx context.Context, o options, err error) error {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return s.timedOut(o)
-	case ctx.Err() != nil:
-		return errInterrupted
-	}
-	return err
+func (s *story) acts() []act {
+	return []act{{
+		text: fmt.Sprintf("A MachineDeployment of %d Machines is created, and they come up", machines),
+		do:   s.create(fleetObjects()), done: s.runsAt(oldVersion),
+	}, {
+		text: fmt.Sprintf("%d pods start on their Nodes, behind a PodDisruptionBudget with minAvailable %d", pods, s.minAvailable),
+		do:   s.create(workloadObjects(s.minAvailable)), done: s.picture.workloadReady,
+	}, {
+		text: "A Machine is deleted: its pods leave as the budget allows, and its set creates another one",
+		do:   s.deleteMachine, done: func() bool { return s.victim.gone && s.runsAt(oldVersion)() },
+	}, {
+		text: fmt.Sprintf("The MachineDeployment goes from %s to %s, with at most one Machine more and none fewer", oldVersion, newVersion),
+		do:   s.upgrade, done: s.runsAt(newVersion),
+	}}
 }
 
-func (s *story) timedOut(o options) error {
-	err := fmt.Errorf("gave up after %s while: %s", o.timeout, s.act)
-	if l := s.picture.machines[s.script.victim]; l != nil && !l.deleting.IsZero() {
-		return fmt.Errorf("%w; Machine %s says: %s", err, s.script.victim, oneLine(l.row.Message))
-	}
-	return fmt.Errorf("%w; -timeout gives it longer", err)
-}
-
-func (s *story) machinesComeUp(ctx context.Context) error {
-	s.begin("%d Machines are created and come up, and a MachineDeployment of %d more", len(s.script.machines), fleetSize)
-	if err := s.world.createFleet(ctx); err != nil {
+func (s *story) play(ctx context.Context, a act) error {
+	s.picture.acts = append(s.picture.acts, span{a.text, s.picture.now, s.picture.now})
+	s.line("== " + a.text)
+	if err := a.do(ctx); err != nil {
 		return err
 	}
-	for _, name := range s.script.machines {
-		if err := s.world.createMachine(ctx, name); err != nil {
-			return err
-		}
-	}
-	err := s.until(ctx, func() bool {
-		for _, name := range s.script.machines {
-			if l := s.picture.machines[name]; l == nil || l.running.IsZero() {
-				return false
+	return s.until(ctx, a.done)
+}
+
+// line prints a change.
+func (s *story) line(text string) {
+	s.view.Line(fmt.Sprintf("%5.1fs %s", s.picture.now.Seconds(), text))
+}
+
+func (s *story) create(objects []client.Object) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, obj := range objects {
+			if err := s.client.Create(ctx, obj); err != nil {
+				return fmt.Errorf("create %T %s: %w", obj, obj.GetName(), err)
 			}
 		}
-		return s.fleetRunsAt(oldVersion)
-	})
-	s.writes = countWrites(s.world.store.Requests(), s.script.machines)
-	return err
-}
-
-func (s *story) workloadStarts(ctx context.Context) error {
-	s.begin("%d pods start on their Nodes, behind a PodDisruptionBudget with minAvailable %d", s.script.replicas, s.script.minAvailable)
-	if err := s.world.createWorkload(ctx, s.script); err != nil {
-		return err
+		return nil
 	}
-	return s.until(ctx, s.workloadReady)
 }
 
-// workloadReady reports whether every pod is ready and the budget's status counts them all.
-func (s *story) workloadReady() bool {
-	b := s.picture.budget
-	return s.picture.ready() == s.script.replicas && b != nil && b.Status.ObservedGeneration == b.Generation &&
-		int(b.Status.CurrentHealthy) == s.script.replicas
+func (s *story) deleteMachine(ctx context.Context) error {
+	s.victim, s.fewest = s.picture.machines[0], pods
+	return s.client.Delete(ctx, fake.Machine(s.victim.name))
 }
 
-func (s *story) machineGoes(ctx context.Context) error {
-	pods, _ := s.picture.podsOn(s.script.victim)
-	s.begin("Machine %s is deleted; %d pods run on its Node", s.script.victim, len(pods))
-	s.picture.promise.give(s.script.minAvailable, s.picture.ready())
-	if err := s.world.deleteMachine(ctx, s.script.victim); err != nil {
-		return err
+func (s *story) upgrade(ctx context.Context) error {
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"version":%q}}}}`, newVersion)
+	return s.client.Patch(ctx, object(capi("MachineDeployment"), fleet), client.RawPatch(types.MergePatchType, patch))
+}
+
+// runsAt returns whether all Machines have a version and run, and all pods are ready if there are any.
+func (s *story) runsAt(version string) func() bool {
+	return func() bool {
+		return s.picture.running(version) == machines && s.picture.running("") == machines &&
+			(len(s.picture.pods) == 0 || s.picture.workloadReady())
 	}
-	if err := s.until(ctx, s.victimGone); err != nil {
-		return err
-	}
-	s.begin("The replacements become ready on the other Nodes")
-	return s.until(ctx, s.workloadReady)
 }
 
-// victimGone reports whether all objects of the deleted Machine are gone.
-func (s *story) victimGone() bool {
-	name := s.script.victim
-	return !s.picture.machines[name].gone.IsZero() && !s.picture.nodes[name] &&
-		!s.picture.parts[fake.InfraMachineGVK(contract.V1Beta2).Kind+"/"+name] &&
-		!s.picture.parts[fake.BootstrapConfigGVK(contract.V1Beta2).Kind+"/"+name]
-}
-
-// begin announces a step.
-func (s *story) begin(format string, args ...any) {
-	s.act = fmt.Sprintf(format, args...)
-	s.view.tell(event{Seconds: seconds(time.Since(s.start)), Kind: kindAct, Message: s.act})
-}
-
-// until applies changes until a condition is true, or cannot become true any more.
+// until looks at the cluster until a condition is true, or cannot become true any more.
 func (s *story) until(ctx context.Context, done func() bool) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
 	for {
-		if err := s.trouble(); err != nil {
-			return err
-		}
-		if done() {
-			return nil
-		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-s.world.failed:
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+		lines, err := s.picture.look(ctx, s.client, time.Since(s.start))
+		if err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		for _, text := range lines {
+			s.line(text)
+		}
+		s.view.Show(s.picture.status())
+		if err := s.trouble(); err != nil || done() {
 			return err
-		case c := <-s.world.changes:
-			if e, worth := s.picture.apply(c, time.Now()); worth {
-				s.view.tell(e)
-			}
-		case <-s.view.ticks():
-			s.view.tick()
 		}
 	}
 }
 
 // trouble returns why the story cannot succeed.
 func (s *story) trouble() error {
-	if p := s.picture.promise; p.broken {
-		return fmt.Errorf("%w: %d pods were ready, and PodDisruptionBudget %s demands %d", errBroken, p.fewest, budgetName(s.picture.budget),
-			p.demand)
-	}
-	l := s.picture.machines[s.script.victim]
-	if l == nil || l.deleting.IsZero() || !waitsFor(l.row.Message) {
+	if s.victim == nil {
 		return nil
 	}
-	blocker, found := s.picture.hopeless(s.script.victim, s.script.replicas)
-	if !found {
-		return nil
+	s.fewest = min(s.fewest, s.picture.ready())
+	switch {
+	case s.minAvailable >= pods && s.picture.workloadReady() && s.victim.phase == blocked:
+		return fmt.Errorf("the drain of Node %s can never finish: PodDisruptionBudget %s wants %d pods ready, and there are %d in all; "+
+			"lower its minAvailable to at most %d", s.victim.node, workload, s.minAvailable, pods, pods-1)
+	case s.minAvailable < pods && s.fewest < s.minAvailable:
+		return fmt.Errorf("%w: %d pods were ready, and PodDisruptionBudget %s demands %d", errBroken, s.fewest, workload, s.minAvailable)
 	}
-	return fmt.Errorf("the drain of Node %s can never finish: PodDisruptionBudget %s wants %d pods ready, and there are %d in all, "+
-		"so none may ever leave; what to do: lower its minAvailable to at most %d, or run more replicas (-budget-min-available sets it here)",
-		blocker.Node, blocker.Budgets[0], s.script.minAvailable, s.script.replicas, s.script.replicas-1)
+	return nil
 }
 
-func budgetName(b *policyv1.PodDisruptionBudget) string {
-	if b == nil {
-		return workload
+// summary returns the result as text.
+func (s *story) summary(err error) string {
+	if err != nil {
+		return fmt.Sprintf("Failed after %.1f s.", s.picture.now.Seconds())
 	}
-	return b.Namespace + "/" + b.Name
+	return fmt.Sprintf("Done after %.1f s.\n  %d Machines were replaced, and drains waited %.1f s for PodDisruptionBudget %s.\n"+
+		"  The budget wants %d of %d pods ready; at least %d were.", s.picture.now.Seconds(), len(s.picture.machines)-machines,
+		s.picture.waited.Seconds(), workload, s.minAvailable, pods, s.fewest)
 }

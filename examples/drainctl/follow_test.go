@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
+)
+
+func TestFollower(t *testing.T) {
+	var out bytes.Buffer
+	snap := &snapshot{nodes: []*corev1.Node{newNode("a")}, pods: []drain.NodePods{{Node: "a", Pods: numbered("a", "web", 5)}}}
+	f := newFollower(&out, judged(t, snap, "run", "a"), noon)
+	t.Run("does not count pods that are not known yet as gone", func(t *testing.T) {
+		f.progress(runner.NodeResult{Node: "a"})
+		require.Equal(t, "   0.0s a: 0 of 5 pods gone, 0 blocked", f.status())
+	})
+	t.Run("prints once what blocks", func(t *testing.T) {
+		for range 2 {
+			f.progress(runner.NodeResult{Node: "a", Result: runner.Result{
+				Counts: drain.Counts{Total: 5, Terminating: 2, Blocked: 2, Ignored: 1},
+				Blockers: []drain.Blocker{{
+					Node: "a", Reason: drain.ReasonBudgetExhausted, Pods: []drain.PodRef{{Namespace: "default", Name: "web-0"}}, Count: 2, Message: "full",
+				}},
+			}})
+		}
+		require.Equal(t, "   0.0s draining 1 Node: 5 pods to go (Ctrl-C stops, the same command resumes)\n"+
+			"   0.0s a: blocked: default/web-0 and 1 more: full\n", out.String())
+		require.Equal(t, "   0.0s a: 1 of 5 pods gone, 2 blocked", f.status())
+	})
+}
