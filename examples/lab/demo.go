@@ -22,6 +22,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
 )
 
@@ -64,15 +65,12 @@ func parseDemo(args []string, stdout io.Writer) (demoOptions, error) {
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and the commands to try")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs at the end")
-	err := parse(flags, args, `controlplane demo shows the operator of examples/manager at work, and stops all on Ctrl-C:
+	err := cli.Parse(flags, args, `lab demo shows the operator of examples/manager at work, and stops all on Ctrl-C:
 a real control plane, the operator with its own CRDs, a provider whose Nodes kwok simulates,
 a MachineDeployment of three Machines, and an application on them with a PodDisruptionBudget.
 Progress goes to standard error.
 
-`, stdout)
-	if err == nil && o.output != "text" && o.output != "json" {
-		err = fmt.Errorf("%w: -o must be text or json, not %q", errUsage, o.output)
-	}
+`, stdout, func() error { return cli.Format(o.output) })
 	return o, err
 }
 
@@ -252,7 +250,6 @@ func (d *demonstration) rolledOut(ctx context.Context) error {
 func tries() [][2]string {
 	return [][2]string{
 		{"kubectl get machinedeployments,machinesets,machines,nodes", "what there is"},
-		{"manager tree workers --api-group=machinist.dev", "the same as a tree, with what each Machine waits for; --watch follows it"},
 		{"kubectl scale machinedeployments workers --replicas=5", "two Machines more, each with a Node"},
 		{`kubectl patch machinedeployments workers --type=merge -p '{"spec":{"template":{"spec":{"version":"v1.36.3"}}}}'`,
 			"a rollout, which drains one Node after the other and keeps the budget of web"},

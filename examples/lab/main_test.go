@@ -19,8 +19,8 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		stdout, stderr string
 	}{
 		{name: "help", args: []string{"--help"}, code: exitOK, stdout: "go run -C examples/lab . up"},
-		{name: "no command", code: exitUsage, stderr: "go run -C examples/lab . up"},
-		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: `unknown command "down": give up, demo or build`},
+		{name: "no command", code: exitUsage, stderr: "give up, demo, build, bench or skew"},
+		{name: "an unknown command", args: []string{"down"}, code: exitUsage, stderr: `unknown command "down": give up, demo, build, bench or skew`},
 		{name: "a folder that is not there", args: []string{"up", "-C", "no/such"}, code: exitUsage, stderr: "no such file or directory"},
 		{name: "help of up", args: []string{"up", "-h"}, code: exitOK, stdout: "-nodes int"},
 		{name: "help of demo", args: []string{"demo", "--help"}, code: exitOK, stdout: "stops all on Ctrl-C"},
@@ -29,6 +29,10 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		{name: "an unknown flag", args: []string{"up", "-x"}, code: exitUsage, stderr: "-x"},
 		{name: "an argument too many", args: []string{"up", "now"}, code: exitUsage, stderr: `unexpected argument "now"`},
 		{name: "an unknown format", args: []string{"up", "-o", "xml"}, code: exitUsage, stderr: "text or json"},
+		{name: "help of a benchmark", args: []string{"bench", "drain", "-h"}, code: exitOK, stdout: "(4) a budget that stays closed"},
+		{name: "an unknown benchmark", args: []string{"bench"}, code: exitUsage, stderr: "there are [machine set"},
+		{name: "no versions", args: []string{"skew"}, code: exitUsage, stderr: "--servers is missing"},
+		{name: "a child without a parent", args: []string{"drain-child"}, code: exitFailed, stderr: "wrong arguments"},
 		{name: "negative nodes", args: []string{"up", "-nodes", "-1"}, code: exitUsage, stderr: "-nodes"},
 		{name: "negative kubelets", args: []string{"up", "-hollow-nodes", "-1"}, code: exitUsage, stderr: "-hollow-nodes"},
 		{name: "a negative time", args: []string{"up", "-pod-termination", "-1s"}, code: exitUsage, stderr: "-pod-termination"},
@@ -57,7 +61,7 @@ func TestOutsideACheckoutItSaysWhatItNeeds(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitFailed, run(t.Context(), []string{command}, &stdout, &stderr))
 		require.Contains(t, stderr.String(), "the sources of the control plane's binaries were not found")
-		require.Contains(t, stderr.String(), "controlplane "+command+" -C DIR")
+		require.Contains(t, stderr.String(), "lab "+command+" -C DIR")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // before anything starts
 		stderr.Reset()

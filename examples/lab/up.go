@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
 )
 
 type upOptions struct {
@@ -30,19 +32,16 @@ func parseUp(args []string, stdout io.Writer) (upOptions, error) {
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
 	flags.DurationVar(&o.termination, "pod-termination", 0, "how long a deleted pod takes to go, such as 5s")
-	usage := "controlplane up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
-	if err := parse(flags, args, usage, stdout); err != nil {
-		return o, err
-	}
-	switch {
-	case o.output != "text" && o.output != "json":
-		return o, fmt.Errorf("%w: -o must be text or json, not %q", errUsage, o.output)
-	case o.nodes < 0 || o.hollow < 0:
-		return o, fmt.Errorf("%w: -nodes and -hollow-nodes must not be negative", errUsage)
-	case o.termination < 0:
-		return o, fmt.Errorf("%w: -pod-termination must not be negative", errUsage)
-	}
-	return o, nil
+	usage := "lab up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
+	return o, cli.Parse(flags, args, usage, stdout, func() error {
+		switch {
+		case o.nodes < 0 || o.hollow < 0:
+			return errors.New("-nodes and -hollow-nodes must not be negative")
+		case o.termination < 0:
+			return errors.New("-pod-termination must not be negative")
+		}
+		return cli.Format(o.output)
+	})
 }
 
 // up runs a control plane until ctx ends, which is how to end it and no error, or until a component dies.
@@ -106,8 +105,8 @@ Ctrl-C stops it and removes everything.
 
 func reportEnd(w io.Writer, plane *cluster.ControlPlane, kept bool) {
 	if kept {
-		_, _ = fmt.Fprintf(w, "controlplane: stopped; its files are in %s\n", plane.Dir())
+		_, _ = fmt.Fprintf(w, "lab: stopped; its files are in %s\n", plane.Dir())
 		return
 	}
-	_, _ = fmt.Fprintln(w, "controlplane: stopped, everything is removed")
+	_, _ = fmt.Fprintln(w, "lab: stopped, everything is removed")
 }

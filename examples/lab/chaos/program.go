@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/machinist-dev/machinist/examples/lab/bench"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
 // Times of a Program.
@@ -61,7 +61,7 @@ func (p *Program) start() error {
 	defer func() { _ = out.Close() }()
 	r := &run{cmd: exec.Command(p.path, p.args...), ended: make(chan struct{})} //nolint:noctx // ended by Stop, and by this process's death
 	r.cmd.Stdout, r.cmd.Stderr = out, out
-	bench.Tie(r.cmd)
+	measure.Tie(r.cmd)
 	if err := r.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"time"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/gobuild"
 )
 
 // Binaries are the paths of the programs of a control plane.
@@ -69,14 +68,8 @@ func buildArgs(p program, out string) []string {
 	return []string{"build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", p.ldflags, "-o", out, "./" + p.name}
 }
 
-const (
-	// aliveEvery is the interval of progress lines during a build.
-	aliveEvery = 10 * time.Second
-	// goStopWait is how long the go command may take to stop and to remove its work directory.
-	goStopWait = 20 * time.Second
-	// buildPrefix starts the names of directories that hold an unfinished build.
-	buildPrefix = ".unfinished-"
-)
+// buildPrefix starts the names of directories that hold an unfinished build.
+const buildPrefix = ".unfinished-"
 
 // Build returns the programs of the control plane. It builds them if they are not in the user's cache directory
 // (os.UserCacheDir, in machinist/controlplane). A build takes minutes and prints a line to progress every ten seconds;
@@ -218,81 +211,5 @@ func buildInto(ctx context.Context, source, root, dir string, say say) error {
 func buildOne(ctx context.Context, source, out, scratch string, p program, say say) error {
 	cmd := goCommand(ctx, source, buildArgs(p, out)...)
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+scratch)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = goStopWait
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	var seen compiled
-	stop := every(aliveEvery, func(elapsed time.Duration) {
-		say("still building %s: %s, %s", p.name, elapsed.Round(time.Second), &seen)
-	})
-	defer stop()
-	if err := runTied(cmd, func() { seen.read(stderr) }); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("go build ./%s in %s: %w\n%s", p.name, source, err, seen.rest())
-	}
-	return nil
-}
-
-// compiled parses the output of "go build -v": one line per compiled package or downloaded module; other lines are
-// error messages.
-type compiled struct {
-	mu    sync.Mutex
-	count int
-	last  string
-	tail  []string
-}
-
-const keptLines = 30
-
-func (c *compiled) read(r io.Reader) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		c.mu.Lock()
-		c.count++
-		c.last = lines.Text()
-		if c.tail = append(c.tail, c.last); len(c.tail) > keptLines {
-			c.tail = c.tail[1:]
-		}
-		c.mu.Unlock()
-	}
-}
-
-// String returns the progress of the build in one line.
-func (c *compiled) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.count == 0 {
-		return "nothing compiled yet"
-	}
-	return fmt.Sprintf("%d packages done, last %s", c.count, c.last)
-}
-
-func (c *compiled) rest() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return strings.Join(c.tail, "\n")
-}
-
-// every calls f with the elapsed time, from one goroutine, until stop is called. No call begins after that.
-func every(interval time.Duration, f func(elapsed time.Duration)) (stop func()) {
-	start, done := time.Now(), make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				f(time.Since(start))
-			}
-		}
-	})
-	return func() { close(done); group.Wait() }
+	return gobuild.Run(ctx, cmd, p.name, say)
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -113,26 +111,6 @@ func TestABuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	err := buildInto(t.Context(), source, root, filepath.Join(root, "done"), newSay(nil))
 	require.ErrorContains(t, err, "undefined: nonsense")
 	require.Empty(t, namesIn(t, root))
-}
-
-func TestABuildSaysThatItIsAlive(t *testing.T) {
-	var c compiled
-	require.Equal(t, "nothing compiled yet", c.String())
-	c.read(strings.NewReader("a\nb\n"))
-	require.Equal(t, "2 packages done, last b", c.String())
-
-	ticks := make(chan time.Duration)
-	done := make(chan struct{})
-	stop := every(time.Millisecond, func(elapsed time.Duration) {
-		select {
-		case ticks <- elapsed:
-		case <-done:
-		}
-	})
-	require.Positive(t, <-ticks)
-	require.Positive(t, <-ticks)
-	close(done)
-	stop()
 }
 
 func TestTheUsersModfileIsNotForTheBinaries(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
-	"github.com/machinist-dev/machinist/examples/lab/capi"
+	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -28,16 +28,16 @@ import (
 // MachineDeployment, gives it a twin that our manager leads from its birth, and has clusterctl describe both: the twin must have every
 // condition that the other has, with the same status and reason, and none that is Unknown.
 func TestE2EClusterctlDescribesOurMachinesAsItDescribesThoseOfClusterAPI(t *testing.T) {
-	say := bench.NewSay(os.Stderr, "describe")
-	program, err := capi.BuildManager(t.Context(), say)
+	say := measure.NewSay(os.Stderr, "describe")
+	program, err := arm.BuildCAPI(t.Context(), say)
 	require.NoError(t, err)
-	clusterctl, err := capi.BuildClusterctl(t.Context(), say)
+	clusterctl, err := arm.BuildClusterctl(t.Context(), say)
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	w := newBareWorld(t, plane)
-	require.NoError(t, (&capi.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
+	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
 	w.startProviders(worldOptions{})
 
 	theirs := w.machineOfClusterAPI(program)
@@ -62,7 +62,7 @@ const describedCluster = "described"
 // machineOfClusterAPI runs Cluster API's manager until it has led a Machine of a MachineDeployment to being available.
 func (w *world) machineOfClusterAPI(program string) *unstructured.Unstructured {
 	w.t.Helper()
-	manager, err := capi.StartManager(capi.ManagerOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
+	manager, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
 	require.NoError(w.t, err)
 	defer manager.Stop()
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
-	"github.com/machinist-dev/machinist/examples/lab/capi"
+	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -59,16 +59,16 @@ func (w *world) saidAll(d *unstructured.Unstructured, replicas int64) {
 // middle of a rollout, which a provider holds up, and finish it: clusterctl must show the same conditions, with the same status and reason,
 // during the rollout and after it.
 func TestE2EClusterctlDescribesOurRolloutsAsItDescribesThoseOfClusterAPI(t *testing.T) {
-	say := bench.NewSay(os.Stderr, "describe")
-	program, err := capi.BuildManager(t.Context(), say)
+	say := measure.NewSay(os.Stderr, "describe")
+	program, err := arm.BuildCAPI(t.Context(), say)
 	require.NoError(t, err)
-	clusterctl, err := capi.BuildClusterctl(t.Context(), say)
+	clusterctl, err := arm.BuildClusterctl(t.Context(), say)
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	w := newBareWorld(t, plane)
-	require.NoError(t, (&capi.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
+	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
 	var held atomic.Bool
 	delay := func(*unstructured.Unstructured) time.Duration {
 		if held.Load() {
@@ -81,7 +81,7 @@ func TestE2EClusterctlDescribesOurRolloutsAsItDescribesThoseOfClusterAPI(t *test
 		return described(t, clusterctl, plane.Kubeconfig(), "MachineDeployment/"+describedCluster)
 	}
 
-	theirs, err := capi.StartManager(capi.ManagerOptions{Program: program, Kubeconfig: plane.Kubeconfig(), Dir: plane.Dir()})
+	theirs, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: plane.Kubeconfig(), Dir: plane.Dir()})
 	require.NoError(t, err)
 	t.Cleanup(theirs.Stop)
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
 const (
@@ -161,7 +161,7 @@ func (s *drainScene) do(kubeconfig string, args ...string) (code int, stdout, st
 	var out, errs strings.Builder
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--kubeconfig", kubeconfig)...) //nolint:gosec // built above
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	bench.Tie(cmd)
+	measure.Tie(cmd)
 	return exitCode(s.t, cmd.Run()), out.String(), errs.String()
 }
 
@@ -180,7 +180,7 @@ func (s *drainScene) interrupted(word, kubeconfig string, args ...string) (code 
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--kubeconfig", kubeconfig)...) //nolint:gosec // built above
 	out, err := cmd.StdoutPipe()
 	require.NoError(s.t, err)
-	bench.Tie(cmd)
+	measure.Tie(cmd)
 	require.NoError(s.t, cmd.Start())
 	pressed := false
 	lines := bufio.NewReader(out)

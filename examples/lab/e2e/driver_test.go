@@ -16,8 +16,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/conformance"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -54,7 +54,7 @@ func (w *world) runsOnKwok(as string) {
 	require.NoError(w.t, w.client.Create(w.t.Context(), secret))
 	gvk := kwokdriver.GVK()
 	machines := make([]*unstructured.Unstructured, kwokMachines)
-	require.NoError(w.t, bench.InParallel(w.t.Context(), kwokMachines, func(i int) error {
+	require.NoError(w.t, measure.InParallel(w.t.Context(), kwokMachines, func(i int) error {
 		name := fmt.Sprintf("kwok-%s-%d", as, i)
 		infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cpu": "2"}}}
 		infra.SetGroupVersionKind(gvk)
@@ -79,7 +79,7 @@ func (w *world) runsOnKwok(as string) {
 		require.Empty(w.t, conformance.CheckObject(infra, conformance.InfraMachine, contract.V1Beta2))
 	}
 	require.Len(w.t, w.kwokNodes(), kwokMachines, "no lost answer made a second Node")
-	require.NoError(w.t, bench.InParallel(w.t.Context(), kwokMachines, func(i int) error {
+	require.NoError(w.t, measure.InParallel(w.t.Context(), kwokMachines, func(i int) error {
 		return w.client.Delete(w.t.Context(), machines[i])
 	}))
 	for _, m := range machines {

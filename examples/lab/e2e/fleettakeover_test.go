@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
-	"github.com/machinist-dev/machinist/examples/lab/capi"
+	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -117,13 +117,13 @@ func (w *world) scaled(d *unstructured.Unstructured, replicas int64) {
 // Cluster API's manager makes a fleet and ends. Ours takes it over, scales it and ends, Cluster API's has it back, and ours again. Each
 // leaves what the other has made as it is, but for our annotations. Cluster API copies those of a deployment to its set, ledger included.
 func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
-	program, err := capi.BuildManager(t.Context(), bench.NewSay(os.Stderr, "takeover"))
+	program, err := arm.BuildCAPI(t.Context(), measure.NewSay(os.Stderr, "takeover"))
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	w := newBareWorld(t, plane)
-	require.NoError(t, (&capi.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
+	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
 	w.startProviders(worldOptions{})
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
 	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
@@ -132,8 +132,8 @@ func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
 		name, agent string
 		start       func() (stop func())
 	}{
-		{"Cluster API", capi.UserAgent, theirs}, {"ours", managerAgent, ours},
-		{"Cluster API again", capi.UserAgent, theirs}, {"ours again", managerAgent, ours},
+		{"Cluster API", arm.CAPIAgent, theirs}, {"ours", managerAgent, ours},
+		{"Cluster API again", arm.CAPIAgent, theirs}, {"ours again", managerAgent, ours},
 	} {
 		before, begin := w.fleetNow(), w.marked()
 		stop := manager.start()
@@ -163,7 +163,7 @@ func requireFewWrites(t *testing.T, written cluster.AuditEvents) {
 func (w *world) theirs(program string) func() (stop func()) {
 	return func() (stop func()) {
 		w.t.Helper()
-		m, err := capi.StartManager(capi.ManagerOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
+		m, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
 		require.NoError(w.t, err)
 		w.t.Cleanup(m.Stop)
 		return m.Stop

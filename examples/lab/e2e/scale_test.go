@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/fake"
 )
 
@@ -35,7 +35,7 @@ func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
 	require.NoError(t, err)
 	start := time.Now()
 	machines := make([]*unstructured.Unstructured, fleetSize)
-	require.NoError(t, bench.InParallel(t.Context(), fleetSize, func(i int) error {
+	require.NoError(t, measure.InParallel(t.Context(), fleetSize, func(i int) error {
 		name := fmt.Sprintf("fleet-%d", i)
 		machines[i] = fake.Machine(name)
 		return errors.Join(
@@ -57,7 +57,7 @@ func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
 	mark, err = audit.Mark()
 	require.NoError(t, err)
 	start = time.Now()
-	require.NoError(t, bench.InParallel(t.Context(), fleetSize, func(i int) error { return w.client.Delete(t.Context(), machines[i]) }))
+	require.NoError(t, measure.InParallel(t.Context(), fleetSize, func(i int) error { return w.client.Delete(t.Context(), machines[i]) }))
 	for _, m := range machines {
 		w.gone(m)
 	}

@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -167,7 +167,7 @@ func (m *managerProcess) start() {
 	m.cmd = exec.Command(m.binary, m.args...) //nolint:noctx // ended by SIGTERM in stop, and by the parent's death
 	m.cmd.Env = append(os.Environ(), m.env...)
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
-	bench.Tie(m.cmd)
+	measure.Tie(m.cmd)
 	require.NoError(m.t, m.cmd.Start())
 }
 

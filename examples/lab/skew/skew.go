@@ -1,0 +1,114 @@
+// Package skew measures with which releases of Kubernetes and controller-runtime this library works, and prints the table of them.
+//
+// Each control plane is built from the newest release of its minor version that the module proxy serves, and kept in the user's cache
+// directory. Each controller-runtime is measured in a copy of the module, with the Kubernetes modules that it is made for.
+package skew
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
+)
+
+const usage = `lab skew measures with which releases of Kubernetes and controller-runtime this library works.
+
+  lab skew --servers 1.36,1.35 --runtimes 0.24,0.23   two control planes and two copies of the library, each with each
+  lab skew --build --servers 1.35                     only build the programs of a control plane, which takes minutes
+
+Every row of the table is a version of controller-runtime, with the Kubernetes modules that it is made for: the tests of the library
+run in a copy of the module that requires them. Every column at the right is the newest release of a minor version of Kubernetes that
+the module proxy serves: end-to-end tests run on a control plane that is built from it. One build runs at a time; it needs 3 GB.
+
+Exit codes: 0 everything was measured and passes; 1 a test fails, or the measurement itself; 2 wrong flags.
+
+Flags:
+`
+
+// gracePeriod is how long a go command may take to end after an interrupt.
+const gracePeriod = 30 * time.Second
+
+// options are the flags.
+type options struct {
+	servers, runtimes []string
+	file              string
+	buildOnly         bool
+}
+
+// Run measures what the arguments ask for, and prints the table.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	return perform(ctx, o, stdout, stderr)
+}
+
+func parse(args []string, stdout io.Writer) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("skew", flag.ContinueOnError)
+	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
+	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
+	flags.StringVar(&o.file, "write", "",
+		"`file` that gets the table too; its rows and columns of other minor versions stay")
+	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
+	err := cli.Parse(flags, args, usage, stdout, func() (err error) {
+		if o.servers, err = minors("servers", *servers, "1."); err != nil {
+			return err
+		}
+		if o.runtimes, err = minors("runtimes", *runtimes, "0."); err == nil && len(o.servers) == 0 {
+			err = errors.New("--servers is missing: name at least one minor version of Kubernetes")
+		}
+		return err
+	})
+	return o, err
+}
+
+// minors are the minor versions in the value of a flag.
+func minors(name, value, major string) (all []string, err error) {
+	for _, minor := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !isMinor(minor) || !strings.HasPrefix(minor, major) {
+			return nil, fmt.Errorf("--%s: %q is no minor version, as %s24 is", name, minor, major)
+		}
+		all = append(all, minor)
+	}
+	return all, nil
+}
+
+// perform measures and prints the table. It is complete or not written at all.
+func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	m, err := newMeasurement(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	defer m.remove()
+	if err := m.makeServers(ctx, o.servers); err != nil || o.buildOnly {
+		return err
+	}
+	rows, err := m.makeRows(ctx, o.runtimes)
+	if err != nil {
+		return err
+	}
+	text := table(m.servers, rows)
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	if o.file == "" {
+		return failures(rows)
+	}
+	old, err := os.ReadFile(o.file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(o.file, []byte(withOld(string(old), text)), 0o600); err != nil {
+		return err
+	}
+	return failures(rows)
+}
