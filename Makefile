@@ -57,21 +57,10 @@ IGNITION := examples/userdata/ignition
 TESTED = $(filter-out $(EMBED)% %/bin,$(NESTED))
 
 FUZZTIME ?= 10s
-BENCH ?= .
-ROUNDS ?= 1
-SCENARIO ?=
-ARMS ?=
-MACHINES ?= 500
-SETSIZE ?= 300
-ROLLOUTSIZE ?= 200
-FLEETSIZE ?= 5000
-INSTANCES ?= 1000
-EACH_A_MACHINE ?= false
-LIMITS ?=
-STEADY ?= 0s
 SEED ?= 0
 SEEDS ?= 1000
-# Minor versions of Kubernetes and of controller-runtime for make skew-table.
+# Minor versions of Kubernetes and of controller-runtime for the table of make skew. The newest release of each is taken; a build of a
+# control plane takes ten minutes, once.
 MINORS ?= 1.37,1.36,1.35,1.34
 RUNTIMES ?= 0.25,0.24,0.23
 export BREAK ?=
@@ -116,38 +105,8 @@ race: ## The tests of make test with the race detector, if there is a C compiler
 	fi
 
 .PHONY: bench
-bench: ## Benchmarks with allocations (BENCH=regexp picks some)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
-
-.PHONY: bench-drain
-bench-drain: control-plane ## Drains side by side with kubectl and Cluster API on a real control plane (ROUNDS=3 prints medians; SCENARIO=1,4, ARMS=ours,kubectl)
-	$(GO) run -C $(LAB) ./drainbench --rounds $(ROUNDS) --scenario '$(SCENARIO)' --arms '$(ARMS)'
-
-.PHONY: bench-machine
-bench-machine: control-plane ## Machines side by side with Cluster API on a real control plane (MACHINES=500, LIMITS=default,off, ARMS=ours,capi, ROUNDS, STEADY=5m)
-	$(GO) run -C $(LAB) ./machinebench --machines $(MACHINES) --rounds $(ROUNDS) --arms '$(ARMS)' --limits '$(LIMITS)' --steady $(STEADY)
-
-.PHONY: bench-set
-bench-set: control-plane ## One MachineSet scaled up and down side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
-	$(GO) run -C $(LAB) ./setbench --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
-
-.PHONY: bench-health
-bench-health: control-plane ## A tenth of a MachineSet replaced by a health check side by side with Cluster API on a real control plane (SETSIZE=300, ROUNDS, ARMS=ours,capi)
-	$(GO) run -C $(LAB) ./setbench --health --machines $(SETSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
-
-.PHONY: bench-rollout
-bench-rollout: control-plane ## One plan for 10,000 Machines, and one rollout side by side with Cluster API on a real control plane (ROLLOUTSIZE=200, ROUNDS, ARMS=ours,capi)
-	$(GO) test -run '^$$' -bench Plan10000 -benchmem ./machineset/rollout
-	$(GO) run -C $(LAB) ./setbench --rollout --machines $(ROLLOUTSIZE) --rounds $(ROUNDS) --arms '$(ARMS)'
-
-.PHONY: bench-fleet
-bench-fleet: control-plane ## Ten MachineDeployments, one rolled out: cost per Machine at 500 side by side with Cluster API, and of ours at FLEETSIZE=5000
-	$(GO) run -C $(LAB) ./setbench --fleet --machines 500 --arms '$(ARMS)'
-	$(GO) run -C $(LAB) ./setbench --fleet --machines $(FLEETSIZE) --arms ours
-
-.PHONY: bench-pool
-bench-pool: control-plane ## A pool of instances side by side with Cluster API on a real control plane (INSTANCES=1000, EACH_A_MACHINE=true, ARMS=ours,capi)
-	$(GO) run -C $(LAB) ./poolbench --instances $(INSTANCES) --machines=$(EACH_A_MACHINE) --arms '$(ARMS)'
+bench: control-plane ## What this library costs beside its peers on a real control plane (ARGS="machine --size 50", ARGS="drain --cases 1,4 --rounds 3", ARGS="fleet --help")
+	$(GO) run -C $(LAB) . bench $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for a short while (FUZZTIME=10s)
@@ -179,7 +138,7 @@ mutate: ## Change the code in small ways and list the changes that no test detec
 	$(GO) run ./examples/mutate $(ARGS)
 
 .PHONY: skew
-skew: ## Build and test a copy against the newest released Kubernetes and controller-runtime
+skew: ## Build and test a copy against the newest Kubernetes and controller-runtime, and measure with which ones the library works
 	@echo "skew: $(EMBED) against the pinned ones"; $(IN_EMBED); $(GO) vet ./...; $(GO) test ./...
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	tar -cf - --exclude=./.git . | tar -xf - -C "$$dir"; \
@@ -199,13 +158,8 @@ skew: ## Build and test a copy against the newest released Kubernetes and contro
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
 	$(GO) test ./...
-	@$(MAKE) skew-table
-
-# The table of the README. The newest release of each minor version is taken; a build of a control plane takes ten minutes, once.
-.PHONY: skew-table
-skew-table: ## Measure with which Kubernetes and controller-runtime the library works (MINORS=1.36,1.35, RUNTIMES=0.24)
-	$(GO) run -C $(LAB) ./skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write skew/measured.md
-	@echo "skew-table: make generate puts the table into README.md"
+	$(GO) run -C $(LAB) . skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write skew/measured.md
+	@echo "skew: make generate puts the table into README.md"
 
 
 # vuln is no part of CI: a new entry of the database must not break a commit that was good, and CI does not reach it.

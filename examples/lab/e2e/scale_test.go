@@ -21,7 +21,7 @@ const (
 	// fleetSize is how many Machines there are at once.
 	fleetSize = 500
 	// atRest is for how long Running Machines are watched. Whatever a manager does at intervals it does within seconds or within
-	// hours; "make bench-machine STEADY=5m" watches for longer, beside Cluster API.
+	// hours; "lab bench machine --steady 5m" watches for longer, beside Cluster API.
 	atRest = time.Minute
 )
 
