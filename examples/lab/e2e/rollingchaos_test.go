@@ -80,7 +80,7 @@ type chaosWorld struct {
 
 	seed     uint64
 	logs     string
-	link     *chaos.Link
+	link     *Link
 	programs map[string]*chaos.Program
 	fleet    *unstructured.Unstructured
 	others   []*unstructured.Unstructured // what belongs to others, as it was
@@ -128,7 +128,7 @@ func newChaosWorld(t *testing.T) *chaosWorld {
 		require.NoError(t, yaml.Unmarshal([]byte(document), &crd.Object))
 		require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), crd))
 	}
-	w.link, err = chaos.NewLink(t.Context(), strings.TrimPrefix(plane.Config().Host, "https://"))
+	w.link, err = NewLink(t.Context(), strings.TrimPrefix(plane.Config().Host, "https://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.link.Close()) })
 	w.others = w.ofOthers()

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/verdict"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 )
 
@@ -28,8 +27,8 @@ const (
 )
 
 // terms are what the log is judged by.
-func (w *chaosWorld) terms() verdict.Terms {
-	t := verdict.Terms{
+func (w *chaosWorld) terms() Terms {
+	t := Terms{
 		Managers: []string{managerA, managerB, nodesUser}, Provider: providerUser,
 		Deployment: "fleet", Desired: chaotic, Surge: chaoticSurge, Unavailable: chaoticUnavailable, Apps: map[string]int{},
 	}
@@ -48,18 +47,18 @@ func (w *chaosWorld) judge() {
 	events, err := w.plane.Audit().Events()
 	require.NoError(w.t, err)
 	terms := w.terms()
-	broken, err := verdict.Judge(terms, events)
+	broken, err := Judge(terms, events)
 	require.NoError(w.t, err)
 	for _, b := range broken {
 		w.t.Errorf("seed %d: %s", w.seed, b)
 	}
-	count, err := verdict.Counted(terms, events)
+	count, err := Counted(terms, events)
 	require.NoError(w.t, err)
 	w.t.Logf("judged by %d requests: %+v", len(events), count)
 	require.GreaterOrEqual(w.t, count.Machines, 2*chaotic)
 	require.GreaterOrEqual(w.t, count.Deletions, chaotic/2, "available Machines were deleted")
 	require.GreaterOrEqual(w.t, count.Evictions, chaotic/2)
-	takeovers := verdict.Takeovers(leaseOfManagers, events)
+	takeovers := Takeovers(leaseOfManagers, events)
 	for _, t := range takeovers {
 		w.t.Logf("%s: %s leads", t.At.Sub(w.start).Round(100*time.Millisecond), t)
 	}

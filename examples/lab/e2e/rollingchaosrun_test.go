@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 )
 
@@ -38,11 +37,11 @@ const (
 
 // chaosLanes are the targets. The control plane rests long enough that no Node is counted as lost. A manager that is frozen for longer than
 // its Lease lasts, which is 15 seconds, comes back beside another one that leads, and goes on for ten seconds until it gives up.
-func chaosLanes() []chaos.Lane {
-	span := func(least, most float64) chaos.Span {
-		return chaos.Span{Least: time.Duration(least * float64(time.Second)), Most: time.Duration(most * float64(time.Second))}
+func chaosLanes() []Lane {
+	span := func(least, most float64) Span {
+		return Span{Least: time.Duration(least * float64(time.Second)), Most: time.Duration(most * float64(time.Second))}
 	}
-	return []chaos.Lane{
+	return []Lane{
 		{Targets: []string{string(cluster.Etcd), string(cluster.APIServer)}, Rest: 12 * time.Second, Killed: span(0.2, 4),
 			Frozen: span(1, 6)},
 		{Targets: []string{leader}, Rest: 18 * time.Second, Killed: span(0.2, 4), Frozen: span(18, 24)},
@@ -109,18 +108,18 @@ func (w *chaosWorld) loses() {
 }
 
 // begin and end return what a kind of fault does.
-func (t target) begin(kind chaos.Kind) func() error {
-	return map[chaos.Kind]func() error{chaos.Killed: t.kill, chaos.Frozen: t.freeze, chaos.Restarted: t.restart}[kind]
+func (t target) begin(kind Kind) func() error {
+	return map[Kind]func() error{Killed: t.kill, Frozen: t.freeze, Restarted: t.restart}[kind]
 }
 
-func (t target) end(kind chaos.Kind) func() error {
-	return map[chaos.Kind]func() error{chaos.Killed: t.start, chaos.Frozen: t.thaw, chaos.Restarted: func() error { return nil }}[kind]
+func (t target) end(kind Kind) func() error {
+	return map[Kind]func() error{Killed: t.start, Frozen: t.thaw, Restarted: func() error { return nil }}[kind]
 }
 
 // disturb carries a plan out, each target by itself. The channel has one error, or nil, when it is over.
-func (w *chaosWorld) disturb(ctx context.Context, plan []chaos.Fault) <-chan error {
+func (w *chaosWorld) disturb(ctx context.Context, plan []Fault) <-chan error {
 	begin := time.Now()
-	of := map[string][]chaos.Fault{}
+	of := map[string][]Fault{}
 	for _, f := range plan {
 		of[f.Target] = append(of[f.Target], f)
 	}
@@ -148,7 +147,7 @@ func (w *chaosWorld) disturb(ctx context.Context, plan []chaos.Fault) <-chan err
 	return over
 }
 
-func (w *chaosWorld) carryOut(ctx context.Context, begin time.Time, f chaos.Fault) error {
+func (w *chaosWorld) carryOut(ctx context.Context, begin time.Time, f Fault) error {
 	if err := at(ctx, begin.Add(f.At)); err != nil {
 		return err
 	}
@@ -262,7 +261,7 @@ func TestE2EARollOutKeepsItsInvariantsInChaos(t *testing.T) {
 	w.guarded()
 	t.Logf("%d Machines and %d pods after %s", chaotic, apps*chaosPods, time.Since(w.start).Round(time.Second))
 	require.NoError(t, w.goOn(t.Context()))
-	plan := chaos.Plan(w.seed, chaosWindow, chaosLanes()...)
+	plan := Plan(w.seed, chaosWindow, chaosLanes()...)
 	done := w.rollMeanwhile(w.disturb(t.Context(), plan))
 	t.Logf("the plan is over after %s, %d rollouts were done", time.Since(w.start).Round(time.Second), done)
 	w.finishes()

@@ -1,4 +1,4 @@
-package verdict_test
+package e2e_test
 
 import (
 	"encoding/json"
@@ -9,18 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/verdict"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Users of the logs.
-const manager, provider, other = "manager", "provider", "kwok"
+const byManager, byProvider, byOther = "manager", "provider", "kwok"
 
 // terms are those of a deployment of two Machines.
-func terms() verdict.Terms {
-	return verdict.Terms{
-		Managers: []string{manager}, Provider: provider, Deployment: "fleet", Desired: 2, Surge: 1, Unavailable: 0,
+func terms() Terms {
+	return Terms{
+		Managers: []string{byManager}, Provider: byProvider, Deployment: "fleet", Desired: 2, Surge: 1, Unavailable: 0,
 		Apps: map[string]int{"app": 1},
 	}
 }
@@ -80,7 +79,7 @@ func gone(id string) any {
 	return map[string]any{"kind": "Status", "status": "Success", "details": map[string]any{"uid": id}}
 }
 
-func machine(l *log, n int) *object {
+func aMachine(l *log, n int) *object {
 	m := l.object(fmt.Sprintf("fleet-%d", n), fmt.Sprintf("machine-%d", n))
 	m.Metadata.Annotations = map[string]string{scale.SetUIDAnnotation: "set", scale.SlotAnnotation: fmt.Sprint(n)}
 	m.Metadata.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: "fleet-s", UID: "set", Controller: new(true)}}
@@ -88,7 +87,7 @@ func machine(l *log, n int) *object {
 	return m
 }
 
-func infra(l *log, n int) *object {
+func anInfra(l *log, n int) *object {
 	i := l.object(fmt.Sprintf("fleet-%d", n), fmt.Sprintf("infra-%d", n))
 	i.Metadata.OwnerReferences = []metav1.OwnerReference{
 		{Kind: "Machine", Name: fmt.Sprintf("fleet-%d", n), UID: types.UID(fmt.Sprintf("machine-%d", n)), Controller: new(true)},
@@ -97,13 +96,13 @@ func infra(l *log, n int) *object {
 	return i
 }
 
-func node(l *log, n int) *object {
+func aNode(l *log, n int) *object {
 	o := l.object(fmt.Sprintf("fleet-node-%d", n), fmt.Sprintf("node-%d", n))
 	o.Metadata.Annotations = map[string]string{kwokdriver.TokenAnnotation: fmt.Sprintf("infra-%d", n)}
 	return o
 }
 
-func pod(l *log, n int) *object {
+func aPod(l *log, n int) *object {
 	p := l.object(fmt.Sprintf("pod-%d", n), fmt.Sprintf("pod-uid-%d", n))
 	p.Metadata.Labels = map[string]string{"app": "app"}
 	return p
@@ -122,56 +121,56 @@ func leaves(o *object) *object {
 
 // creates makes a Machine with its instance, all the way to Available.
 func (l *log) creates(n int) {
-	l.put(manager, "create", "machines", "", *machine(l, n))
-	l.put(manager, "create", "kwokmachines", "", *infra(l, n))
-	l.put(provider, "create", "nodes", "", *node(l, n))
-	l.put(manager, "patch", "machines", "status", *with(machine(l, n), "Available"))
+	l.put(byManager, "create", "machines", "", *aMachine(l, n))
+	l.put(byManager, "create", "kwokmachines", "", *anInfra(l, n))
+	l.put(byProvider, "create", "nodes", "", *aNode(l, n))
+	l.put(byManager, "patch", "machines", "status", *with(aMachine(l, n), "Available"))
 }
 
 // runs has a pod run on the Node of a Machine.
 func (l *log) runs(p, n int) {
-	l.put(other, "create", "pods", "", *pod(l, p))
-	e := l.write(other, "create", "pods", "binding", fmt.Sprintf("pod-%d", p), gone(""))
+	l.put(byOther, "create", "pods", "", *aPod(l, p))
+	e := l.write(byOther, "create", "pods", "binding", fmt.Sprintf("pod-%d", p), gone(""))
 	e.Sent = fmt.Appendf(nil, `{"target":{"name":"fleet-node-%d"}}`, n)
-	ready := with(pod(l, p), "Ready")
+	ready := with(aPod(l, p), "Ready")
 	ready.Spec["nodeName"] = fmt.Sprintf("fleet-node-%d", n)
-	l.put(other, "patch", "pods", "status", *ready)
+	l.put(byOther, "patch", "pods", "status", *ready)
 }
 
 // deletes begins the deletion of a Machine.
 func (l *log) deletes(n int) {
-	l.put(manager, "delete", "machines", "", *leaves(with(machine(l, n), "Available")))
+	l.put(byManager, "delete", "machines", "", *leaves(with(aMachine(l, n), "Available")))
 }
 
 func (l *log) evicts(p int) {
-	l.write(manager, "create", "pods", "eviction", fmt.Sprintf("pod-%d", p), gone(""))
+	l.write(byManager, "create", "pods", "eviction", fmt.Sprintf("pod-%d", p), gone(""))
 }
 
 // ends removes a pod.
 func (l *log) ends(p int) {
-	o := leaves(pod(l, p))
+	o := leaves(aPod(l, p))
 	o.Metadata.DeletionGracePeriodSeconds = new(int64(0))
-	l.put(other, "delete", "pods", "", *o)
+	l.put(byOther, "delete", "pods", "", *o)
 }
 
 // releases deletes the infrastructure of a Machine, terminates the instance and lets the infrastructure object go.
 func (l *log) releases(n int) {
-	l.put(manager, "delete", "kwokmachines", "", *leaves(infra(l, n)))
+	l.put(byManager, "delete", "kwokmachines", "", *leaves(anInfra(l, n)))
 	l.terminates(n)
-	o := leaves(infra(l, n))
+	o := leaves(anInfra(l, n))
 	o.Metadata.Finalizers = nil
-	l.put(provider, "patch", "kwokmachines", "", *o)
+	l.put(byProvider, "patch", "kwokmachines", "", *o)
 }
 
 func (l *log) terminates(n int) {
-	l.write(provider, "delete", "nodes", "", fmt.Sprintf("fleet-node-%d", n), gone(fmt.Sprintf("node-%d", n)))
+	l.write(byProvider, "delete", "nodes", "", fmt.Sprintf("fleet-node-%d", n), gone(fmt.Sprintf("node-%d", n)))
 }
 
 // removes lets a Machine go.
 func (l *log) removes(n int) {
-	o := leaves(machine(l, n))
+	o := leaves(aMachine(l, n))
 	o.Metadata.Finalizers = nil
-	l.put(manager, "patch", "machines", "", *o)
+	l.put(byManager, "patch", "machines", "", *o)
 }
 
 // rolled is the log of a deployment that replaces its first Machine as it should.

@@ -1,4 +1,4 @@
-package chaos_test
+package e2e_test
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/machinist-dev/machinist/examples/lab/chaos"
 )
 
 // echo answers each line with the same line.
@@ -41,16 +39,16 @@ func echo(t *testing.T) (address string) {
 	return listener.Addr().String()
 }
 
-func linked(t *testing.T) *chaos.Link {
+func linked(t *testing.T) *Link {
 	t.Helper()
 	address := echo(t)
-	link, err := chaos.NewLink(t.Context(), address)
+	link, err := NewLink(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, link.Close()) })
 	return link
 }
 
-func dial(t *testing.T, link *chaos.Link) net.Conn {
+func dial(t *testing.T, link *Link) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -61,8 +59,8 @@ func dial(t *testing.T, link *chaos.Link) net.Conn {
 	return conn
 }
 
-// refused makes a connection that ends at once, maybe before it can be used.
-func refused(t *testing.T, link *chaos.Link) {
+// refusedBy makes a connection that ends at once, maybe before it can be used.
+func refusedBy(t *testing.T, link *Link) {
 	t.Helper()
 	conn, err := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", link.Address())
 	if err != nil {
@@ -104,7 +102,7 @@ func TestACutLinkEndsConnectionsAndNewOnesUntilItIsRestored(t *testing.T) {
 	link.Cut()
 	_, err = says(conn, "hello")
 	require.Error(t, err)
-	refused(t, link)
+	refusedBy(t, link)
 	link.Restore()
 	_, err = says(dial(t, link), "hello")
 	require.NoError(t, err)
@@ -154,7 +152,7 @@ func TestAFrozenLinkCarriesNothingAndDeliversItLater(t *testing.T) {
 func TestAFrozenLinkCanBeClosed(t *testing.T) {
 	t.Parallel()
 	address := echo(t)
-	link, err := chaos.NewLink(t.Context(), address)
+	link, err := NewLink(t.Context(), address)
 	require.NoError(t, err)
 	conn := dial(t, link)
 	link.Freeze()
@@ -170,8 +168,8 @@ const nowhere = "127.0.0.1:1"
 
 func TestALinkToNowhereEndsConnections(t *testing.T) {
 	t.Parallel()
-	link, err := chaos.NewLink(t.Context(), nowhere)
+	link, err := NewLink(t.Context(), nowhere)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, link.Close()) })
-	refused(t, link)
+	refusedBy(t, link)
 }

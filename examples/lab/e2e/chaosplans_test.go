@@ -1,4 +1,4 @@
-package chaos_test
+package e2e_test
 
 import (
 	"fmt"
@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/machinist-dev/machinist/examples/lab/chaos"
 )
 
 const window = time.Minute
 
-func lanes() []chaos.Lane {
-	span := chaos.Span{Least: time.Second, Most: 3 * time.Second}
-	return []chaos.Lane{
+func lanes() []Lane {
+	span := Span{Least: time.Second, Most: 3 * time.Second}
+	return []Lane{
 		{Targets: []string{"etcd", "kube-apiserver"}, Rest: 2 * time.Second, Killed: span, Frozen: span},
 		{Targets: []string{"manager"}, Rounds: 2, Killed: span, Frozen: span},
 	}
@@ -25,7 +23,7 @@ func TestAPlanHasEveryKindForEveryTargetOneAtATimeInItsLane(t *testing.T) {
 	for seed := range uint64(200) {
 		seen := map[string]int{}
 		busy := map[string]time.Duration{}
-		for _, f := range chaos.Plan(seed, window, lanes()...) {
+		for _, f := range Plan(seed, window, lanes()...) {
 			seen[f.Target+" "+string(f.Kind)]++
 			lane, rest := "manager", time.Duration(0)
 			if f.Target != "manager" {
@@ -36,7 +34,7 @@ func TestAPlanHasEveryKindForEveryTargetOneAtATimeInItsLane(t *testing.T) {
 			}
 			busy[lane] = f.At + f.For + rest
 			short, long := time.Second, 3*time.Second
-			if f.Kind == chaos.Restarted {
+			if f.Kind == Restarted {
 				short, long = 0, 0
 			}
 			if f.For < short || f.For > long {
@@ -47,7 +45,7 @@ func TestAPlanHasEveryKindForEveryTargetOneAtATimeInItsLane(t *testing.T) {
 			}
 		}
 		want := map[string]int{}
-		for _, kind := range chaos.Kinds() {
+		for _, kind := range Kinds() {
 			want["etcd "+string(kind)], want["kube-apiserver "+string(kind)], want["manager "+string(kind)] = 1, 1, 2
 		}
 		if diff := cmp.Diff(want, seen); diff != "" {
@@ -58,7 +56,7 @@ func TestAPlanHasEveryKindForEveryTargetOneAtATimeInItsLane(t *testing.T) {
 
 func TestASeedDecidesThePlan(t *testing.T) {
 	t.Parallel()
-	text := func(seed uint64) string { return fmt.Sprint(chaos.Plan(seed, window, lanes()...)) }
+	text := func(seed uint64) string { return fmt.Sprint(Plan(seed, window, lanes()...)) }
 	first := text(1)
 	if again := text(1); again != first {
 		t.Errorf("one seed gives two plans: %s, %s", first, again)
@@ -70,8 +68,8 @@ func TestASeedDecidesThePlan(t *testing.T) {
 
 func TestALaneWithoutEnoughTimeIsOverLater(t *testing.T) {
 	t.Parallel()
-	span := chaos.Span{Least: time.Second, Most: time.Second}
-	plan := chaos.Plan(1, time.Second, chaos.Lane{Targets: []string{"a"}, Killed: span, Frozen: span, Rest: time.Second})
+	span := Span{Least: time.Second, Most: time.Second}
+	plan := Plan(1, time.Second, Lane{Targets: []string{"a"}, Killed: span, Frozen: span, Rest: time.Second})
 	last := plan[len(plan)-1]
 	if last.At < 3*time.Second {
 		t.Errorf("faults overlap: %v", plan)

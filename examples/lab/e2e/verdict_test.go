@@ -1,4 +1,4 @@
-package verdict_test
+package e2e_test
 
 import (
 	"encoding/json"
@@ -11,19 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/verdict"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // said are the invariants that are broken, with what was said.
-func said(t *testing.T, terms verdict.Terms, l *log) []string {
+func said(t *testing.T, terms Terms, l *log) []string {
 	t.Helper()
-	broken, err := verdict.Judge(terms, l.events)
+	broken, err := Judge(terms, l.events)
 	require.NoError(t, err)
 	var all []string
 	for _, b := range broken {
 		require.False(t, b.At.IsZero())
-		require.Contains(t, verdict.Invariants(), b.Invariant)
+		require.Contains(t, Invariants(), b.Invariant)
 		all = append(all, b.Invariant+": "+b.What)
 	}
 	return all
@@ -32,9 +31,9 @@ func said(t *testing.T, terms verdict.Terms, l *log) []string {
 func TestARolloutThatKeepsItsBoundsBreaksNothing(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, said(t, terms(), rolled()))
-	count, err := verdict.Counted(terms(), rolled().events)
+	count, err := Counted(terms(), rolled().events)
 	require.NoError(t, err)
-	want := verdict.Count{Machines: 4, Instances: 4, Pods: 3, Deletions: 1, Evictions: 1}
+	want := Count{Machines: 4, Instances: 4, Pods: 3, Deletions: 1, Evictions: 1}
 	if diff := cmp.Diff(want, count); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
@@ -53,20 +52,20 @@ func broken() map[string]struct {
 			l.deletes(4)
 			l.releases(4)
 			l.removes(4)
-			m := machine(l, 5)
+			m := aMachine(l, 5)
 			m.Metadata.Annotations[scale.SlotAnnotation] = "4"
-			l.put(manager, "create", "machines", "", *m)
+			l.put(byManager, "create", "machines", "", *m)
 		}, "there are never two Machines for one slot: fleet-4 and fleet-5 were made for the slot set/4"},
 		"a second instance": {func(l *log) {
-			second := node(l, 4)
+			second := aNode(l, 4)
 			second.Metadata.Name, second.Metadata.UID = "fleet-node-4b", "node-4b"
-			l.put(provider, "create", "nodes", "", *second)
+			l.put(byProvider, "create", "nodes", "", *second)
 		}, "a Machine never has two instances: fleet-4 has had the instances fleet-node-4 and fleet-node-4b"},
 		"another provider ID": {func(l *log) {
 			for _, id := range []string{"kwok://a", "kwok://b"} {
-				m := machine(l, 4)
+				m := aMachine(l, 4)
 				m.Spec["providerID"] = id
-				l.put(manager, "patch", "machines", "", *m)
+				l.put(byManager, "patch", "machines", "", *m)
 			}
 		}, "a Machine never has two instances: fleet-4 had the provider ID kwok://a, and has kwok://b"},
 		"a fourth Machine": {func(l *log) { l.creates(5) },
@@ -80,7 +79,7 @@ func broken() map[string]struct {
 			l.removes(4)
 		}, "a Machine goes only after its instance: fleet-4 is gone, and its instance fleet-node-4 is not"},
 		"a pod is deleted": {func(l *log) {
-			l.put(manager, "delete", "pods", "", *leaves(pod(l, 2)))
+			l.put(byManager, "delete", "pods", "", *leaves(aPod(l, 2)))
 		}, "a Pod is deleted only after an eviction: pod-2 is deleted without an eviction"},
 		"a pod of a Machine that stays": {func(l *log) { l.evicts(3) },
 			"a Pod is evicted only from the Node of a Machine that is being deleted: pod-3 is evicted from Node fleet-node-3, " +
@@ -105,10 +104,10 @@ func broken() map[string]struct {
 			l.releases(2)
 		}, "an instance goes only after the drain of its Node: fleet-2 is deleted, and pod-2 is on its Node fleet-node-2"},
 		"a Node of another owner": {func(l *log) {
-			l.put(manager, "patch", "nodes", "", *l.object("other", "other"))
+			l.put(byManager, "patch", "nodes", "", *l.object("other", "other"))
 		}, "nothing of another owner is touched: manager: patch nodes other 200"},
 		"a Machine of another owner": {func(l *log) {
-			l.put(manager, "delete", "machines", "", *l.object("other", "other"))
+			l.put(byManager, "delete", "machines", "", *l.object("other", "other"))
 		}, "nothing of another owner is touched: manager: delete cluster.x-k8s.io/machines other 200"},
 	}
 }
@@ -122,14 +121,14 @@ func TestEachInvariantCanBreak(t *testing.T) {
 		if diff := cmp.Diff([]string{tc.want}, said(t, terms(), l)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		for _, i := range verdict.Invariants() {
+		for _, i := range Invariants() {
 			if len(tc.want) > len(i) && tc.want[:len(i)] == i {
 				seen = append(seen, i)
 			}
 		}
 	}
 	slices.Sort(seen)
-	want := slices.Sorted(slices.Values(verdict.Invariants()))
+	want := slices.Sorted(slices.Values(Invariants()))
 	if diff := cmp.Diff(want, slices.Compact(seen)); diff != "" {
 		t.Errorf("invariants that are broken here (-want +got):\n%s", diff)
 	}
@@ -183,7 +182,7 @@ func TestAnEventThatIsMissingWithoutALossIsNoticed(t *testing.T) {
 func TestRequestsThatWereRefusedChangeNothing(t *testing.T) {
 	t.Parallel()
 	l := rolled()
-	e := l.write(manager, "delete", "machines", "", "other", nil)
+	e := l.write(byManager, "delete", "machines", "", "other", nil)
 	e.Code = 404
 	l.evicts(3)
 	l.events[len(l.events)-1].Code = 429
@@ -215,9 +214,9 @@ func TestADeleteThatAnotherOneOvertookChangesNothing(t *testing.T) {
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	l := rolled()
-	l.write(manager, "patch", "machines", "", "fleet-1", "no object")
-	_, err := verdict.Judge(terms(), l.events)
+	l.write(byManager, "patch", "machines", "", "fleet-1", "no object")
+	_, err := Judge(terms(), l.events)
 	require.ErrorContains(t, err, "read the answer to patch cluster.x-k8s.io/machines fleet-1 200")
-	_, err = verdict.Counted(terms(), l.events)
+	_, err = Counted(terms(), l.events)
 	require.Error(t, err)
 }

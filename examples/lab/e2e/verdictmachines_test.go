@@ -1,4 +1,4 @@
-package verdict
+package e2e_test
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package verdict_test
+package e2e_test
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/verdict"
 )
 
 // led is a log of a Lease and of other requests.
@@ -31,8 +30,8 @@ func TestALogWithOneLeaderHasNoTakeover(t *testing.T) {
 	var l led
 	l.leads("a", 0, 20)
 	l.add(9, "b", "update", "leases", 409)
-	require.Empty(t, verdict.Takeovers("managers", l.events))
-	require.Empty(t, verdict.Takeovers("another", l.events))
+	require.Empty(t, Takeovers("managers", l.events))
+	require.Empty(t, Takeovers("another", l.events))
 }
 
 func TestATakeoverSaysForHowLongThereWasNoLeader(t *testing.T) {
@@ -44,8 +43,8 @@ func TestATakeoverSaysForHowLongThereWasNoLeader(t *testing.T) {
 	l.add(24, "b", "patch", "machines", 409)
 	l.add(25, "b", "patch", "machines", 200)
 	l.add(40, "b", "patch", "machines", 200)
-	got := verdict.Takeovers("managers", l.events)
-	require.Equal(t, []verdict.Takeover{{
+	got := Takeovers("managers", l.events)
+	require.Equal(t, []Takeover{{
 		From: "a", To: "b", At: second(22), Vacant: 16 * time.Second, Idle: 18 * time.Second, Requests: 3,
 	}}, got)
 	require.Equal(t, "b after a: no leader for 16s, no write for 18s, 0 late writes accepted and 0 refused, 3 requests in its first 10s",
@@ -61,7 +60,7 @@ func TestAProcessThatGoesOnAfterItsLeaseMakesLateWrites(t *testing.T) {
 	l.add(23, "a", "get", "machines", 200)
 	l.leads("a", 40, 40) // its next term: what it writes now is not late
 	l.add(41, "a", "patch", "machines", 200)
-	got := verdict.Takeovers("managers", l.events)
+	got := Takeovers("managers", l.events)
 	require.Len(t, got, 2)
 	require.Equal(t, 1, got[0].Late)
 	require.Equal(t, 1, got[0].Refused)
@@ -73,7 +72,7 @@ func TestAProcessMayLeadAfterItself(t *testing.T) {
 	l.leads("a", 0, 4)
 	l.leads("a", 20, 20)
 	l.add(21, "a", "patch", "machines", 200)
-	got := verdict.Takeovers("managers", l.events)
+	got := Takeovers("managers", l.events)
 	require.Len(t, got, 1)
 	require.Equal(t, "a", got[0].From)
 	require.Equal(t, "a", got[0].To)
