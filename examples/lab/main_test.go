@@ -34,7 +34,6 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		{name: "no versions", args: []string{"skew"}, code: exitUsage, stderr: "--servers is missing"},
 		{name: "a child without a parent", args: []string{"drain-child"}, code: exitFailed, stderr: "wrong arguments"},
 		{name: "negative nodes", args: []string{"up", "-nodes", "-1"}, code: exitUsage, stderr: "-nodes"},
-		{name: "negative kubelets", args: []string{"up", "-hollow-nodes", "-1"}, code: exitUsage, stderr: "-hollow-nodes"},
 		{name: "a negative time", args: []string{"up", "-pod-termination", "-1s"}, code: exitUsage, stderr: "-pod-termination"},
 	}
 	for _, test := range tests {

@@ -9,13 +9,17 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
 )
 
 type upOptions struct {
 	nodes       int
-	hollow      int
 	output      string
 	keep        bool
 	termination time.Duration
@@ -25,9 +29,7 @@ func parseUp(args []string, stdout io.Writer) (upOptions, error) {
 	var o upOptions
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	checkout(flags)
-	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, and wait until they are Ready")
-	flags.IntVar(&o.hollow, "hollow-nodes", 0, "start this many kubelets without a host, hollow-0 and up, and wait until their Nodes are "+
-		"Ready: they boot from rendered first-boot data, as machines do")
+	flags.IntVar(&o.nodes, "nodes", 0, "create this many Nodes, node-0 and up, which kwok makes Ready")
 	flags.StringVar(&o.output, "o", "text", "what to print on standard output when all is ready: "+
 		"text, or json for one object with kubeconfig and server")
 	flags.BoolVar(&o.keep, "keep", false, "keep the directory with the logs, the audit log and the data at the end")
@@ -35,8 +37,8 @@ func parseUp(args []string, stdout io.Writer) (upOptions, error) {
 	usage := "lab up starts a control plane and stops it on Ctrl-C.\nProgress goes to standard error.\n\n"
 	return o, cli.Parse(flags, args, usage, stdout, func() error {
 		switch {
-		case o.nodes < 0 || o.hollow < 0:
-			return errors.New("-nodes and -hollow-nodes must not be negative")
+		case o.nodes < 0:
+			return errors.New("-nodes must not be negative")
 		case o.termination < 0:
 			return errors.New("-pod-termination must not be negative")
 		}
@@ -52,11 +54,7 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	}
 	ctx, cancel := findGoRun().endWith(ctx)
 	defer cancel()
-	settings := cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination}
-	if options.hollow > 0 {
-		settings.ManagedNodes = cluster.OtherNodes
-	}
-	plane, err := cluster.Start(ctx, settings)
+	plane, err := cluster.Start(ctx, cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination})
 	if err != nil {
 		return err
 	}
@@ -66,10 +64,7 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 		}
 		reportEnd(stderr, plane, options.keep)
 	}()
-	if err := startKubelets(ctx, plane, options.hollow); err != nil {
-		return err
-	}
-	if err := createNodes(ctx, plane.Config(), options.nodes, options.hollow); err != nil {
+	if err := createNodes(ctx, plane.Config(), options.nodes); err != nil {
 		return err
 	}
 	if err := announce(stdout, plane, options.output); err != nil {
@@ -81,6 +76,22 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	case err := <-plane.Died():
 		return err
 	}
+}
+
+// createNodes creates n Nodes as kubelets would.
+func createNodes(ctx context.Context, config *rest.Config, n int) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		name := fmt.Sprintf("node-%d", i)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create the Node %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func announce(w io.Writer, plane *cluster.ControlPlane, output string) error {

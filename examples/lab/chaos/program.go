@@ -114,7 +114,7 @@ func (p *Program) Stop() error {
 		return nil
 	}
 	_ = r.cmd.Process.Signal(syscall.SIGTERM)
-	_ = thaw(r.cmd.Process)
+	_ = r.cmd.Process.Signal(syscall.SIGCONT)
 	timer := time.NewTimer(endTime)
 	defer timer.Stop()
 	select {
@@ -137,18 +137,18 @@ func (p *Program) take() *run {
 }
 
 // Freeze stops the program with SIGSTOP until Thaw. It does nothing for one that is not running, also when it is about to start again.
-func (p *Program) Freeze() error { return p.signal("freeze", freeze) }
+func (p *Program) Freeze() error { return p.signal("freeze", syscall.SIGSTOP) }
 
 // Thaw continues the program with SIGCONT. It does nothing for one that runs or does not run.
-func (p *Program) Thaw() error { return p.signal("thaw", thaw) }
+func (p *Program) Thaw() error { return p.signal("thaw", syscall.SIGCONT) }
 
-func (p *Program) signal(verb string, send func(*os.Process) error) error {
+func (p *Program) signal(verb string, send os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run == nil {
 		return nil
 	}
-	if err := send(p.run.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.run.cmd.Process.Signal(send); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%s %s: %w", verb, p.name, err)
 	}
 	return nil

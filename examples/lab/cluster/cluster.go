@@ -256,19 +256,3 @@ func (cp *ControlPlane) Dir() string { return cp.dir }
 
 // Logs returns the path of a component's log. A restarted component continues the same file.
 func (cp *ControlPlane) Logs(c Component) string { return cp.log(c) }
-
-// PID returns the process ID of a component, and false when it is not running.
-func (cp *ControlPlane) PID(c Component) (int, bool) {
-	cp.mu.Lock()
-	defer cp.mu.Unlock()
-	p, ok := cp.running[c]
-	if !ok {
-		return 0, false
-	}
-	select {
-	case <-p.ended:
-		return 0, false
-	default:
-		return p.cmd.Process.Pid, true
-	}
-}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -23,8 +24,8 @@ var crdResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// InstallCRDs creates or replaces CustomResourceDefinitions (apiextensions.k8s.io/v1) and returns when each is
-// Established and the API server lists every served version of it. It waits a minute for each at most. The
+// InstallCRDs creates or replaces CustomResourceDefinitions (apiextensions.k8s.io/v1) and returns when the API
+// server lists every served version of each. It waits a minute for each at most. The
 // objects are not changed.
 func InstallCRDs(ctx context.Context, config *rest.Config, crds ...*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
@@ -60,55 +61,23 @@ func applyCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.U
 	return err
 }
 
-// waitForCRD asks for the objects too, because the API server says Established shortly before it serves them.
+// waitForCRD asks for the objects, because the API server says Established shortly before it serves them.
 func waitForCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, crdLimit)
-	defer cancel()
 	resources, err := servedResources(crd)
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(crdPoll)
-	defer ticker.Stop()
-	for {
-		err := checkCRD(ctx, client, crd.GetName(), resources)
-		if err == nil {
-			return nil
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
+		for _, resource := range resources {
+			if _, last = client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); last != nil {
+				return false, nil
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-ticker.C:
-		}
-	}
-}
-
-func checkCRD(ctx context.Context, client dynamic.Interface, name string, served []schema.GroupVersionResource) error {
-	crd, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+		return true, nil
+	})
 	if err != nil {
-		return err
-	}
-	conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	if err != nil {
-		return err
-	}
-	established := false
-	for _, item := range conditions {
-		condition, _ := item.(map[string]any)
-		if condition["type"] == "Established" && condition["status"] == "True" {
-			established = true
-		}
-		if condition["type"] == "NamesAccepted" && condition["status"] == "False" {
-			return fmt.Errorf("its names are not accepted: %v", condition["message"])
-		}
-	}
-	if !established {
-		return errors.New("it is not established yet")
-	}
-	for _, resource := range served {
-		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
-			return fmt.Errorf("list %s: %w", resource, err)
-		}
+		return errors.Join(err, last)
 	}
 	return nil
 }

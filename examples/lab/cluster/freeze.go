@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // ErrNotRunning is matched when a component that is not running is to be frozen or thawed.
@@ -36,12 +37,12 @@ func (cp *ControlPlane) signal(verb string, c Component, send func(*process) err
 	return nil
 }
 
-func (p *process) freeze() error { return p.signal(signalStop) }
+func (p *process) freeze() error { return p.signal(syscall.SIGSTOP) }
 
-func (p *process) thaw() error { return p.signal(signalContinue) }
+func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
 // signal sends a signal to a process that has not ended.
-func (p *process) signal(send signal) error {
+func (p *process) signal(send syscall.Signal) error {
 	select {
 	case <-p.ended:
 		return fmt.Errorf("%w: %w", ErrNotRunning, p.death())

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,7 +52,7 @@ func TestUpLeavesNothingBehindWhenItIsKilled(t *testing.T) {
 	for pid := range processesWith(t, parent) {
 		frozen, err := os.FindProcess(pid)
 		require.NoError(t, err)
-		require.NoError(t, frozen.Signal(signalStop))
+		require.NoError(t, frozen.Signal(syscall.SIGSTOP))
 	}
 	// A process that stops after its parent's death is not continued.
 	for pid := range processesWith(t, parent) {

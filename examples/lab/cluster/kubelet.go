@@ -132,9 +132,6 @@ func (k *Kubelet) Err() error {
 	return k.process.death()
 }
 
-// PID is the process ID.
-func (k *Kubelet) PID() int { return k.process.cmd.Process.Pid }
-
 // Log returns the path of its log.
 func (k *Kubelet) Log() string { return filepath.Join(k.dir, "kubelet.log") }
 

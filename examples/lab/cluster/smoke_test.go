@@ -298,3 +298,19 @@ func (l testLog) Write(line []byte) (int, error) {
 	l.t.Logf("%s", line)
 	return len(line), nil
 }
+
+// PID returns the process ID of a component, and false when it is not running.
+func (cp *ControlPlane) PID(c Component) (int, bool) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	p, ok := cp.running[c]
+	if !ok {
+		return 0, false
+	}
+	select {
+	case <-p.ended:
+		return 0, false
+	default:
+		return p.cmd.Process.Pid, true
+	}
+}

@@ -19,12 +19,6 @@ import (
 // scheme begins the provider IDs of instances whose first-boot data name none.
 const scheme = "hollow://"
 
-// Spec is the specification of an instance.
-type Spec struct {
-	// MaxPods is how many pods the Node takes; zero leaves that to the first-boot data.
-	MaxPods int `json:"maxPods,omitempty"`
-}
-
 // Driver makes instances that are kubelets of one control plane. It forgets them with the process, in which they end too. Safe for
 // concurrent use.
 type Driver struct {
@@ -60,31 +54,13 @@ func (d *Driver) Kubelet(token string) *cluster.Kubelet {
 	return nil
 }
 
-func parse(spec json.RawMessage) (Spec, error) {
-	var s Spec
-	if len(spec) == 0 {
-		return s, nil
-	}
-	if err := json.Unmarshal(spec, &s); err != nil || s.MaxPods < 0 {
-		return s, provider.Errorf(provider.Invalid, "the specification is no JSON object with maxPods, a number of at least zero")
-	}
-	return s, nil
-}
-
-// Validate implements provider.Validator.
-func (d *Driver) Validate(_ context.Context, r provider.Request) error {
-	_, err := parse(r.Spec)
-	return err
-}
-
 // Create implements provider.Driver.
 func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return provider.Instance{}, err
 	}
-	spec, err := parse(r.Spec)
-	if err != nil {
-		return provider.Instance{}, err
+	if spec := string(r.Spec); spec != "" && spec != "{}" && spec != "null" {
+		return provider.Instance{}, provider.Errorf(provider.Invalid, "instances have no specification")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +76,7 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 		d.instances[r.Token] = made
 		return made.shown(), nil
 	}
-	if err := d.boot(made, joined, spec); err != nil {
+	if err := d.boot(made, joined); err != nil {
 		return provider.Instance{}, err
 	}
 	d.instances[r.Token] = made
@@ -108,7 +84,7 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 }
 
 // boot starts the kubelet of a new instance.
-func (d *Driver) boot(made *instance, joined userdata.Joined, spec Spec) error {
+func (d *Driver) boot(made *instance, joined userdata.Joined) error {
 	if joined.ProviderID != "" {
 		made.ProviderID = joined.ProviderID
 	}
@@ -120,7 +96,7 @@ func (d *Driver) boot(made *instance, joined userdata.Joined, spec Spec) error {
 			return provider.Errorf(provider.Exhausted, "the instance %s has the Node %s", other.ProviderID, made.Name)
 		}
 	}
-	configuration, err := configured(joined.KubeletConfiguration, made.ProviderID, spec)
+	configuration, err := configured(joined.KubeletConfiguration, made.ProviderID)
 	if err != nil {
 		return err
 	}
@@ -135,15 +111,12 @@ func (d *Driver) boot(made *instance, joined userdata.Joined, spec Spec) error {
 }
 
 // configured adds what a cloud tells a kubelet.
-func configured(configuration json.RawMessage, providerID string, spec Spec) ([]byte, error) {
+func configured(configuration json.RawMessage, providerID string) ([]byte, error) {
 	fields := map[string]any{}
 	if err := json.Unmarshal(configuration, &fields); err != nil {
 		return nil, provider.Errorf(provider.Invalid, "the KubeletConfiguration is no JSON object")
 	}
 	fields["providerID"] = providerID
-	if spec.MaxPods > 0 {
-		fields["maxPods"] = spec.MaxPods
-	}
 	return json.Marshal(fields)
 }
 

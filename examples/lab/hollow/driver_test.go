@@ -18,7 +18,7 @@ func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
 	env := conformance.Env{
-		Driver: hollow.New(nil), Request: provider.Request{Cluster: "conformance", Spec: []byte(`{"maxPods":20}`)},
+		Driver: hollow.New(nil), Request: provider.Request{Cluster: "conformance"},
 		Invalid: []byte(`{"maxPods":"many"}`), Token: func() string { return fmt.Sprint("token-", n.Add(1)) },
 		Limit: time.Minute, Pause: time.Millisecond,
 	}

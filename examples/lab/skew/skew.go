@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ import (
 const usage = `lab skew measures with which releases of Kubernetes and controller-runtime this library works.
 
   lab skew --servers 1.36,1.35 --runtimes 0.24,0.23   two control planes and two copies of the library, each with each
-  lab skew --build --servers 1.35                     only build the programs of a control plane, which takes minutes
 
 Every row of the table is a version of controller-runtime, with the Kubernetes modules that it is made for: the tests of the library
 run in a copy of the module that requires them. Every column at the right is the newest release of a minor version of Kubernetes that
@@ -39,7 +37,6 @@ const gracePeriod = 30 * time.Second
 type options struct {
 	servers, runtimes []string
 	file              string
-	buildOnly         bool
 }
 
 // Run measures what the arguments ask for, and prints the table.
@@ -56,9 +53,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags := flag.NewFlagSet("skew", flag.ContinueOnError)
 	servers := flags.String("servers", "", "minor `versions` of Kubernetes whose control planes are built, for example 1.36,1.35")
 	runtimes := flags.String("runtimes", "", "minor `versions` of controller-runtime, for example 0.24,0.23; without any, the required one")
-	flags.StringVar(&o.file, "write", "",
-		"`file` that gets the table too; its rows and columns of other minor versions stay")
-	flags.BoolVar(&o.buildOnly, "build", false, "build the control planes and print where they are; measure nothing")
+	flags.StringVar(&o.file, "write", "", "`file` that gets the table too")
 	err := cli.Parse(flags, args, usage, stdout, func() (err error) {
 		if o.servers, err = minors("servers", *servers, "1."); err != nil {
 			return err
@@ -89,7 +84,7 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer m.remove()
-	if err := m.makeServers(ctx, o.servers); err != nil || o.buildOnly {
+	if err := m.makeServers(ctx, o.servers); err != nil {
 		return err
 	}
 	rows, err := m.makeRows(ctx, o.runtimes)
@@ -100,15 +95,10 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
-	if o.file == "" {
-		return failures(rows)
-	}
-	old, err := os.ReadFile(o.file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(o.file, []byte(withOld(string(old), text)), 0o600); err != nil {
-		return err
+	if o.file != "" {
+		if err := os.WriteFile(o.file, []byte(text), 0o600); err != nil {
+			return err
+		}
 	}
 	return failures(rows)
 }

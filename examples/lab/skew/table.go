@@ -2,15 +2,12 @@ package skew
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -132,9 +129,6 @@ func (o *outcome) end(e event) {
 	}
 }
 
-// fixedColumns are those before the servers.
-const fixedColumns = 3
-
 // table is Markdown.
 func table(servers []server, rows []row) string {
 	var out strings.Builder
@@ -142,7 +136,7 @@ func table(servers []server, rows []row) string {
 	for _, s := range servers {
 		fmt.Fprintf(&out, " on Kubernetes %s |", s.version)
 	}
-	out.WriteString("\n" + strings.Repeat("|---", fixedColumns+len(servers)) + "|\n")
+	out.WriteString("\n" + strings.Repeat("|---", 3+len(servers)) + "|\n")
 	for _, r := range rows {
 		pinned := ""
 		if r.pinned {
@@ -153,69 +147,6 @@ func table(servers []server, rows []row) string {
 			fmt.Fprintf(&out, " %s |", end)
 		}
 		out.WriteString("\n")
-	}
-	return out.String()
-}
-
-// notMeasured is a cell of a row and a column that no run had together.
-const notMeasured = "not measured"
-
-// grid is a table that was read: what it calls its columns, and its rows by the minor version of controller-runtime.
-type grid struct {
-	heads []string
-	rows  map[string]map[string]string // to the cell of each column
-}
-
-// readGrid reads what table returns.
-func readGrid(text string) grid {
-	g := grid{rows: map[string]map[string]string{}}
-	for i, line := range slices.Collect(strings.Lines(text)) {
-		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "| "), " |"), " | ")
-		switch {
-		case i == 0:
-			g.heads = cells
-		case i > 1 && len(cells) == len(g.heads):
-			row := map[string]string{}
-			for at, cell := range cells {
-				row[g.heads[at]] = cell
-			}
-			g.rows[minorOf(cells[0])] = row
-		}
-	}
-	return g
-}
-
-// withOld returns a new table with the rows and columns of an old one that it does not have: measuring takes so long that one version at a
-// time is a way to do it. A column of another patch release replaces the one of its minor version. The newest versions come first.
-func withOld(old, text string) string {
-	before, after := readGrid(old), readGrid(text)
-	heads := slices.Clone(after.heads)
-	for _, head := range before.heads {
-		if !slices.ContainsFunc(heads, func(h string) bool { return minorOf(h) == minorOf(head) }) {
-			heads = append(heads, head)
-		}
-	}
-	rows := before.rows
-	for name, row := range after.rows {
-		if rows[name] == nil {
-			rows[name] = map[string]string{}
-		}
-		maps.Copy(rows[name], row)
-	}
-	number := func(version string) int {
-		_, text, _ := strings.Cut(minorOf(version), ".")
-		n, _ := strconv.Atoi(text) // what has no number goes to the end
-		return n
-	}
-	newestFirst := func(a, b string) int { return cmp.Or(number(b)-number(a), strings.Compare(a, b)) }
-	slices.SortStableFunc(heads[min(fixedColumns, len(heads)):], newestFirst)
-	var out strings.Builder
-	out.WriteString("| " + strings.Join(heads, " | ") + " |\n" + strings.Repeat("|---", len(heads)) + "|\n")
-	for _, name := range slices.SortedFunc(maps.Keys(rows), newestFirst) {
-		for _, head := range heads {
-			out.WriteString("| " + cmp.Or(rows[name][head], notMeasured) + " ")
-		}
-		out.WriteString("|\n")
 	}
 	return out.String()
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package cluster
 
 import (
@@ -10,14 +8,6 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-)
-
-// signal is a signal of this system.
-type signal = syscall.Signal
-
-const (
-	signalStop     = syscall.SIGSTOP
-	signalContinue = syscall.SIGCONT
 )
 
 const lockPoll = 200 * time.Millisecond
