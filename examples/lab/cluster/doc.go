@@ -11,8 +11,8 @@
 // A created Node becomes Ready, the pods of a Deployment run on that Node, and an evicted or deleted pod is gone after
 // Options.PodTermination.
 //
-// StartKubelet runs the kubelet's own code in a process, over a fake container runtime, and package hollow has a provider.Driver that
-// boots it from rendered first-boot data.
+// StartKubelet runs the kubelet's own code in a process, over a fake container runtime; a provider.Driver among the end-to-end tests boots
+// it from rendered first-boot data.
 //
 // # Guarantees
 //

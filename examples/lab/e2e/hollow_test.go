@@ -23,7 +23,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/hollow"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
@@ -39,7 +38,7 @@ const silence = 10 * time.Second
 func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	plane := hollowPlane(t)
 	w := newBareWorld(t, plane)
-	driver := hollow.New(plane)
+	driver := newHollow(plane)
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(driver), UserData: w.bootstrapData, Poll: time.Second,
 	})
@@ -111,7 +110,7 @@ func tellOf(t *testing.T, kubelet *cluster.Kubelet) {
 // bootable creates a Machine as a bootstrap provider would: with a Secret that has its first-boot data.
 func (w *world) bootable(name string) *unstructured.Unstructured {
 	w.t.Helper()
-	doc, err := hollow.FirstBoot(w.t.Context(), w.plane, userdata.Config{
+	doc, err := hollowFirstBoot(w.t.Context(), w.plane, userdata.Config{
 		Node: userdata.Node{
 			Name: name, Labels: map[string]string{"example.com/boot": "rendered"},
 			Taints: []corev1.Taint{{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectPreferNoSchedule}},

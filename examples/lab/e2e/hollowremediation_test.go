@@ -20,7 +20,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/hollow"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/remediation"
@@ -55,7 +54,7 @@ spec:
 type kubeletWorld struct {
 	*world
 
-	driver *hollow.Driver
+	driver *hollowDriver
 }
 
 func newKubeletWorld(t *testing.T) *kubeletWorld {
@@ -68,7 +67,7 @@ func newKubeletWorld(t *testing.T) *kubeletWorld {
 	own.UserAgent = "the-test"
 	live, err := client.NewWithWatch(own, client.Options{})
 	require.NoError(t, err)
-	w := &kubeletWorld{world: &world{t: t, plane: plane, client: live}, driver: hollow.New(plane)}
+	w := &kubeletWorld{world: &world{t: t, plane: plane, client: live}, driver: newHollow(plane)}
 	w.installCRDs("v1beta1")
 	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta1", "MachineSet", "MachineHealthCheck")
 	require.NoError(t, err)
@@ -80,7 +79,7 @@ func newKubeletWorld(t *testing.T) *kubeletWorld {
 // reconcilers adds them to a manager. The first-boot data of a Machine are rendered when its instance is created.
 func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	boot := func(ctx context.Context, m *contract.MachineState) ([]byte, error) {
-		doc, err := hollow.FirstBoot(ctx, w.plane, userdata.Config{Node: userdata.Node{Name: m.Key.Name}, Kubelet: leased()})
+		doc, err := hollowFirstBoot(ctx, w.plane, userdata.Config{Node: userdata.Node{Name: m.Key.Name}, Kubelet: leased()})
 		return doc.Bytes(), err
 	}
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{

@@ -1,4 +1,4 @@
-package hollow
+package e2e_test
 
 import (
 	"context"
@@ -16,36 +16,39 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// scheme begins the provider IDs of instances whose first-boot data name none.
-const scheme = "hollow://"
+// hollowScheme begins the provider IDs of instances whose first-boot data name none.
+const hollowScheme = "hollow://"
 
-// Driver makes instances that are kubelets of one control plane. It forgets them with the process, in which they end too. Safe for
+// hollowDriver makes instances that are kubelets of one control plane: processes with the kubelet's own code over a fake container runtime.
+// An instance starts from its first-boot data and nothing else, as a machine does: the bootstrap token, the pinned CA, the name, labels and
+// taints of the Node, and the KubeletConfiguration are read from what package machine/userdata rendered. A machine whose first-boot data
+// starts no kubelet is an instance that runs and never joins, as everywhere. It forgets them with the process, in which they end too. Safe for
 // concurrent use.
-type Driver struct {
+type hollowDriver struct {
 	plane *cluster.ControlPlane
 
 	mu        sync.Mutex
-	instances map[string]*instance // by Token
+	instances map[string]*hollowInstance // by Token
 }
 
-type instance struct {
+type hollowInstance struct {
 	provider.Instance
 
 	cluster string
 	kubelet *cluster.Kubelet // nil: the first-boot data start none
 }
 
-// New returns a Driver. The control plane must have kwok leave the Nodes alone (cluster.OtherNodes), and allow bootstrap tokens
+// newHollow returns a hollowDriver. The control plane must have kwok leave the Nodes alone (cluster.OtherNodes), and allow bootstrap tokens
 // (cluster.AllowBootstrap).
-func New(plane *cluster.ControlPlane) *Driver {
-	return &Driver{plane: plane, instances: map[string]*instance{}}
+func newHollow(plane *cluster.ControlPlane) *hollowDriver {
+	return &hollowDriver{plane: plane, instances: map[string]*hollowInstance{}}
 }
 
 // Name implements provider.Driver.
-func (d *Driver) Name() string { return "hollow" }
+func (d *hollowDriver) Name() string { return "hollow" }
 
 // Kubelet returns the kubelet of an instance; nil where there is none.
-func (d *Driver) Kubelet(token string) *cluster.Kubelet {
+func (d *hollowDriver) Kubelet(token string) *cluster.Kubelet {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if have := d.instances[token]; have != nil {
@@ -55,7 +58,7 @@ func (d *Driver) Kubelet(token string) *cluster.Kubelet {
 }
 
 // Create implements provider.Driver.
-func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
+func (d *hollowDriver) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return provider.Instance{}, err
 	}
@@ -68,8 +71,8 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 		return have.shown(), nil
 	}
 	sum := sha256.Sum256([]byte(r.Token))
-	id := scheme + hex.EncodeToString(sum[:8])
-	made := &instance{cluster: r.Cluster, Instance: provider.Instance{ProviderID: id, Token: r.Token, Name: r.Name, State: provider.Running}}
+	id := hollowScheme + hex.EncodeToString(sum[:8])
+	made := &hollowInstance{cluster: r.Cluster, Instance: provider.Instance{ProviderID: id, Token: r.Token, Name: r.Name, State: provider.Running}}
 	joined, err := userdata.Parse(r.UserData)
 	if err != nil {
 		made.Message = "the first-boot data start no kubelet: " + err.Error()
@@ -84,7 +87,7 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 }
 
 // boot starts the kubelet of a new instance.
-func (d *Driver) boot(made *instance, joined userdata.Joined) error {
+func (d *hollowDriver) boot(made *hollowInstance, joined userdata.Joined) error {
 	if joined.ProviderID != "" {
 		made.ProviderID = joined.ProviderID
 	}
@@ -121,7 +124,7 @@ func configured(configuration json.RawMessage, providerID string) ([]byte, error
 }
 
 // shown is what the Driver says about an instance. One whose kubelet has ended runs on: only its Node says that something is wrong.
-func (i *instance) shown() provider.Instance {
+func (i *hollowInstance) shown() provider.Instance {
 	shown := i.Instance
 	shown.Addresses = slices.Clone(shown.Addresses)
 	if i.kubelet == nil {
@@ -139,7 +142,7 @@ func (i *instance) shown() provider.Instance {
 }
 
 // find returns the instance of a request. The caller holds mu.
-func (d *Driver) find(r provider.Request) (*instance, error) {
+func (d *hollowDriver) find(r provider.Request) (*hollowInstance, error) {
 	if have := d.instances[r.Token]; have != nil && r.ProviderID == "" {
 		return have, nil
 	}
@@ -152,7 +155,7 @@ func (d *Driver) find(r provider.Request) (*instance, error) {
 }
 
 // Get implements provider.Driver.
-func (d *Driver) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
+func (d *hollowDriver) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return provider.Instance{}, err
 	}
@@ -166,7 +169,7 @@ func (d *Driver) Get(ctx context.Context, r provider.Request) (provider.Instance
 }
 
 // Delete implements provider.Driver. The Node stays, as when any machine goes.
-func (d *Driver) Delete(ctx context.Context, r provider.Request) (gone bool, err error) {
+func (d *hollowDriver) Delete(ctx context.Context, r provider.Request) (gone bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -186,7 +189,7 @@ func (d *Driver) Delete(ctx context.Context, r provider.Request) (gone bool, err
 }
 
 // List implements provider.Lister.
-func (d *Driver) List(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+func (d *hollowDriver) List(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

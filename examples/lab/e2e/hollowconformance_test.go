@@ -1,4 +1,4 @@
-package hollow_test
+package e2e_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/machinist-dev/machinist/examples/lab/hollow"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/provider/conformance"
 )
@@ -18,7 +17,7 @@ func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
 	env := conformance.Env{
-		Driver: hollow.New(nil), Request: provider.Request{Cluster: "conformance"},
+		Driver: newHollow(nil), Request: provider.Request{Cluster: "conformance"},
 		Invalid: []byte(`{"maxPods":"many"}`), Token: func() string { return fmt.Sprint("token-", n.Add(1)) },
 		Limit: time.Minute, Pause: time.Millisecond,
 	}
@@ -29,7 +28,7 @@ func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
 
 func TestAMachineWhoseFirstBootFailsRunsAndNeverJoins(t *testing.T) {
 	t.Parallel()
-	driver := hollow.New(nil)
+	driver := newHollow(nil)
 	r := provider.Request{Token: "uid-1", Name: "m1", UserData: []byte("#!/bin/sh\necho secret-of-m1\n")}
 	_, err := driver.Create(t.Context(), r)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package hollow
+package e2e_test
 
 import (
 	"context"
@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// version is that of the kubelet.
-	version = "v1.36.3"
+	// kubeletVersion is that of the kubelet.
+	kubeletVersion = "v1.36.3"
 	// tokenLife is how long a new machine may take to join.
 	tokenLife = time.Hour
 )
 
-// FirstBoot makes a bootstrap token for one machine, and returns the first-boot data of Ubuntu 24.04 with which it joins the control plane.
+// hollowFirstBoot makes a bootstrap token for one machine, and returns the first-boot data of Ubuntu 24.04 with which it joins the control plane.
 // config says what the Node becomes; Version and Cluster are filled in. Without Node.OmitUninitialized the Node has the taint that a
 // Machine reconciler removes.
-func FirstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
-	doc, err := firstBoot(ctx, plane, config)
+func hollowFirstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
+	doc, err := renderedFirstBoot(ctx, plane, config)
 	if err != nil {
 		return userdata.Document{}, fmt.Errorf("first boot of %s: %w", config.Node.Name, err)
 	}
 	return doc, nil
 }
 
-func firstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
+func renderedFirstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
 	admin, token := plane.Config(), newToken()
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -49,7 +49,7 @@ func firstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata
 	if err != nil {
 		return userdata.Document{}, err
 	}
-	config.Version = version
+	config.Version = kubeletVersion
 	config.Cluster = userdata.Cluster{Server: admin.Host, CA: string(admin.CAData), Token: token}
 	return userdata.Render(system, config)
 }
