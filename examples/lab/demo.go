@@ -80,7 +80,7 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	ctx, cancel := findGoRun().endWith(ctx)
+	ctx, cancel := withGoRun(ctx)
 	defer cancel()
 	plane, err := cluster.Start(ctx, cluster.Options{Log: stderr, KeepDir: o.keep, PodTermination: 2 * time.Second})
 	if err != nil {

@@ -52,7 +52,7 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := findGoRun().endWith(ctx)
+	ctx, cancel := withGoRun(ctx)
 	defer cancel()
 	plane, err := cluster.Start(ctx, cluster.Options{Log: stderr, KeepDir: options.keep, PodTermination: options.termination})
 	if err != nil {

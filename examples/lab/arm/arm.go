@@ -18,18 +18,13 @@ const (
 	CAPI = "capi"
 )
 
-// Cluster API's default client limits, in requests a second, for the cluster of the Machines and for that of the Nodes.
-const (
-	DefaultQPS         = 100
-	DefaultWorkloadQPS = 20
-)
-
-// DefaultLimits are the flags of an arm for Cluster API's default client limits, with bursts of 2 and 1.5 times that.
+// DefaultLimits are the flags of an arm for Cluster API's default client limits, in requests a second, for the cluster of the Machines and
+// for that of the Nodes, with bursts of 2 and 1.5 times that.
 func DefaultLimits(name string) []string {
 	if name == CAPI {
 		return nil
 	}
-	return []string{fmt.Sprintf("--kube-api-qps=%d", DefaultQPS), fmt.Sprintf("--workload-api-qps=%d", DefaultWorkloadQPS)}
+	return []string{"--kube-api-qps=100", "--workload-api-qps=20"}
 }
 
 // NoLimits are the flags of an arm without client limits.

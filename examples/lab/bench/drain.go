@@ -65,9 +65,7 @@ asked for again although the same pod's was not refused with 429.`
 		name: "drain", about: about, arms: drainArms(), cases: cases, builds: []string{arm.CAPI},
 		has: func(of, name string) bool { return slices.Contains(scenarioOf(of).arms, name) },
 		columns: []measure.Column{
-			{Figure: "requests/pod", Line: true}, {Figure: "wall", Unit: "s", Line: true}, {Figure: "wrong-node", Line: true},
-			{Figure: "last eviction", Unit: "s"}, {Figure: "pods gone", Unit: "s"}, {Figure: "pods left"}, {Figure: "reaction", Unit: "s"},
-			{Figure: "refused with 429"}, {Figure: "duplicates"}, {Figure: "duplicates of one pod"}, {Figure: "standing"},
+			{Figure: "requests/pod"}, {Figure: "wall", Unit: "s"}, {Figure: "wrong-node"},
 		},
 		plane:   func(_ options, o *cluster.Options) { o.ExtraStages = stages() },
 		prepare: func(context.Context, *lab) error { return nil },

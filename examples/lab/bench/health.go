@@ -45,11 +45,9 @@ it contains how long it takes to notice; "work" begins with the first deletion. 
 the process has ever occupied.`,
 		arms: managers(), builds: managers(), cases: []string{""}, size: 300, max: 5000,
 		columns: []measure.Column{
-			{Figure: "judge s", Unit: "s"}, {Figure: "judge writes"}, {Figure: "replace writes"}, {Figure: "replace reads"},
-			{Figure: "replace conflicts"}, {Figure: "requests/replaced", Line: true}, {Figure: "writes/replaced", Line: true},
-			{Figure: "judge-writes/machine", Line: true}, {Figure: "replace cpu", Unit: "s", Line: true},
-			{Figure: "replace s", Unit: "s", Line: true}, {Figure: "replace work", Unit: "s", Line: true},
-			{Figure: "memory", Unit: "MiB", Line: true},
+			{Figure: "requests/replaced"}, {Figure: "writes/replaced"}, {Figure: "judge-writes/machine"},
+			{Figure: "replace cpu", Unit: "s"}, {Figure: "replace s", Unit: "s"}, {Figure: "replace work", Unit: "s"},
+			{Figure: "memory", Unit: "MiB"},
 		},
 		flags: func(flags *flag.FlagSet, o *options) {
 			flags.IntVar(&o.workers, "workers", 100, "--worker-count of ours")

@@ -34,9 +34,7 @@ func set() kind {
 		name: "set", about: "a MachineSet scaled from 0 to --size and back, at Cluster API's client limits.",
 		arms: managers(), builds: managers(), cases: []string{""}, size: 300, max: 5000,
 		columns: []measure.Column{
-			{Figure: "up writes"}, {Figure: "up reads"}, {Figure: "up conflicts"}, {Figure: "down writes"}, {Figure: "down reads"},
-			{Figure: "down conflicts"}, {Figure: "writes/machine", Line: true}, {Figure: "cpu", Unit: "s", Line: true},
-			{Figure: "up s", Unit: "s", Line: true}, {Figure: "down s", Unit: "s", Line: true},
+			{Figure: "writes/machine"}, {Figure: "cpu", Unit: "s"}, {Figure: "up s", Unit: "s"}, {Figure: "down s", Unit: "s"},
 		},
 		prepare: prepareSets,
 		one: func(ctx context.Context, l *lab, run *measure.Run) error {
@@ -56,8 +54,7 @@ func rollout() kind {
 	k.name, k.about = "rollout", "a MachineDeployment scaled from 0 to --size, rolled out with a maxSurge of 10%, and scaled to 0, at Cluster API's "+
 		"client limits."
 	k.size = 200
-	k.columns = append(k.columns, measure.Column{Figure: "roll s", Unit: "s", Line: true}, measure.Column{Figure: "roll-writes/machine", Line: true},
-		measure.Column{Figure: "roll reads"}, measure.Column{Figure: "roll conflicts"})
+	k.columns = append(k.columns, measure.Column{Figure: "roll s", Unit: "s"}, measure.Column{Figure: "roll-writes/machine"})
 	k.one = func(ctx context.Context, l *lab, run *measure.Run) error {
 		t := l.newTrial(run)
 		one := t.owner("MachineDeployment", t.name, "")
@@ -83,11 +80,9 @@ together. With --floor, a program beside each manager watches the same and makes
 go to a server that sends what the API server has answered the manager. No manager that makes these requests costs less CPU.`,
 		arms: managers(), builds: managers(), cases: []string{""}, size: 500, max: 5000,
 		columns: []measure.Column{
-			{Figure: "heap/machine", Unit: "KiB", Line: true}, {Figure: "cpu/machine", Unit: "ms", Line: true},
-			{Figure: "requests/machine", Line: true}, {Figure: "roll-cpu/replaced", Unit: "ms", Line: true},
-			{Figure: "roll-requests/replaced", Line: true}, {Figure: "deletion-writes/machine", Line: true},
-			{Figure: "deletion-reads/machine", Line: true}, {Figure: "up s", Unit: "s", Line: true}, {Figure: "roll s", Unit: "s", Line: true},
-			{Figure: "cpu", Unit: "s"}, {Figure: "floor cpu", Unit: "s"}, {Figure: "memory", Unit: "MiB"},
+			{Figure: "heap/machine", Unit: "KiB"}, {Figure: "cpu/machine", Unit: "ms"}, {Figure: "requests/machine"},
+			{Figure: "roll-cpu/replaced", Unit: "ms"}, {Figure: "roll-requests/replaced"}, {Figure: "deletion-writes/machine"},
+			{Figure: "deletion-reads/machine"}, {Figure: "up s", Unit: "s"}, {Figure: "roll s", Unit: "s"},
 		},
 		flags: func(flags *flag.FlagSet, o *options) {
 			flags.IntVar(&o.managers, "managers", 1, "how many managers of ours share the fleet")

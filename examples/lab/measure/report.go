@@ -11,11 +11,9 @@ import (
 	"text/tabwriter"
 )
 
-// Column is a figure of the table.
+// Column is a figure of the last lines, with its ratio between the first two arms.
 type Column struct {
 	Figure, Unit string
-	// Line: the figure is in the last lines too, with its ratio between the first two arms.
-	Line bool
 	// Bound is the largest allowed ratio, with AtLeast the smallest, and 0 for none.
 	Bound   float64
 	AtLeast bool
@@ -76,9 +74,6 @@ func (r *Report) of(of, arm string) Summary {
 func (r *Report) line(of string) string {
 	var parts []string
 	for _, c := range r.columns {
-		if !c.Line {
-			continue
-		}
 		part := c.Figure
 		for _, arm := range r.arms {
 			part += " " + arm + "=" + c.cell(r.of(of, arm).Figures)
@@ -153,13 +148,29 @@ func (r *Report) table(w io.Writer) {
 		}
 		rows := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(rows, "\t"+strings.Join(r.arms, "\t")+"\t")
-		for _, c := range r.columns {
+		for _, c := range append(slices.Clone(r.columns), r.others(of)...) {
 			r.row(rows, c.Figure, func(arm string) string { return c.cell(r.of(of, arm).Figures) })
 		}
 		r.requests(rows, of)
 		_ = rows.Flush() // fails only if w fails, and then later writes fail too
 	}
 	fmt.Fprintln(w)
+}
+
+// others are the figures of a case that are not in the last lines.
+func (r *Report) others(of string) (all []Column) {
+	names := map[string]bool{}
+	for _, arm := range r.arms {
+		for name := range r.of(of, arm).Figures {
+			names[name] = !slices.ContainsFunc(r.columns, func(c Column) bool { return c.Figure == name })
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] {
+			all = append(all, Column{Figure: name})
+		}
+	}
+	return all
 }
 
 func (r *Report) row(w io.Writer, name string, cell func(arm string) string) {

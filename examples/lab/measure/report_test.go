@@ -40,14 +40,15 @@ func TestRequestsAreCountedByKindAndByResource(t *testing.T) {
 func measured(of, arm string, value float64) Run {
 	run := NewRun(of, arm, 1)
 	run.Figures["writes/machine"], run.Figures["rate"] = value, 100/value
+	run.Figures["beside"] = 7
 	run.Requests["up"] = map[string]float64{"patch machines": value}
 	return *run
 }
 
 func reportOf(runs ...Run) *Report {
 	return NewReport("machine", 100, 3, []string{"default", "off"}, []string{"ours", "capi"}, []Column{
-		{Figure: "writes/machine", Line: true, Bound: 0.5}, {Figure: "rate", Unit: "/s", Line: true, Bound: 2, AtLeast: true},
-		{Figure: "heap", Unit: "KiB", Line: true}, {Figure: "never"},
+		{Figure: "writes/machine", Bound: 0.5}, {Figure: "rate", Unit: "/s", Bound: 2, AtLeast: true},
+		{Figure: "heap", Unit: "KiB"},
 	}, runs)
 }
 
@@ -81,7 +82,7 @@ func TestTheTableHasEveryFigureAndRequest(t *testing.T) {
 	for line := range strings.Lines(stdout.String()) {
 		rows[strings.Join(strings.Fields(line), " ")] = true
 	}
-	for _, row := range []string{"case default", "ours capi", "writes/machine 10.00 40.00", "rate 10.00/s 2.50/s", "never - -", "up: patch machines 10 40"} {
+	for _, row := range []string{"case default", "ours capi", "writes/machine 10.00 40.00", "rate 10.00/s 2.50/s", "heap - -", "beside 7.00 7.00", "up: patch machines 10 40"} {
 		require.True(t, rows[row], "%s in\n%s", row, &stdout)
 	}
 	require.True(t, strings.HasSuffix(stdout.String(), "\n"+strings.Join(r.Lines, "\n")+"\n"), "they end the output:\n%s", &stdout)
