@@ -44,7 +44,8 @@ const (
 // Programs are the built managers of arms.
 type Programs map[string]string
 
-// Build builds the programs of the managers among some arms; ours goes into dir. Call it before the control plane runs, because the compiler needs the CPU.
+// Build builds the programs of the managers among some arms; ours goes into dir. Call it before the control plane runs,
+// because the compiler needs the CPU.
 func Build(ctx context.Context, names []string, dir string, say measure.Say) (Programs, error) {
 	built := Programs{}
 	for _, name := range names {

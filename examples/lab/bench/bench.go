@@ -112,7 +112,8 @@ func (l *lab) one(ctx context.Context, run *measure.Run) error {
 	return l.kind.one(ctx, l, run)
 }
 
-// onControlPlane calls f with a control plane, which is prepared. The context of f also ends when a component exits; the reason is its cause.
+// onControlPlane calls f with a control plane, which is prepared. The context of f also ends when a component exits; the reason is its
+// cause.
 func (l *lab) onControlPlane(ctx context.Context, f func(context.Context) error) (err error) {
 	o := cluster.Options{KeepDir: l.keep, Log: measure.Progress{Say: l.say}}
 	if l.kind.plane != nil {

@@ -37,32 +37,33 @@ func drainArms() []string { return []string{arm.Ours, arm.Kubectl, arm.KubectlDe
 // drains measures drains of the same Nodes.
 func drains() kind {
 	var cases []string
-	about := `the same Nodes drained by this library, by kubectl's drain helper and by Cluster API's manager. Cases:
+	var about strings.Builder
+	about.WriteString(`the same Nodes drained by this library, by kubectl's drain helper and by Cluster API's manager. Cases:
 
-`
+`)
 	for _, s := range scenarios() {
 		cases = append(cases, strconv.Itoa(s.number))
-		about += fmt.Sprintf("  (%d) %s [%s]\n", s.number, s.title, strings.Join(s.arms, ", "))
+		fmt.Fprintf(&about, "  (%d) %s [%s]\n", s.number, s.title, strings.Join(s.arms, ", "))
 	}
-	about += `
+	about.WriteString(`
   ours              drain/runner behind the informers of a manager (Nodes, budgets), four workers
   kubectl           kubectl's drain.Helper: retry delay 5 s, one call per Node, all Nodes at once, no client limits
   kubectl-defaults  the same with client-go's own limits, 5 requests a second: what the kubectl command does
   capi              Cluster API's manager without client limits; a Machine is deleted. It evicts one pod after the other for 10 s at most
                     and looks again after 20 s; 100 pods are about what one such pass can do
 
-An arm is prepared first: informers are synced, the manager runs, the Machine has its Node. Then the clock starts. Wall is the time until the
-arm reports that its Nodes are drained; for Cluster API, until it goes on to delete the Machine's infrastructure. "last eviction" and "pods
-gone" tell where that time went. After 3 minutes an arm is given up, and "pods left" counts what is left; if that happens to ours, the run
-fails.
+An arm is prepared first: informers are synced, the manager runs, the Machine has its Node. Then the clock starts. Wall is the time until
+the arm reports that its Nodes are drained; for Cluster API, until it goes on to delete the Machine's infrastructure. "last eviction" and
+"pods gone" tell where that time went. After 3 minutes an arm is given up, and "pods left" counts what is left; if that happens to ours,
+the run fails.
 
-Requests are those about pods, Nodes, budgets, DaemonSets and volumes, and discovery; not what Cluster API does with its own objects, nor the
-informers that an operator keeps open for its whole life (standing), unless a process is started during the drain, as in (6). A budget opens
-when its status shows it: reaction is the time from that write to the first accepted eviction; that of kubectl is anything up to 5 s, and
-that of Cluster API up to 20 s. A wrong-node eviction is an evicted pod that runs on a Node that nobody drains. A duplicate is an eviction
-asked for again although the same pod's was not refused with 429.`
+Requests are those about pods, Nodes, budgets, DaemonSets and volumes, and discovery; not what Cluster API does with its own objects, nor
+the informers that an operator keeps open for its whole life (standing), unless a process is started during the drain, as in (6). A budget
+opens when its status shows it: reaction is the time from that write to the first accepted eviction; that of kubectl is anything up to 5
+s, and that of Cluster API up to 20 s. A wrong-node eviction is an evicted pod that runs on a Node that nobody drains. A duplicate is an
+eviction asked for again although the same pod's was not refused with 429.`)
 	return kind{
-		name: "drain", about: about, arms: drainArms(), cases: cases, builds: []string{arm.CAPI},
+		name: "drain", about: about.String(), arms: drainArms(), cases: cases, builds: []string{arm.CAPI},
 		has: func(of, name string) bool { return slices.Contains(scenarioOf(of).arms, name) },
 		columns: []measure.Column{
 			{Figure: "requests/pod"}, {Figure: "wall", Unit: "s"}, {Figure: "wrong-node"},

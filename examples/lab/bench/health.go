@@ -80,7 +80,8 @@ func zoneOf(node string) string {
 
 // healthSteps are a check of a complete set, whose Machines it judges, and Nodes that go bad, whose Machines are replaced.
 func (t *trial) healthSteps() []step {
-	check := fake.MachineHealthCheck(t.name, map[string]string{poolLabel: t.name}, unhealthyAfter, fake.WithField(clusterName, "spec", "clusterName"),
+	check := fake.MachineHealthCheck(t.name, map[string]string{poolLabel: t.name}, unhealthyAfter,
+		fake.WithField(clusterName, "spec", "clusterName"),
 		fake.WithField(int64(startupSeconds), "spec", "checks", "nodeStartupTimeoutSeconds"),
 		fake.WithField(maxUnhealthy, "spec", "remediation", "triggerIf", "unhealthyLessThanOrEqualTo"))
 	var gone map[types.UID]bool

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -56,15 +55,15 @@ nearly all requests of both, so the target cannot be reached.`,
 func onePool(ctx context.Context, l *lab, run *measure.Run) error {
 	t := l.newTrial(run)
 	provider := fake.PoolInfrastructure{Contract: contract.V1Beta1, Batch: 100, Machines: run.Case == caseMachines}
-	if err := l.startProvider(ctx, func(mgr ctrl.Manager) error { return provider.SetupWithManager(mgr) }); err != nil {
+	if err := l.startProvider(ctx, provider.SetupWithManager); err != nil {
 		return err
 	}
 	flags := arm.NoLimits(t.Arm)
 	if t.Arm == arm.Ours {
 		flags = append(flags, "--machinepools")
 	}
-	steps := []step{t.createPool(), t.rests(), {name: "reorder", do: t.reorder, done: func(context.Context) (bool, error) { return true, nil }}}
-	if err := t.take(ctx, [][]string{flags}, steps); err != nil {
+	reorder := step{name: "reorder", do: t.reorder, done: func(context.Context) (bool, error) { return true, nil }}
+	if err := t.take(ctx, [][]string{flags}, []step{t.createPool(), t.rests(), reorder}); err != nil {
 		return err
 	}
 	f := t.Figures

@@ -51,8 +51,8 @@ func set() kind {
 // rollout measures one MachineDeployment that is rolled out, too.
 func rollout() kind {
 	k := set()
-	k.name, k.about = "rollout", "a MachineDeployment scaled from 0 to --size, rolled out with a maxSurge of 10%, and scaled to 0, at Cluster API's "+
-		"client limits."
+	k.name = "rollout"
+	k.about = "a MachineDeployment scaled to --size, rolled out with a maxSurge of 10%, and scaled to 0, at Cluster API's client limits."
 	k.size = 200
 	k.columns = append(k.columns, measure.Column{Figure: "roll s", Unit: "s"}, measure.Column{Figure: "roll-writes/machine"})
 	k.one = func(ctx context.Context, l *lab, run *measure.Run) error {
@@ -72,8 +72,8 @@ func rollout() kind {
 func fleet() kind {
 	return kind{
 		name: "fleet",
-		about: `ten MachineDeployments without client limits, with 100 workers for both. All are scaled up to --size Machines in all, one is rolled
-out, and one is scaled to 0. Heap is what is live in the manager after the first step, without what was live before it.
+		about: `ten MachineDeployments without client limits, with 100 workers for both. All are scaled up to --size Machines in all, one is
+rolled out, and one is scaled to 0. Heap is what is live in the manager after the first step, without what was live before it.
 
 With --managers, the deployments are divided among that many managers of ours, with a namespace for each, and CPU and heap are those of all
 together. With --floor, a program beside each manager watches the same and makes the same requests, without deciding anything; its writes

@@ -69,15 +69,20 @@ func waitForCRD(ctx context.Context, client dynamic.Interface, crd *unstructured
 	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
-		for _, resource := range resources {
-			if _, last = client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); last != nil {
-				return false, nil
-			}
-		}
-		return true, nil
+		last = listAll(ctx, client, resources)
+		return last == nil, nil
 	})
 	if err != nil {
 		return errors.Join(err, last)
+	}
+	return nil
+}
+
+func listAll(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) error {
+	for _, resource := range resources {
+		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			return fmt.Errorf("list %s: %w", resource, err)
+		}
 	}
 	return nil
 }

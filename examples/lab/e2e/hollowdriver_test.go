@@ -72,7 +72,9 @@ func (d *hollowDriver) Create(ctx context.Context, r provider.Request) (provider
 	}
 	sum := sha256.Sum256([]byte(r.Token))
 	id := hollowScheme + hex.EncodeToString(sum[:8])
-	made := &hollowInstance{cluster: r.Cluster, Instance: provider.Instance{ProviderID: id, Token: r.Token, Name: r.Name, State: provider.Running}}
+	made := &hollowInstance{cluster: r.Cluster, Instance: provider.Instance{
+		ProviderID: id, Token: r.Token, Name: r.Name, State: provider.Running,
+	}}
 	joined, err := userdata.Parse(r.UserData)
 	if err != nil {
 		made.Message = "the first-boot data start no kubelet: " + err.Error()

@@ -35,7 +35,7 @@ func (r *Run) Count(step string, events cluster.AuditEvents) {
 		r.Figures[step+" "+kind] += 0
 	}
 	for _, e := range events.Where(IsCounted) {
-		kind := ""
+		var kind string
 		switch {
 		case e.IsWrite():
 			kind = "writes"

@@ -74,11 +74,11 @@ func (r *Report) of(of, arm string) Summary {
 func (r *Report) line(of string) string {
 	var parts []string
 	for _, c := range r.columns {
-		part := c.Figure
+		words := []string{c.Figure}
 		for _, arm := range r.arms {
-			part += " " + arm + "=" + c.cell(r.of(of, arm).Figures)
+			words = append(words, arm+"="+c.cell(r.of(of, arm).Figures))
 		}
-		parts = append(parts, part+c.verdict(r.ratio(of, c.Figure)))
+		parts = append(parts, strings.Join(append(words, c.verdict(r.ratio(of, c.Figure))), " "))
 	}
 	head := r.Name + "-bench: "
 	if of != "" {
@@ -108,9 +108,9 @@ func (r *Report) ratio(of, figure string) (ratio float64, measured bool) {
 
 // verdict is a ratio as text, and whether it is within its bound.
 func (c Column) verdict(ratio float64, measured bool) string {
-	text, judged := " ratio=-", "not measured"
+	text, judged := "ratio=-", "not measured"
 	if measured {
-		text, judged = fmt.Sprintf(" ratio=%.2f", ratio), "missed"
+		text, judged = fmt.Sprintf("ratio=%.2f", ratio), "missed"
 		if ratio == c.Bound || (ratio > c.Bound) == c.AtLeast {
 			judged = "met"
 		}

@@ -28,7 +28,8 @@ func TestRequestsAreCountedByKindAndByResource(t *testing.T) {
 	})
 	run.Count("down", nil)
 	require.Empty(t, cmp.Diff(Figures{
-		"up writes": 6, "up reads": 4, "up watches": 1, "up conflicts": 1, "down writes": 0, "down reads": 0, "down watches": 0, "down conflicts": 0,
+		"up writes": 6, "up reads": 4, "up watches": 1, "up conflicts": 1, "down writes": 0,
+		"down reads": 0, "down watches": 0, "down conflicts": 0,
 	}, run.Figures))
 	require.Empty(t, cmp.Diff(Requests{"down": {}, "up": {
 		"patch machines/status": 2, "patch machines": 1, "create events": 1, "delete nodes": 1, "create pods/eviction": 1,
@@ -82,7 +83,10 @@ func TestTheTableHasEveryFigureAndRequest(t *testing.T) {
 	for line := range strings.Lines(stdout.String()) {
 		rows[strings.Join(strings.Fields(line), " ")] = true
 	}
-	for _, row := range []string{"case default", "ours capi", "writes/machine 10.00 40.00", "rate 10.00/s 2.50/s", "heap - -", "beside 7.00 7.00", "up: patch machines 10 40"} {
+	for _, row := range []string{
+		"case default", "ours capi", "writes/machine 10.00 40.00", "rate 10.00/s 2.50/s",
+		"heap - -", "beside 7.00 7.00", "up: patch machines 10 40",
+	} {
 		require.True(t, rows[row], "%s in\n%s", row, &stdout)
 	}
 	require.True(t, strings.HasSuffix(stdout.String(), "\n"+strings.Join(r.Lines, "\n")+"\n"), "they end the output:\n%s", &stdout)
