@@ -68,7 +68,7 @@ func (l *lab) measure(ctx context.Context) (runs []measure.Run, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	// Before a control plane runs, which would be in the way of the compiler.
-	if l.built, err = arm.Build(ctx, l.programs(), dir, l.say); err != nil {
+	if l.built, err = arm.Build(ctx, l.arms, dir, l.say); err != nil {
 		return nil, err
 	}
 	if !l.kind.fresh {
@@ -81,11 +81,6 @@ func (l *lab) measure(ctx context.Context) (runs []measure.Run, err error) {
 	return l.all(ctx, func(ctx context.Context, run *measure.Run) error {
 		return l.onControlPlane(ctx, func(ctx context.Context) error { return l.one(ctx, run) })
 	})
-}
-
-// programs are the arms to build.
-func (l *lab) programs() []string {
-	return slices.DeleteFunc(slices.Clone(l.arms), func(name string) bool { return !slices.Contains(l.kind.builds, name) })
 }
 
 // all makes the runs of every arm in every case and round. The arms take turns to begin, so that other load of the computer affects all.

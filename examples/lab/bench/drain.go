@@ -63,7 +63,7 @@ opens when its status shows it: reaction is the time from that write to the firs
 s, and that of Cluster API up to 20 s. A wrong-node eviction is an evicted pod that runs on a Node that nobody drains. A duplicate is an
 eviction asked for again although the same pod's was not refused with 429.`)
 	return kind{
-		name: "drain", about: about.String(), arms: drainArms(), cases: cases, builds: []string{arm.CAPI},
+		name: "drain", about: about.String(), arms: drainArms(), cases: cases,
 		has: func(of, name string) bool { return slices.Contains(scenarioOf(of).arms, name) },
 		columns: []measure.Column{
 			{Figure: "requests/pod"}, {Figure: "wall", Unit: "s"}, {Figure: "wrong-node"},

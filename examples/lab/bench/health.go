@@ -43,7 +43,7 @@ until others are Available in their place. Both have the same check (a timeout o
 40%), 100 workers, and their other defaults; Cluster API's reconciles a check once in 15s at most. "replaced" begins when the Nodes fail, so
 it contains how long it takes to notice; "work" begins with the first deletion. CPU is that of the replacement, and memory is the most that
 the process has ever occupied.`,
-		arms: managers(), builds: managers(), cases: []string{""}, size: 300, max: 5000,
+		arms: managers(), cases: []string{""}, size: 300, max: 5000,
 		columns: []measure.Column{
 			{Figure: "requests/replaced"}, {Figure: "writes/replaced"}, {Figure: "judge-writes/machine"},
 			{Figure: "replace cpu", Unit: "s"}, {Figure: "replace s", Unit: "s"}, {Figure: "replace work", Unit: "s"},

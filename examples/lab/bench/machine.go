@@ -39,7 +39,7 @@ func machines() kind {
 Both managers reach the Nodes by the same kubeconfig Secret, and wait for the same contract provider. Case default has Cluster API's client
 limits for both: 100 requests a second, and 20 towards the Nodes; off has none. Heap is live after a garbage collection: before the first
 Machine, and when all are Running and their Nodes have --pods pods each, in the first case only.`,
-		arms: managers(), builds: managers(), cases: []string{limitsDefault, limitsOff}, size: 500, max: 9999,
+		arms: managers(), cases: []string{limitsDefault, limitsOff}, size: 500, max: 9999,
 		columns: []measure.Column{
 			{Figure: "writes/machine", Bound: 0.5}, {Figure: "cpu/machine", Unit: "ms", Bound: 0.2},
 			{Figure: "heap/machine", Unit: "KiB", Bound: 0.5}, {Figure: "rate", Unit: "/s", Bound: 2, AtLeast: true},
@@ -61,14 +61,6 @@ Machine, and when all are Running and their Nodes have --pods pods each, in the 
 		},
 		one: oneOfMachines,
 	}
-}
-
-// limits are the flags of an arm for a case.
-func limits(of, name string) []string {
-	if of == limitsOff {
-		return arm.NoLimits(name)
-	}
-	return arm.DefaultLimits(name)
 }
 
 func oneOfMachines(ctx context.Context, l *lab, run *measure.Run) error {
@@ -99,7 +91,11 @@ func oneOfMachines(ctx context.Context, l *lab, run *measure.Run) error {
 	if run.Case == l.cases[0] {
 		steps = []step{t.heap("empty"), create, t.rests(), {do: t.withPods}, remove, nothingLeft}
 	}
-	if err := t.take(ctx, [][]string{limits(run.Case, run.Arm)}, steps); err != nil {
+	flags := arm.DefaultLimits(run.Arm)
+	if run.Case == limitsOff {
+		flags = arm.NoLimits(run.Arm)
+	}
+	if err := t.take(ctx, [][]string{flags}, steps); err != nil {
 		return err
 	}
 	n, f := float64(t.size), t.Figures

@@ -56,8 +56,7 @@ type kind struct {
 	// arms and cases are all that it has; the first arm is ours, and the second one is what it is compared with.
 	arms, cases []string
 	size, max   int
-	// builds are the arms that are programs; has reports whether a case has an arm, nil for all.
-	builds  []string
+	// has reports whether a case has an arm; nil for all.
 	has     func(of, arm string) bool
 	columns []measure.Column
 	// flags defines those that only this kind has, and check returns an error for the first one that is wrong; nil for none.

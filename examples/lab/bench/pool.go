@@ -33,7 +33,7 @@ func pool() kind {
 In case machines, the provider makes an InfraMachine for each instance, so that each has a Machine. Then requests are counted for --steady,
 and while the provider reports the same instances in other orders, ten times. Both write each Node once; without Machines these writes are
 nearly all requests of both, so the target cannot be reached.`,
-		arms: managers(), builds: managers(), cases: []string{casePlain, caseMachines}, size: 1000, max: 10000, fresh: true,
+		arms: managers(), cases: []string{casePlain, caseMachines}, size: 1000, max: 10000, fresh: true,
 		columns: []measure.Column{
 			{Figure: "up s", Unit: "s"}, {Figure: "up cpu", Unit: "s"}, {Figure: "requests", Bound: 1.0 / 3},
 		},

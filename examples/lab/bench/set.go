@@ -32,7 +32,7 @@ const (
 func set() kind {
 	return kind{
 		name: "set", about: "a MachineSet scaled from 0 to --size and back, at Cluster API's client limits.",
-		arms: managers(), builds: managers(), cases: []string{""}, size: 300, max: 5000,
+		arms: managers(), cases: []string{""}, size: 300, max: 5000,
 		columns: []measure.Column{
 			{Figure: "writes/machine"}, {Figure: "cpu", Unit: "s"}, {Figure: "up s", Unit: "s"}, {Figure: "down s", Unit: "s"},
 		},
@@ -78,7 +78,7 @@ rolled out, and one is scaled to 0. Heap is what is live in the manager after th
 With --managers, the deployments are divided among that many managers of ours, with a namespace for each, and CPU and heap are those of all
 together. With --floor, a program beside each manager watches the same and makes the same requests, without deciding anything; its writes
 go to a server that sends what the API server has answered the manager. No manager that makes these requests costs less CPU.`,
-		arms: managers(), builds: managers(), cases: []string{""}, size: 500, max: 5000,
+		arms: managers(), cases: []string{""}, size: 500, max: 5000,
 		columns: []measure.Column{
 			{Figure: "heap/machine", Unit: "KiB"}, {Figure: "cpu/machine", Unit: "ms"}, {Figure: "requests/machine"},
 			{Figure: "roll-cpu/replaced", Unit: "ms"}, {Figure: "roll-requests/replaced"}, {Figure: "deletion-writes/machine"},

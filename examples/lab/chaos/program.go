@@ -1,10 +1,7 @@
 package chaos
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -12,13 +9,8 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
-// Times of a Program.
-const (
-	// backOff is the pause before a program that has ended by itself starts again.
-	backOff = time.Second
-	// endTime is for an orderly end, before it is killed.
-	endTime = 20 * time.Second
-)
+// backOff is the pause before a program that has ended by itself starts again.
+const backOff = time.Second
 
 // Program is a program that runs until it is stopped: when it ends by itself, it starts again after a second, as in a container. Its
 // methods are safe for concurrent use. It ends with this process, also while it is frozen.
@@ -27,14 +19,8 @@ type Program struct {
 	args            []string
 
 	mu      sync.Mutex
-	run     *run // nil while it is not to run
+	run     *measure.Process // nil while it is not to run
 	endings int
-}
-
-// run is the time from one start to its end.
-type run struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
 }
 
 // NewProgram returns a program that is not started yet. The name is for messages; what it prints is appended to the file log.
@@ -54,28 +40,20 @@ func (p *Program) Start() error {
 
 // start is called with the lock.
 func (p *Program) start() error {
-	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	r, err := measure.StartProcess(p.name, p.log, nil, p.path, p.args...)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
-	}
-	defer func() { _ = out.Close() }()
-	r := &run{cmd: exec.Command(p.path, p.args...), ended: make(chan struct{})} //nolint:noctx // ended by Stop, and by this process's death
-	r.cmd.Stdout, r.cmd.Stderr = out, out
-	measure.Tie(r.cmd)
-	if err := r.cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
+		return err
 	}
 	p.run = r
 	go func() {
-		_ = r.cmd.Wait() // how it ended is in its log
-		close(r.ended)
+		<-r.Exited() // how it ended is in its log
 		p.hasEnded(r)
 	}()
 	return nil
 }
 
 // hasEnded starts the program again if its end was not asked for.
-func (p *Program) hasEnded(r *run) {
+func (p *Program) hasEnded(r *measure.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run != r {
@@ -101,34 +79,21 @@ func (p *Program) Endings() int {
 // Kill ends the program with SIGKILL and returns when it is gone. It does nothing for one that is not running.
 func (p *Program) Kill() {
 	if r := p.take(); r != nil {
-		_ = r.cmd.Process.Kill()
-		<-r.ended
+		r.Kill()
 	}
 }
 
 // Stop ends the program in an orderly way, within 20 seconds, and returns when it is gone. One that is frozen goes on for that. An error
 // says that it had to be killed.
 func (p *Program) Stop() error {
-	r := p.take()
-	if r == nil {
-		return nil
+	if r := p.take(); r != nil {
+		return r.End()
 	}
-	_ = r.cmd.Process.Signal(syscall.SIGTERM)
-	_ = r.cmd.Process.Signal(syscall.SIGCONT)
-	timer := time.NewTimer(endTime)
-	defer timer.Stop()
-	select {
-	case <-r.ended:
-		return nil
-	case <-timer.C:
-		_ = r.cmd.Process.Kill()
-		<-r.ended
-		return fmt.Errorf("%s did not end within %s", p.name, endTime)
-	}
+	return nil
 }
 
 // take has the program not start again.
-func (p *Program) take() *run {
+func (p *Program) take() *measure.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.run
@@ -137,19 +102,16 @@ func (p *Program) take() *run {
 }
 
 // Freeze stops the program with SIGSTOP until Thaw. It does nothing for one that is not running, also when it is about to start again.
-func (p *Program) Freeze() error { return p.signal("freeze", syscall.SIGSTOP) }
+func (p *Program) Freeze() error { return p.signal(syscall.SIGSTOP) }
 
 // Thaw continues the program with SIGCONT. It does nothing for one that runs or does not run.
-func (p *Program) Thaw() error { return p.signal("thaw", syscall.SIGCONT) }
+func (p *Program) Thaw() error { return p.signal(syscall.SIGCONT) }
 
-func (p *Program) signal(verb string, send os.Signal) error {
+func (p *Program) signal(sig os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run == nil {
 		return nil
 	}
-	if err := p.run.cmd.Process.Signal(send); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("%s %s: %w", verb, p.name, err)
-	}
-	return nil
+	return p.run.Signal(sig)
 }

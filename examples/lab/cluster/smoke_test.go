@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 const smokeAgent = "smoke-test"
@@ -236,9 +238,9 @@ func (s *smoke) crdsInstall(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list.Items)
 	_, err = ClusterAPICRDs(t.Context(), "v1beta2", "Potato")
-	require.ErrorIs(t, err, ErrNoCRD)
+	require.ErrorIs(t, err, published.ErrNoCRD)
 	_, err = ClusterAPICRDs(t.Context(), "v7", "Machine")
-	require.ErrorIs(t, err, ErrNoCRD)
+	require.ErrorIs(t, err, published.ErrNoCRD)
 }
 
 func (s *smoke) restart(t *testing.T) {

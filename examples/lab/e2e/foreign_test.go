@@ -11,6 +11,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 // foreignMachine is what a user of another system writes, and what kubectl prints then.
@@ -50,7 +51,7 @@ func TestE2EMachinesOfOtherSystemsAreCreatedListedAndDeleted(t *testing.T) {
 	for name, system := range otherSystems() {
 		t.Run(name, func(t *testing.T) {
 			m, group := foreignMachines()[name], api.Group(system.kinds.Machine.GVK.Group)
-			all, err := cluster.ModuleCRDs(t.Context(), system.module, system.crds)
+			all, err := published.CRDs(t.Context(), system.module, system.crds)
 			require.NoError(t, err)
 			w := newBareWorld(t, shared(t))
 			for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment", "MachineClass"} {

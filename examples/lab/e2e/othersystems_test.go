@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -49,7 +50,7 @@ func otherSystems() map[string]otherSystem {
 func TestE2EDeploymentsOfOtherSystemsRollOutAndGoBack(t *testing.T) {
 	for name, s := range otherSystems() {
 		t.Run(name, func(t *testing.T) {
-			all, err := cluster.ModuleCRDs(t.Context(), s.module, s.crds)
+			all, err := published.CRDs(t.Context(), s.module, s.crds)
 			require.NoError(t, err)
 			newBareWorld(t, shared(t)).rollsAndGoesBack(s, all["Machine"], all["MachineSet"], all["MachineDeployment"])
 		})

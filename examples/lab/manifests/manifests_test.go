@@ -23,6 +23,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 const (
@@ -110,7 +111,7 @@ func TestManifestsWorkOnARealAPIServer(t *testing.T) {
 	succeeds(t, "go", "build", "-buildvcs=false", "-o", manager, "github.com/machinist-dev/machinist/examples/manager")
 	s := newSite(t)
 	t.Chdir(filepath.Join(root, "examples", "manager", "deploy"))
-	monitoring, err := cluster.ModuleCRDs(t.Context(), prometheusOperator, "example/prometheus-operator-crd/*.yaml")
+	monitoring, err := published.CRDs(t.Context(), prometheusOperator, "example/prometheus-operator-crd/*.yaml")
 	require.NoError(t, err)
 	require.NoError(t, cluster.InstallCRDs(t.Context(), s.plane.Config(), monitoring["ServiceMonitor"], monitoring["PrometheusRule"]))
 	s.kubectl("apply", "-f", filepath.Join("base", "namespace.yaml"))

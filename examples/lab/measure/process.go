@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	endTime   = 10 * time.Second // for an orderly end, before it is killed
+	endTime   = 20 * time.Second // for an orderly end, before it is killed
 	keptLines = 20
 )
 
@@ -84,12 +84,37 @@ func (p *Process) lastWords() error {
 	return fmt.Errorf("the end of the log of %s:\n  %s", p.name, strings.Join(all[max(0, len(all)-keptLines):], "\n  "))
 }
 
-// Stop ends the process, in an orderly way if it can, and returns when it is gone.
-func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
+// Exited returns a channel that is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Signal sends a signal to the process, if it has not ended.
+func (p *Process) Signal(sig os.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Kill ends the process with SIGKILL and returns when it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
 	<-p.exited
-	timer.Stop()
+}
+
+// Stop ends the process, in an orderly way if it can, and returns when it is gone.
+func (p *Process) Stop() { _ = p.End() }
+
+// End is Stop with an error when the process had to be killed. One that is frozen goes on for that.
+func (p *Process) End() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(endTime):
+		p.Kill()
+		return fmt.Errorf("%s did not end within %s", p.name, endTime)
+	}
 }
 
 // CPU returns the CPU time that the process and its children took in all. Call it after Stop.
