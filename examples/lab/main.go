@@ -47,10 +47,9 @@ Try, in a second terminal, with the path that "up" prints:
   export KUBECONFIG=...
   kubectl get nodes
   kubectl create deployment web --image=web --replicas=3
-  kubectl drain node-0 --ignore-daemonsets
 
-"lab up -h" lists the flags of up, and so do the others. The programs are built from a checkout of this repository, and again when
-their sources there change: a lab that was built and runs elsewhere needs Go, and -C DIR for the folder of examples/lab.
+"lab up -h" lists its flags. The programs are built from a checkout of this repository, and again when their sources change: a lab that was
+built and runs elsewhere needs Go, and -C DIR for the folder of examples/lab.
 `
 
 // The exit codes.

@@ -98,10 +98,8 @@ func Start(ctx context.Context, built Programs, name string, plane *cluster.Cont
 	var err error
 	if name == CAPI {
 		m.Agent = CAPIAgent
-		m.Process, err = StartCAPI(CAPIOptions{
-			Program: built[name], Kubeconfig: plane.Kubeconfig(), Dir: plane.Dir(),
-			Flags: append(flags, "--health-addr="+address(0), "--diagnostics-address="+address(1), "--profiler-address="+address(2)),
-		})
+		m.Process, err = StartCAPI(built[name], plane, append(flags,
+			"--health-addr="+address(0), "--diagnostics-address="+address(1), "--profiler-address="+address(2))...)
 	} else {
 		m.Agent = ourAgent
 		log := filepath.Join(plane.Dir(), fmt.Sprintf("manager-%d.log", ports[0]))

@@ -9,28 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
 // CAPIAgent is the start of the user agents of Cluster API's manager in the audit log.
 const CAPIAgent = capiProgram + "/"
 
-// CAPIOptions configures how Cluster API's manager runs.
-type CAPIOptions struct {
-	// Program is the result of BuildCAPI.
-	Program string
-	// Kubeconfig is for the cluster of the Machines.
-	Kubeconfig string
-	// Dir is where the manager's own directory for its certificate and its log is created.
-	Dir string
-	// Flags are added to the flags that it needs here. Without them it has its default client limits.
-	Flags []string
-}
-
-// StartCAPI starts Cluster API's manager without its webhooks and without conversion of CRDs, which it does not need here. It
-// returns before the manager is ready.
-func StartCAPI(o CAPIOptions) (*measure.Process, error) {
-	dir, err := os.MkdirTemp(o.Dir, capiProgram+"-")
+// StartCAPI starts Cluster API's manager, a program of BuildCAPI, without its webhooks and without conversion of CRDs, which it does not need
+// here. It returns before the manager is ready. flags are added to those that it needs here; without them it has its default client limits.
+func StartCAPI(program string, plane *cluster.ControlPlane, flags ...string) (*measure.Process, error) {
+	dir, err := os.MkdirTemp(plane.Dir(), capiProgram+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +38,12 @@ func StartCAPI(o CAPIOptions) (*measure.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	flags := append([]string{ // the last value of a repeated flag counts
+	all := append([]string{ // the last value of a repeated flag counts
 		"--webhook-cert-dir=" + dir, fmt.Sprintf("--webhook-port=%d", port), "--health-addr=0",
 		"--insecure-diagnostics", "--diagnostics-address=127.0.0.1:0",
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
-	}, o.Flags...)
-	env := []string{"KUBECONFIG=" + o.Kubeconfig,
+	}, flags...)
+	env := []string{"KUBECONFIG=" + plane.Kubeconfig(),
 		"POD_NAMESPACE=" + metav1.NamespaceDefault, "POD_NAME=" + capiProgram, "POD_UID=" + capiProgram}
-	return measure.StartProcess("Cluster API's manager", filepath.Join(dir, "log"), env, o.Program, flags...)
+	return measure.StartProcess("Cluster API's manager", filepath.Join(dir, "log"), env, program, all...)
 }

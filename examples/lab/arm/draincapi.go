@@ -40,9 +40,7 @@ func DrainByCAPI(ctx context.Context, built Programs, objects *Objects, nodes []
 		return nil, fmt.Errorf("start Cluster API: %w", err)
 	}
 	// Its directory is in the control plane's, which goes even when this process is killed.
-	manager, err := StartCAPI(CAPIOptions{
-		Program: built[CAPI], Kubeconfig: objects.Plane.Kubeconfig(), Dir: objects.Plane.Dir(), Flags: NoLimits(CAPI),
-	})
+	manager, err := StartCAPI(built[CAPI], objects.Plane, NoLimits(CAPI)...)
 	if err != nil {
 		return nil, fmt.Errorf("start Cluster API: %w", err)
 	}

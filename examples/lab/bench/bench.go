@@ -48,9 +48,6 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	runs, err := l.measure(ctx)
 	if len(runs) == 0 {
-		if err == nil {
-			err = fmt.Errorf("%w: none of the cases has any of the arms", cli.ErrUsage)
-		}
 		return err
 	}
 	report := measure.NewReport(word, l.size, l.rounds, l.cases, l.arms, l.kind.columns, runs)
@@ -87,10 +84,7 @@ func (l *lab) measure(ctx context.Context) (runs []measure.Run, err error) {
 func (l *lab) all(ctx context.Context, one func(context.Context, *measure.Run) error) (runs []measure.Run, err error) {
 	for round := range l.rounds {
 		for _, of := range l.cases {
-			for _, name := range measure.InTurn(l.arms, round) {
-				if l.kind.has != nil && !l.kind.has(of, name) {
-					continue
-				}
+			for _, name := range measure.InTurn(l.kind.armsOf(of, l.arms), round) {
 				run := measure.NewRun(of, name, round+1)
 				if err := one(ctx, run); err != nil {
 					return runs, fmt.Errorf("%s %s, round %d: %w", of, name, round+1, err)

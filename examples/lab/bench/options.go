@@ -129,10 +129,17 @@ func (o options) validate(k kind) error {
 		return fmt.Errorf("--size must be 1 to %d", k.max)
 	case o.pods < 0 || o.steady < 0:
 		return errors.New("--pods and --steady must be 0 or more")
+	case !slices.ContainsFunc(o.cases, func(of string) bool { return len(k.armsOf(of, o.arms)) > 0 }):
+		return errors.New("none of the cases has any of the arms")
 	case k.check != nil:
 		return k.check(o)
 	}
 	return nil
+}
+
+// armsOf are those of some arms that a case has.
+func (k kind) armsOf(of string, arms []string) []string {
+	return slices.DeleteFunc(slices.Clone(arms), func(name string) bool { return k.has != nil && !k.has(of, name) })
 }
 
 // choose returns what was named, in the order of all, and all when nothing was.

@@ -62,7 +62,7 @@ const describedCluster = "described"
 // machineOfClusterAPI runs Cluster API's manager until it has led a Machine of a MachineDeployment to being available.
 func (w *world) machineOfClusterAPI(program string) *unstructured.Unstructured {
 	w.t.Helper()
-	manager, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
+	manager, err := arm.StartCAPI(program, w.plane)
 	require.NoError(w.t, err)
 	defer manager.Stop()
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))

@@ -81,7 +81,7 @@ func TestE2EClusterctlDescribesOurRolloutsAsItDescribesThoseOfClusterAPI(t *test
 		return described(t, clusterctl, plane.Kubeconfig(), "MachineDeployment/"+describedCluster)
 	}
 
-	theirs, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: plane.Kubeconfig(), Dir: plane.Dir()})
+	theirs, err := arm.StartCAPI(program, plane)
 	require.NoError(t, err)
 	t.Cleanup(theirs.Stop)
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))

@@ -163,7 +163,7 @@ func requireFewWrites(t *testing.T, written cluster.AuditEvents) {
 func (w *world) theirs(program string) func() (stop func()) {
 	return func() (stop func()) {
 		w.t.Helper()
-		m, err := arm.StartCAPI(arm.CAPIOptions{Program: program, Kubeconfig: w.plane.Kubeconfig(), Dir: w.plane.Dir()})
+		m, err := arm.StartCAPI(program, w.plane)
 		require.NoError(w.t, err)
 		w.t.Cleanup(m.Stop)
 		return m.Stop

@@ -21,10 +21,10 @@ func ThisHost() Host {
 	return Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 }
 
-// InTurn rotates the arms by round, so that each arm starts first in some rounds. arms is not changed and must not be
-// empty; rounds count from 0.
+// InTurn rotates the arms by round, so that each arm starts first in some rounds. arms is not changed; rounds count
+// from 0.
 func InTurn[T any](arms []T, round int) []T {
-	first := round % len(arms)
+	first := round % max(1, len(arms))
 	return slices.Concat(arms[first:], arms[:first])
 }
 
