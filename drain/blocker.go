@@ -198,8 +198,8 @@ func strangeFinalizers(pod *corev1.Pod) []string {
 
 // Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates
 // again; and the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by
-// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). A warning is no blocker and does not change a plan. The
-// messages are those of Cluster API.
+// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). A warning is no blocker and does not change a
+// plan. The messages are those of Cluster API.
 func (p Plan) Warnings(maxPods int) []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {

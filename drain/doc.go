@@ -2,23 +2,22 @@
 // drain/runner carries plans out.
 //
 // A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] turns an
-// answer of the eviction endpoint into an [Outcome]. A [VolumePlanner] decides which volumes the deletion of the machine waits for after
-// the drain. A [Policy] is data: it decides how long a drain only evicts,
-// how it escalates, and what it does about a Node that does not answer. [Policy.Rule] is the last rule of a drain.
+// answer of the eviction endpoint into an [Outcome]. [PlanVolumes] decides which volumes the deletion of the machine waits for after the
+// drain. A [Policy] is data: a grace period, when evictions turn into deletions, and when a Node counts as one that does not answer.
+// [Policy.Rule] is the last rule of a drain.
 //
 // # Usage
 //
-// Rules are a slice and are applied in its order: rules about orders first ([SetOrder], [OrderByPriority], [SystemCriticalLast], ...), then
-// rules that decide. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
-// kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
-// with its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]). [DaemonSetDrain] drains DaemonSet Pods
-// too. [When] limits a rule to some Pods.
+// Rules are a slice and are applied in its order: rules about orders first ([OrderByPriority], [SystemCriticalLast], or a [Rule] of the
+// caller), then rules that decide. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without
+// these flags, kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow
+// Cluster API with its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]).
 //
 //	rules := append([]drain.Rule{drain.OrderByPriority(), drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
-// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what is
-// lost.
+// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what
+// is lost.
 //
 // # Guarantees
 //
@@ -29,17 +28,17 @@
 //   - The action for a Pod of another Node is always Ignore.
 //   - A Pod that no rule decides about is denied. Every Pod has an action, an order and a reason.
 //   - A MachineDrainRule that is invalid, or that asks for labels that were not read, holds only the Pods that it may select.
-//   - A volume that was not read is an error and does not count as detached. Inline, shared, orphaned and foreign volumes and those of
-//     ignored Pods are not waited for; [VolumePlanner] can include shared ones.
+//   - A volume that was not read is an error and does not count as detached. Inline, shared and orphaned volumes and those of
+//     ignored Pods are not waited for.
 //   - Only a [Policy] forces anything. Without one, Pods are evicted without a time limit, with their own grace periods.
-//   - A policy sets a grace period of 0 only with AllowImmediateKill, and not for a Node that does not answer unless it is known to be off.
+//   - A policy never sets a grace period of 0.
 //   - A completed Pod does not block a drain that waits for its completion.
 //
 // # Limits
 //
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
-// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's
-// budgets. Owner references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are
-// recognized. An in-tree volume is matched to the Pods that use it only by its plugin.
+// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner
+// references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. An
+// in-tree volume is matched to the Pods that use it only by its plugin.
 package drain

@@ -119,11 +119,13 @@ type Wiring struct {
 	Deleter bool
 	// Volumes: Config.Volumes is set.
 	Volumes bool
+	// ReadsNodes: [Drain] reads Nodes.
+	ReadsNodes bool
 }
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
 //
-//   - Nodes: patch, for the cordon; [Drain] needs get in addition;
+//   - Nodes: patch, for the cordon; get for Drain;
 //   - Pods: list and watch, for [NewScopedPodSource], and delete for a Deleter;
 //   - pods/eviction: create;
 //   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.
@@ -143,6 +145,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		{w.Deleter, rule("", "pods", "delete")},
 		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
 		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
+		{w.ReadsNodes, rule("", "nodes", "get")},
 	} {
 		if choice.made {
 			rules = append(rules, choice.rule)

@@ -69,7 +69,7 @@ func (r *Runner) pickOne(now time.Time) (request *attempt, wait time.Duration) {
 // means that only a Step or an answer changes that.
 //
 // Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes.
-// Config.Informers and [CachedVolumes] must be nil. Sources are woken by answers.
+// Config.Informers must be nil. Sources are woken by answers.
 func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
 	a, again := r.pickOne(r.cfg.Clock.Now())
 	if a == nil {

@@ -3,17 +3,14 @@
 // A reconciler calls [Runner.Step] in every pass. Step cordons the Node, reads its Pods from a [PodSource], makes a plan with package
 // drain, queues what may go now, and reports. [Runner.Start] sends what is queued; a manager runs it only while it is the leader.
 // A program with a schedule of its own calls [Runner.SendNext] instead. [Runner.Source] wakes the reconciler when the state changes. After
-// the drain, [Runner.StepVolumes] reports in the same way whether volumes are still attached. [Result.Condition], Config.Events and
-// [Metrics] inform people.
+// the drain, [Runner.StepVolumes] reports in the same way whether volumes are still attached. [Metrics] inform people.
 //
 // # Guarantees
 //
-//   - Step does not wait for a Pod, an eviction or an informer. It sends at most one request: the cordon patch, or, if the policy asks for
-//     it, the patch of the out-of-service taint.
+//   - Step does not wait for a Pod, an eviction or an informer. It sends at most one request: the cordon patch.
 //   - Every eviction and deletion carries the UID of the planned Pod. A Pod that was created again under the same name is not affected.
-//   - A drain is Done only when the passed Node is cordoned, its Pods are completely known and none of them blocks; or when the caller says
-//     that the instance of the Node does not exist.
-//   - Without a Deleter and a policy that asks for it, no Pod is deleted and no taint is set.
+//   - A drain is Done only when the passed Node is cordoned, its Pods are completely known and none of them blocks.
+//   - Without a Deleter and a policy that asks for it, no Pod is deleted.
 //   - No more evictions of one budget are in flight, over all Nodes, than its status allows, and at most four. Probes are sent in addition,
 //     because the API server decides: one Pod of a closed budget every 15 s.
 //   - A Pod that its budgets can never let go ([drain.ReasonBudgetNeverAllows], [drain.ReasonMultipleBudgets]) is requested once, and again
@@ -28,7 +25,7 @@
 //   - If budgets or volumes cannot be watched, the Runner tries again at intervals of up to 30 s, and Step or StepVolumes returns the
 //     error. [Drain] returns it immediately.
 //   - StepVolumes sends no request. It is Done only when the VolumeAttachments are completely known.
-//   - Events are recorded on the Node, and only about changes; a new process starts again. No label of a metric names an object.
+//   - No label of a metric names an object.
 //   - The attempts are a cache: if the process ends, at most one more request per Pod is sent.
 //   - A drain is done Config.Settle after the first Step that was shown the cordon, at the earliest. A new process waits for it again.
 //
@@ -36,20 +33,17 @@
 //
 // One Runner serves one cluster and one set of owners. After the drain of a Node, call [Runner.Release]; otherwise its watch stays open.
 //
-// The number of requests per second is limited only by Config.QPS: the requests in flight are limited, and a fixed rate would slow large
-// drains down that the API server can serve. Deletions take no token of a budget, because they ignore budgets; the status of the budget
+// The number of requests per second is not limited: the requests in flight are, and a fixed rate would slow large drains down that the API
+// server can serve. Deletions take no token of a budget, because they ignore budgets; the status of the budget
 // shows them soon after.
 //
-// The stages of a Request without StartedAt count from the first Step of the process, so they start again after a restart.
+// The times of the policy of a Request without StartedAt count from the first Step of the process, so they start again after a restart.
 //
 // Pods that their controller creates again on the cordoned Node rest from 5 s to 5 min before each further request, and are reported with
 // [drain.ReasonRespawned]. A new process does not know which Pods were evicted before.
 //
-// The out-of-service taint is removed, if this package set it, by a Step that is shown a Ready Node and by [Runner.Cancel] with uncordon.
-// The annotation [OutOfServiceAnnotation] on the Node marks it. A Node that becomes Ready while no Step is called for it keeps the taint.
-//
 // # Without a manager
 //
 // [Drain] runs a Runner for some Nodes and returns when they are drained or the time is used up; [Standalone] makes what it needs from a
-// rest.Config. [Runner.Wait] does the same for one Node of a Runner that already runs.
+// rest.Config.
 package runner

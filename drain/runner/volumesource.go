@@ -37,8 +37,8 @@ type volumeSource interface {
 	run(ctx context.Context, changed func(node string)) error
 }
 
-// cachedVolumes reports which volumes are attached to which Nodes, from the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by
-// Node, volume and claim, in constant time and without copies. It requires list and watch on both kinds.
+// cachedVolumes reads from the informers of VolumeAttachments and PersistentVolumes. It finds objects in its own indexes, by Node, volume
+// and claim, in constant time and without copies. It requires list and watch on both kinds.
 type cachedVolumes struct {
 	attachmentList, volumeList *listing
 
