@@ -44,7 +44,7 @@ type infrastructureDecision struct {
 // decideInfrastructure applies the contract: no value is copied before the provider reports the group as provisioned; afterwards values are
 // copied in every pass, also from a provider that reports it as not provisioned while it scales (cluster-api-provider-azure#4982). A
 // missing list has no meaning unless the provider reports that there are no instances, and an empty list beside existing instances means
-// that their IDs are not known yet (contract.InfraMachinePoolState.Listing). A provider that stops reporting a number has not reported
+// that their IDs are not known yet (contract.InfraMachinePoolState.Listed). A provider that stops reporting a number has not reported
 // zero. A deletion takes no ID back, and waits for no report (inDeletion). Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
