@@ -63,9 +63,6 @@ SEEDS ?= 1000
 # control plane takes ten minutes, once.
 MINORS ?= 1.37,1.36,1.35,1.34
 RUNTIMES ?= 0.25,0.24,0.23
-export BREAK ?=
-RELEASE ?=
-SINCE ?=
 ARGS ?=
 
 # All code is pure Go. Only the race detector needs cgo.
@@ -90,17 +87,17 @@ e2e: control-plane ## All tests of examples/lab on a real control plane; scale a
 	@echo "e2e: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test -tags e2e -run '^TestE2E' -timeout 10m -v ./...
 	@echo "e2e: $(EMBED) with HEAD as go get delivers it"; cd $(EMBED)/published; $(GO) run . -- $(GO) test ./...
 
+# The packages with goroutines; the others compute.
+RACED := ./drain/runner ./examples/manager ./fake/... ./internal/engine ./internal/external ./internal/simulation ./machine/... ./machinepool \
+	./machineset ./machineset/deployment ./machineset/guard ./noderef/cluster
+
 .PHONY: race
-race: ## The tests of make test with the race detector, if there is a C compiler
+race: ## The tests of packages with goroutines under the race detector, if there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if ! printf '#include <pthread.h>\n#include <stdlib.h>\nint main(void) { return 0; }\n' | $$cc -x c -o /dev/null - >/dev/null 2>&1; then \
 		echo "race: skipped: no C compiler (tried $$cc), and the race detector needs one"; \
 	else \
-		$(MAKE) control-plane; \
-		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./...; \
-		for module in $(TESTED); do \
-			(cd "$$module"; CGO_ENABLED=1 $(GO) test -race -tags e2e -skip '^Test(E2E|Manifests)' -timeout 25m ./...); \
-		done; \
+		CGO_ENABLED=1 $(GO) test -race -timeout 25m $(RACED); \
 		$(IN_EMBED); CGO_ENABLED=1 $(GO) test -race ./...; \
 	fi
 
@@ -133,10 +130,6 @@ calibrate: ## How many histories it takes to find each planted defect, at most (
 		echo "$$(basename "$$defect" .patch): $${found:-NOT FOUND in $(SEEDS) histories}"; \
 	done
 
-.PHONY: mutate
-mutate: ## Change the code in small ways and list the changes that no test detects (ARGS="--sample 100 machine", ARGS=--help)
-	$(GO) run ./examples/mutate $(ARGS)
-
 .PHONY: skew
 skew: ## Build and test a copy against the newest Kubernetes and controller-runtime, and measure with which ones the library works
 	@echo "skew: $(EMBED) against the pinned ones"; $(IN_EMBED); $(GO) vet ./...; $(GO) test ./...
@@ -150,7 +143,7 @@ skew: ## Build and test a copy against the newest Kubernetes and controller-runt
 	echo "skew: against"; \
 	$(GO) list -m -f '{{.Path}} {{.Version}}' sigs.k8s.io/controller-runtime k8s.io/api k8s.io/apimachinery k8s.io/client-go; \
 	$(GO) vet ./...; \
-	$(GO) test -skip '^TestREADMEIsCurrent$$' -timeout 20m ./...; : the README names the pinned versions; \
+	$(GO) test -skip '^TestREADME$$' -timeout 20m ./...; : the README names the pinned versions; \
 	(cd $(LAB); $(GO) mod tidy; $(GO) vet -tags e2e ./...; $(GO) test ./...); \
 	cd $(EMBED); \
 	$(GO) mod edit -replace="$(MODULE)=$$dir" -replace="$(MODULE)/$(LAB)=$$dir/$(LAB)"; $(GO) mod tidy; \
@@ -159,7 +152,6 @@ skew: ## Build and test a copy against the newest Kubernetes and controller-runt
 	$(GO) vet ./...; \
 	$(GO) test ./...
 	$(GO) run -C $(LAB) . skew --servers '$(MINORS)' --runtimes '$(RUNTIMES)' --write skew/measured.md
-	@echo "skew: make generate puts the table into README.md"
 
 
 # vuln is no part of CI: a new entry of the database must not break a commit that was good, and CI does not reach it.
@@ -194,8 +186,7 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 	done
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestDocumentation|TestExportedAPI)' ./contract ./machine ./examples/quickstart \
-		./examples/manager ./examples/manager/options
+	$(GO) test -count=1 -run '^(TestREADME|TestExportedAPI|TestSurface)' ./internal/house ./examples/quickstart
 	@echo "verify: $(EMBED)"; $(IN_EMBED); $(GO) mod tidy -diff; $(GO) vet ./...; $(GO) vet -tags e2e ./...
 	@for module in $(filter-out $(EMBED),$(NESTED)); do \
 		echo "verify: $$module"; \
@@ -226,8 +217,8 @@ verify-manifests: $(HELM) $(KUSTOMIZE) $(PROMTOOL) control-plane ## Manifests of
 	done
 
 .PHONY: generate
-generate: $(CONTROLLERGEN) $(HELM) ## Write the generated parts of README.md and of package comments, new exports, and the manager's CRDs, pages and manifests
-	$(GO) test -count=1 -run '^(TestREADMEIsCurrent|TestDocumentationIsCurrent|TestExportedAPIIsPromised)$$' ./contract -update
+generate: $(CONTROLLERGEN) $(HELM) ## Write the generated parts of README.md, the record of exports, and the manager's CRDs and manifests
+	$(GO) test -count=1 -run '^(TestREADME|TestExportedAPI)$$' ./internal/house -update
 	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout >"$$new"; cat "$$new" >$(CRDS)
@@ -261,16 +252,6 @@ $(PROMTOOL):
 		apt-get update -qq; apt-get download -qq prometheus 2>/dev/null; }; \
 	dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool; \
 	mkdir -p "$(@D)"; mv usr/bin/promtool "$@"
-
-.PHONY: api
-api: ## Record removed or changed exports in testdata/api.txt, and in CHANGELOG.md what callers do now (BREAK="...")
-	$(if $(strip $(BREAK)),,$(error BREAK="what callers do now" is missing; additions need only make generate))
-	$(GO) test -count=1 -run '^TestExportedAPIIsPromised$$' ./contract -update -broken "$$BREAK"
-
-.PHONY: release-notes
-release-notes: ## Write what a release exports into CHANGELOG.md (RELEASE=v0.1.0), or how that differs from the one before (SINCE=v0.1.0)
-	$(if $(strip $(RELEASE)),,$(error RELEASE=v... is missing; CHANGELOG.md needs its heading first))
-	$(GO) test -count=1 -run '^TestReleaseNotesComeFromTheRecordsOfExports$$' ./contract -update -release '$(RELEASE)' -since '$(SINCE)'
 
 
 .PHONY: control-plane
