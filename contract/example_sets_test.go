@@ -55,9 +55,9 @@ func ExampleMachineSetUpdate() {
 // Make a layout for a CRD of your own: copy the nearest one, change places, and put what the schema lacks into annotations.
 func ExampleMachineLayout() {
 	layout := *contract.MachineV1Beta2()
-	layout.NodeName = contract.AtAnnotation[string](contract.NodeNameAnnotation)
-	layout.Phase = contract.AtAnnotation[string](contract.PhaseAnnotation)
-	layout.LastUpdated = contract.AtAnnotation[time.Time](contract.LastUpdatedAnnotation)
+	layout.NodeName = contract.AtAnnotation[string]("example.com/node")
+	layout.Phase = contract.AtAnnotation[string]("example.com/phase")
+	layout.LastUpdated = contract.AtAnnotation[time.Time]("example.com/changed")
 	layout.ProviderID = contract.At[string]("status", "instanceID")
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}, &layout)
 
@@ -69,7 +69,7 @@ func ExampleMachineLayout() {
 	raw, _ := json.Marshal(server.Object)
 	fmt.Println(err, string(raw))
 	// Output:
-	// <nil> {"apiVersion":"example.com/v1","kind":"Server","metadata":{"annotations":{"machinist.dev/node-name":"node-1","machinist.dev/phase":"Running"}},"status":{"instanceID":"example://1"}}
+	// <nil> {"apiVersion":"example.com/v1","kind":"Server","metadata":{"annotations":{"example.com/node":"node-1","example.com/phase":"Running"}},"status":{"instanceID":"example://1"}}
 }
 
 // A deployment of Gardener's shape asks for another class: it needs another set, and a rollback takes the old class back.

@@ -118,7 +118,7 @@ func foreignMachineSetCases() []machineSetCase {
 }
 
 func foreignMachineDeploymentCases() []machineDeploymentCase {
-	annotations := map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest", contract.PhaseAnnotation: "ScalingUp",
+	annotations := map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest", "machinist.dev/phase": "ScalingUp",
 		contract.RolloutAfterAnnotation: "2026-03-01T12:00:00Z"}
 	gardener, gardenerMeta := foreignMetadata(annotations)
 	maps.Copy(annotations, map[string]string{contract.RollbackToAnnotation: "3", contract.RolloutTypeAnnotation: contract.RolloutInPlace,
@@ -133,7 +133,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 		return func(s *contract.MachineDeploymentState) {
 			applyMachineDeployment(s)
 			foreignReplicated(system, &s.ReplicatedState)
-			s.Annotations[contract.PhaseAnnotation] = "Running"
+			s.Annotations["machinist.dev/phase"] = "Running"
 			s.Annotations[contract.RolloutAfterAnnotation] = noon.Add(time.Hour).Format(time.RFC3339)
 			if system == "Gardener" {
 				delete(s.Annotations, contract.RollbackToAnnotation)

@@ -35,9 +35,8 @@ const (
 
 // Annotations of this module, for state of a Machine that the schema of its shape has no field for.
 const (
-	// NodeNameAnnotation and NodeUIDAnnotation hold the matched Node; the UID tells it from a later Node of the same name.
-	NodeNameAnnotation = "machinist.dev/node-name"
-	NodeUIDAnnotation  = "machinist.dev/node-uid"
+	// NodeUIDAnnotation holds the UID of the matched Node, which tells it from a later Node of the same name.
+	NodeUIDAnnotation = "machinist.dev/node-uid"
 	// InPlaceStateAnnotation says how far the update in place of a Machine is, with one of the values InPlaceCandidate to InPlaceMoved, and
 	// InPlaceSetAnnotation names the MachineSet whose template the Machine is to get.
 	InPlaceStateAnnotation = "machinist.dev/in-place-state"
@@ -53,9 +52,8 @@ const (
 	infrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
 	// failureDomainAnnotation says where the machine really is.
 	failureDomainAnnotation = "machinist.dev/failure-domain"
-	// PhaseAnnotation and LastUpdatedAnnotation hold the phase, and when it changed.
-	PhaseAnnotation       = "machinist.dev/phase"
-	LastUpdatedAnnotation = "machinist.dev/last-updated"
+	// phaseAnnotation holds the phase.
+	phaseAnnotation = "machinist.dev/phase"
 	// observedGenerationAnnotation holds the generation that the status was made of.
 	observedGenerationAnnotation = "machinist.dev/observed-generation"
 	// PreDrainStartedAnnotation, DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say

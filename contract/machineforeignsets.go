@@ -89,7 +89,7 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 		RolloutAfter:         AtAnnotation[time.Time](RolloutAfterAnnotation),
 		RevisionHistoryLimit: At[int32]("spec", "revisionHistoryLimit"),
 		ProgressDeadline:     SecondsAt("spec", "progressDeadlineSeconds"),
-		Phase:                AtAnnotation[string](PhaseAnnotation),
+		Phase:                AtAnnotation[string](phaseAnnotation),
 		UnavailableReplicas:  At[int32]("status", "unavailableReplicas"),
 		UpdatedReplicas:      At[int32]("status", "updatedReplicas"),
 	}

@@ -4,8 +4,11 @@ import (
 	"log"
 
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,6 +46,26 @@ func Example() {
 		log.Fatal(err)
 	}
 	if err := sets.AddToManager(ctx, mgr); err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(mgr.Start(ctx))
+}
+
+// Pools and health checks of a manager whose scheme has the types. Both look at the Nodes of workload clusters.
+func ExampleMachinePools() {
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	if _, err := machinepool.SetupWithManager(ctx, mgr, clusterapi.MachinePools(), machinepool.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	nodes, err := cluster.WorkloadOptions{}.FromManager(ctx, mgr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := remediation.SetupWithManager(ctx, mgr, clusterapi.MachineHealthChecks(), nodes, remediation.Options{}); err != nil {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))

@@ -65,22 +65,22 @@ func machines() pair[contract.MachineState, contract.MachineUpdate] {
 }
 
 func machineSets() pair[contract.MachineSetState, contract.MachineSetUpdate] {
-	return pair[contract.MachineSetState, contract.MachineSetUpdate]{clusterapi.MachineSet(),
+	return pair[contract.MachineSetState, contract.MachineSetUpdate]{clusterapi.MachineSets().Set,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2())}
 }
 
 func machineDeployments() pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate] {
-	return pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{clusterapi.MachineDeployment(),
+	return pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{clusterapi.MachineDeployments().Deployment,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineDeployment"), contract.MachineDeploymentV1Beta2())}
 }
 
 func machinePools() pair[contract.MachinePoolState, contract.MachinePoolUpdate] {
-	return pair[contract.MachinePoolState, contract.MachinePoolUpdate]{clusterapi.MachinePool(),
+	return pair[contract.MachinePoolState, contract.MachinePoolUpdate]{clusterapi.MachinePools().Pool,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachinePool"), contract.MachinePoolV1Beta2())}
 }
 
 func healthChecks() pair[contract.HealthCheckState, contract.HealthCheckUpdate] {
-	return pair[contract.HealthCheckState, contract.HealthCheckUpdate]{clusterapi.MachineHealthCheck(),
+	return pair[contract.HealthCheckState, contract.HealthCheckUpdate]{clusterapi.MachineHealthChecks().Check,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())}
 }
 

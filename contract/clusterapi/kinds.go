@@ -23,29 +23,29 @@ func Machine() contract.Kind {
 		func() runtime.Object { return &clusterv1.MachineList{} }, readMachine, writeMachine)
 }
 
-// MachineSet returns the kind of MachineSets.
-func MachineSet() contract.MachineSetKind {
+// setKind returns the kind of MachineSets.
+func setKind() contract.MachineSetKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineSet"),
 		func() *clusterv1.MachineSet { return &clusterv1.MachineSet{} },
 		func() runtime.Object { return &clusterv1.MachineSetList{} }, readMachineSet, writeMachineSet)
 }
 
-// MachineDeployment returns the kind of MachineDeployments.
-func MachineDeployment() contract.MachineDeploymentKind {
+// deploymentKind returns the kind of MachineDeployments.
+func deploymentKind() contract.MachineDeploymentKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineDeployment"),
 		func() *clusterv1.MachineDeployment { return &clusterv1.MachineDeployment{} },
 		func() runtime.Object { return &clusterv1.MachineDeploymentList{} }, readMachineDeployment, writeMachineDeployment)
 }
 
-// MachinePool returns the kind of MachinePools.
-func MachinePool() contract.MachinePoolKind {
+// poolKind returns the kind of MachinePools.
+func poolKind() contract.MachinePoolKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachinePool"),
 		func() *clusterv1.MachinePool { return &clusterv1.MachinePool{} },
 		func() runtime.Object { return &clusterv1.MachinePoolList{} }, readMachinePool, writeMachinePool)
 }
 
-// MachineHealthCheck returns the kind of MachineHealthChecks.
-func MachineHealthCheck() contract.HealthCheckKind {
+// healthCheckKind returns the kind of MachineHealthChecks.
+func healthCheckKind() contract.HealthCheckKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
 		func() *clusterv1.MachineHealthCheck { return &clusterv1.MachineHealthCheck{} },
 		func() runtime.Object { return &clusterv1.MachineHealthCheckList{} }, readHealthCheck, writeHealthCheck)
@@ -53,22 +53,22 @@ func MachineHealthCheck() contract.HealthCheckKind {
 
 // MachineSets returns the kinds for machineset.New.
 func MachineSets() machineset.Kinds {
-	return machineset.Kinds{Set: MachineSet(), Machine: Machine(), Maker: MachineMaker()}
+	return machineset.Kinds{Set: setKind(), Machine: Machine(), Maker: machineMaker()}
 }
 
 // MachineDeployments returns the kinds for deployment.New.
 func MachineDeployments() deployment.Kinds {
-	return deployment.Kinds{Deployment: MachineDeployment(), Set: MachineSet(), Machine: Machine(), Maker: MachineSetMaker()}
+	return deployment.Kinds{Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Maker: setMaker()}
 }
 
 // MachinePools returns the kinds for machinepool.New.
 func MachinePools() machinepool.Kinds {
-	return machinepool.Kinds{Pool: MachinePool(), Machine: Machine(), NewMachine: newPoolMachine}
+	return machinepool.Kinds{Pool: poolKind(), Machine: Machine(), NewMachine: newPoolMachine}
 }
 
 // MachineHealthChecks returns the kinds for remediation.New.
 func MachineHealthChecks() remediation.Kinds {
-	return remediation.Kinds{Check: MachineHealthCheck(), Machine: Machine()}
+	return remediation.Kinds{Check: healthCheckKind(), Machine: Machine()}
 }
 
 // Clusters returns the access to Clusters through the cache of a manager whose scheme has the types, for the ports of all reconcilers:

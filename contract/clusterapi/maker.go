@@ -9,9 +9,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// MachineMaker returns the maker of Machines for MachineSets, both as Go types. It makes, and changes in place, what
+// machineMaker returns the maker of Machines for MachineSets, both as Go types. It makes, and changes in place, what
 // contract.UnstructuredMaker does with the layouts of v1beta2, and uses the same names for it.
-func MachineMaker() contract.MachineMaker { return contract.NewTypedMaker(newMachine, syncMachine) }
+func machineMaker() contract.MachineMaker { return contract.NewTypedMaker(newMachine, syncMachine) }
 
 func newMachine(set *clusterv1.MachineSet, seed contract.MachineSeed) (*clusterv1.Machine, error) {
 	made := &clusterv1.Machine{Spec: *set.Spec.Template.Spec.DeepCopy()}
@@ -34,9 +34,9 @@ func syncMachine(set *clusterv1.MachineSet, machine *clusterv1.Machine, given []
 	return s.now, nil
 }
 
-// MachineSetMaker returns the maker of MachineSets for MachineDeployments, both as Go types. It makes, changes in place and compares what
+// setMaker returns the maker of MachineSets for MachineDeployments, both as Go types. It makes, changes in place and compares what
 // contract.UnstructuredSetMaker does with the layouts of v1beta2, and uses the same names for it.
-func MachineSetMaker() contract.MachineSetMaker {
+func setMaker() contract.MachineSetMaker {
 	return contract.NewTypedSetMaker(newSet, syncSet, templateDiff, copyTemplate)
 }
 

@@ -147,9 +147,9 @@ func FuzzTheMakersAgree(f *testing.F) {
 func makersAgree(t *testing.T, r *rand.Rand, d *clusterv1.MachineDeployment, set *clusterv1.MachineSet, machine *clusterv1.Machine) {
 	t.Helper()
 	ours := [2]contract.MachineMaker{contract.UnstructuredMaker(contract.MachineSetV1Beta2(), clusterv1.GroupVersion.WithKind("Machine"),
-		contract.MachineV1Beta2()), clusterapi.MachineMaker()}
+		contract.MachineV1Beta2()), clusterapi.MachineSets().Maker}
 	sets := [2]contract.MachineSetMaker{contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(),
-		clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2()), clusterapi.MachineSetMaker()}
+		clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2()), clusterapi.MachineDeployments().Maker}
 	key := types.NamespacedName{Namespace: "n", Name: "new"}
 	seed := contract.MachineSeed{Key: key, Labels: map[string]string{"l": "1"}, Finalizers: []string{"f"},
 		Bootstrap: contract.Ref{Group: "g", Kind: "B", Name: "b"}, Infrastructure: contract.Ref{Group: "g", Kind: "I", Name: "i"}}
@@ -209,9 +209,9 @@ func TestWhatIsNotThereIsNamed(t *testing.T) {
 		`{"spec":{"checks":{"unhealthyMachineConditions":[{"type":"Ready","status":"True","timeoutSeconds":-1}]}}}`: "timeoutSeconds: want 32-bit integer of seconds, found -1s",
 		`{"spec":{"checks":{"unhealthyMachineConditions":[{"type":"Ready","timeoutSeconds":1}]}}}`:                  "status: want string, found nothing",
 	} {
-		obj := decoded(t, clusterapi.MachineHealthCheck(), text)
+		obj := decoded(t, clusterapi.MachineHealthChecks().Check, text)
 		var state contract.HealthCheckState
-		err := clusterapi.MachineHealthCheck().Adapter.Read(obj, &state)
+		err := clusterapi.MachineHealthChecks().Check.Adapter.Read(obj, &state)
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.ErrorContains(t, err, want, fmt.Sprint(text))
 		healthChecks().agree(t, obj, contract.HealthCheckUpdate{})

@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,9 +19,9 @@ func CheckCRD(crd *unstructured.Unstructured, role Role) []Finding {
 }
 
 // InspectCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 and says what was looked at too. It judges every
-// served API version that a contract label names by the contract of that label. A CRD without a label is judged by the
-// contract that its schema fits best, after the finding that the label is missing. Of several versions under one label Cluster
-// API reads the highest, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
+// served API version that a contract label names by the contract of that label. A CRD without a label of a
+// contract that Cluster API reads has only that finding. A release of Cluster API reads the highest version under
+// the newest label that it knows, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
 // nor keeps it, and gives the same report for the same CRD.
 func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 	j := &judge{role: role}
@@ -27,8 +29,8 @@ func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 		j.find(Must, "kind", nothing, "CustomResourceDefinition", "All resources: only what is defined by a CRD has contract labels")
 		return j.report()
 	}
-	if role.suffix() == "" || placesOf(role, contract.Versions()[0]) == nil {
-		j.find(Must, "kind", role.String(), "a role of the contract", "the caller chose a role that has no rules")
+	if placesOf(role, contract.Versions()[0]) == nil {
+		j.find(Must, "kind", string(cmp.Or(role, "no role")), "a role of the contract", "the caller chose a role that has no rules")
 		return j.report()
 	}
 	if !j.isCRD(crd.Object) {
@@ -46,14 +48,20 @@ func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 	return j.report()
 }
 
-// weigh makes a SHOULD of what is wrong in a version that no Cluster API reads, because its label names a higher one.
+// weigh makes a SHOULD of what is wrong in a version that no Cluster API reads, because its label names a higher one, or that only older
+// releases read, because a newer label is there.
 func (c claim) weigh(findings []Finding) {
-	if c.read == "" {
+	why := ""
+	switch {
+	case c.read != "":
+		why = "; Cluster API reads " + clip(c.read) + " and never " + clip(c.version.name) + ", which the label may no longer name"
+	case c.newest.Contract != c.contract:
+		why = fmt.Sprintf("; only Cluster API up to v1.10 reads contract %s; newer releases read %s by contract %s", c.contract, clip(c.newest.APIVersion), c.newest.Contract)
+	default:
 		return
 	}
 	for i := range findings {
-		findings[i].Level = Should
-		findings[i].Rule += "; Cluster API reads " + clip(c.read) + " and never " + clip(c.version.name) + ", which the label may no longer name"
+		findings[i].Level, findings[i].Rule = Should, findings[i].Rule+why
 	}
 }
 
@@ -93,7 +101,6 @@ func (j *judge) kindName(kind string) {
 	suffix := j.role.suffix()
 	switch {
 	case strings.HasSuffix(kind, suffix):
-		j.pass("spec.names.kind", "ends in "+suffix)
 	case j.role.isTemplate() && !strings.HasSuffix(kind, "Template"):
 		j.find(Must, "spec.names.kind", clip(kind), "a name that ends in "+suffix,
 			"resource definition: a clone's kind is the template's without Template at its end")
@@ -143,23 +150,18 @@ func (j *judge) templateMetadata(c claim, at string, places []place) {
 // status.initialization.provisioned, and Cluster API up to v1.14 reads only status.ready, whatever the contract
 // (kubernetes-sigs/cluster-api#14030). One of them is needed; who has one only is told about the other.
 func (j *judge) poolFlags(c claim, at string, places []place) []place {
-	for i, main := range places {
-		for _, fallback := range places {
-			if main.Name != provisioned || fallback.Name != provisioned+fallbackSuffix {
-				continue
-			}
-			rule := j.ruleName(c.contract, main)
-			hasMain, hasFallback := c.version.keeps(main.main), c.version.keeps(fallback.main)
-			switch {
-			case hasMain && !hasFallback:
-				j.find(Should, at+fallback.main.String(), nothing, fallback.shape.name, rule+
-					": the contract asks for "+main.main.String()+" only, but Cluster API up to v1.14 reads this one of pools: set both")
-			case hasFallback && !hasMain:
-				places[i].level = 0
-				j.find(Should, at+main.main.String(), nothing, main.shape.name, rule+
-					": Cluster API takes "+fallback.main.String()+" for it until contract v1beta1 ends: set both")
-			}
-		}
+	index := func(name string) int { return slices.IndexFunc(places, func(p place) bool { return p.Name == name }) }
+	main, fallback := &places[index(provisioned)], &places[index(provisioned+fallbackSuffix)]
+	rule := j.ruleName(c.contract, *main)
+	hasMain, hasFallback := c.version.keeps(main.main), c.version.keeps(fallback.main)
+	switch {
+	case hasMain && !hasFallback:
+		j.find(Should, at+fallback.main.String(), nothing, fallback.shape.name, rule+
+			": the contract asks for "+main.main.String()+" only, but Cluster API up to v1.14 reads this one of pools: set both")
+	case hasFallback && !hasMain:
+		main.level = ""
+		j.find(Should, at+main.main.String(), nothing, main.shape.name, rule+
+			": Cluster API takes "+fallback.main.String()+" for it until contract v1beta1 ends: set both")
 	}
 	return places
 }
@@ -170,34 +172,26 @@ func (j *judge) field(c claim, at string, p place) {
 	rule := j.ruleName(c.contract, p)
 	missing := true
 	for _, path := range p.Paths {
-		if inAnnotation(path) {
+		if strings.HasPrefix(path.String(), "metadata.annotations.") {
 			missing = false // an annotation is text, and no schema speaks of it
 			continue
 		}
-		n, what, holder := c.version.schema.walk(path.Segments(), c.version.everywhere)
+		n, what, holder := c.version.schema.walk(path.Segments())
 		switch {
-		case what == anything:
-			j.pass(at+path.String(), "kept, whatever it is")
+		case what == anything: // kept, whatever it is
 		case holder != "":
 			j.find(p.wrong, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+": a place that cannot exist cannot be read")
 		case what == known:
-			j.compare(p, p.shape.compareTo(n, at+path.String(), c.version.everywhere), at+path.String(), rule)
+			for _, f := range p.shape.compareTo(n, at+path.String()) {
+				j.find(max(f.Level, p.wrong), f.Path, f.Found, f.Want, rule+": "+f.Rule)
+			}
 		default:
 			continue
 		}
 		missing = false
 	}
-	if missing && p.level != 0 {
+	if missing && p.level != "" {
 		j.missing(c, at, p, rule)
-	}
-}
-
-func (j *judge) compare(p place, differ []mismatch, at, rule string) {
-	for _, m := range differ {
-		j.find(max(m.level, p.wrong), m.at, m.found, m.want, rule+": "+m.why)
-	}
-	if len(differ) == 0 {
-		j.pass(at, p.shape.name)
 	}
 }
 
@@ -207,10 +201,8 @@ func (j *judge) missing(c claim, at string, p place, rule string) {
 	found, why := nothing, p.rule.why+", and the API server drops what the schema does not know"
 	if other, path := j.elsewhere(c, p); other != "" {
 		found = fmt.Sprintf("nothing there, but %s, the place of contract %s", path, other)
-		if c.label != "" {
-			why = fmt.Sprintf("%s; the label %s has Cluster API read %s and never %s, so add the field, or take %s out of that label",
-				p.rule.why, c.label, p.main, path, clip(c.version.name))
-		}
+		why = fmt.Sprintf("%s; the label %s has Cluster API read %s and never %s, so add the field, or take %s out of that label",
+			p.rule.why, c.label, p.main, path, clip(c.version.name))
 	}
 	j.find(p.level, at+p.main.String(), found, p.shape.name, rule+": "+why)
 }
@@ -222,7 +214,7 @@ func (j *judge) elsewhere(c claim, p place) (contract.Version, contract.Path) {
 			if other == c.contract || q.Name != p.Name || q.main.String() == p.main.String() {
 				continue
 			}
-			if n, what, _ := c.version.schema.walk(q.main.Segments(), false); what == known && n.typeName() == q.shape.typed {
+			if n, what, _ := c.version.schema.walk(q.main.Segments()); what == known && n.typeName() == q.shape.typed {
 				return other, q.main
 			}
 		}
@@ -232,16 +224,10 @@ func (j *judge) elsewhere(c claim, p place) (contract.Version, contract.Path) {
 
 // subresource judges whether the status is written apart from the spec, which the contract's resource definitions show.
 func (j *judge) subresource(v apiVersion) {
-	if j.role.isTemplate() {
-		return
+	if !j.role.isTemplate() && !v.hasStatus {
+		j.find(Should, versionPath(v)+"subresources.status", nothing, typeObject,
+			"resource definition: without it a write of the spec can overwrite the status that Machines wait for")
 	}
-	at := versionPath(v) + "subresources.status"
-	if v.hasStatus {
-		j.pass(at, typeObject)
-		return
-	}
-	j.find(Should, at, nothing, typeObject,
-		"resource definition: without it a write of the spec can overwrite the status that Machines wait for")
 }
 
 func (j *judge) ruleName(v contract.Version, p place) string {

@@ -17,7 +17,7 @@ import (
 
 func TestCheckCRD_FindsNothingInGoodCRDs(t *testing.T) {
 	for role := range goodCRDs() {
-		t.Run(role.String(), func(t *testing.T) {
+		t.Run(string(role), func(t *testing.T) {
 			crd := goodCRD(t, role)
 			before := crd.DeepCopy()
 			report := conformance.InspectCRD(crd, role)
@@ -25,7 +25,6 @@ func TestCheckCRD_FindsNothingInGoodCRDs(t *testing.T) {
 			require.Equal(t, []conformance.Judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2},
 				{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
 				report.Judged)
-			require.NotEmpty(t, report.Passed)
 			require.Empty(t, cmp.Diff(before.Object, crd.Object), "looking changes nothing")
 		})
 	}
@@ -137,7 +136,7 @@ func TestCheckCRD_Fields(t *testing.T) {
 			role:  conformance.BootstrapConfig,
 			edits: []edit{set("v1beta1_v1beta2", "metadata", "labels", "cluster.x-k8s.io/v1beta1")},
 			want: []conformance.Finding{
-				must("spec.versions[v1beta2]: status.ready",
+				should("spec.versions[v1beta2]: status.ready",
 					"nothing there, but status.initialization.dataSecretCreated, the place of contract v1beta2", "boolean"),
 			},
 		},
@@ -149,8 +148,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 		},
 		"no spec at all": {
 			role:  conformance.InfraMachine,
-			edits: []edit{inSchema("v1beta1", "", "spec")},
-			want:  []conformance.Finding{must("spec.versions[v1beta1]: spec.providerID", "nothing", "string")},
+			edits: []edit{inSchema("v1beta2", "", "spec")},
+			want:  []conformance.Finding{must("spec.versions[v1beta2]: spec.providerID", "nothing", "string")},
 		},
 		"a provider ID that is no text": {
 			role:  conformance.InfraMachine,
@@ -187,8 +186,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 			edits: []edit{inSchema("v1beta1", "{type: array, items: {type: string}}", "status", "addresses"),
 				inSchema("v1beta2", "{type: array, items: {type: object, properties: {type: {type: string}}}}", "status", "addresses")},
 			want: []conformance.Finding{
-				must("spec.versions[v1beta1]: status.addresses[]", "string", "object"),
 				must("spec.versions[v1beta2]: status.addresses[].address", "nothing", "string"),
+				should("spec.versions[v1beta1]: status.addresses[]", "string", "object"),
 			},
 		},
 		"address types that a Machine refuses": {
@@ -270,11 +269,6 @@ func TestCheckCRD_WhatIsNotPrunedIsNotMissing(t *testing.T) {
 			"schema", "openAPIV3Schema", "properties", "status"),
 		"additional properties of any type": inVersion("v1beta2", "{type: object, additionalProperties: true}",
 			"schema", "openAPIV3Schema", "properties", "status"),
-		"preserved in the whole CRD": func(t *testing.T, crd map[string]any) {
-			t.Helper()
-			put(t, crd, "true", "spec", "preserveUnknownFields")
-			inVersion("v1beta2", "{type: object}", "schema", "openAPIV3Schema")(t, crd)
-		},
 	} {
 		t.Run(name, brokenCRD{role: conformance.BootstrapConfig, edits: []edit{change}}.check)
 	}
@@ -302,7 +296,7 @@ func TestCheckCRD_NothingToLookAt(t *testing.T) {
 	}{
 		"no CRD":       {nil, conformance.InfraMachine, "MUST kind: found nothing, want CustomResourceDefinition"},
 		"an empty one": {&unstructured.Unstructured{}, conformance.InfraMachine, "MUST kind: found nothing, want CustomResourceDefinition"},
-		"no role":      {goodCRD(t, conformance.InfraMachine), 0, "MUST kind: found Role(0), want a role of the contract"},
+		"no role":      {goodCRD(t, conformance.InfraMachine), "", "MUST kind: found no role, want a role of the contract"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			findings := conformance.CheckCRD(c.crd, c.role)

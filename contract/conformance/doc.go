@@ -12,7 +12,7 @@
 //	}
 //
 // [RoleOf] guesses by names: ask [Resembles] too before the CRD of another project is judged. [InspectCRD] and [InspectObject] also say
-// what was looked at and holds. In a provider's own tests, fail for every [Finding] with level [Must], and read the others.
+// what was looked at. In a provider's own tests, fail for every [Finding] with level [Must], and read the others.
 //
 // # What is judged
 //
@@ -20,8 +20,8 @@
 // the names of the kind and of its list, the status subresource, and for each API version that a label names, every field of
 // that contract's layout in the OpenAPI schema: a field that the contract asks for and the API server would drop, and a field
 // of a type that its readers do not take, whether they need it or not. So an API version under the label of contract v1beta2
-// whose schema is still that of v1beta1, which makes Machines wait for ever, is found and explained. A CRD without a label is
-// judged by the contract that its schema fits best, after the finding that the label is missing.
+// whose schema is still that of v1beta1, which makes Machines wait for ever, is found and explained. Of a CRD
+// without a label of a contract that Cluster API reads that is all that is found.
 //
 // Of an object: the same fields by their readers, and what is said together. An object that was just made breaks no rule; one
 // that says that it is done must say the rest.
@@ -30,8 +30,9 @@
 //
 // [Must] is what keeps a Machine or a MachinePool from coming up, or from being read at all. [Should] is what the contract asks
 // for and people miss, such as conditions, and what is wrong but no controller reads: a label that also names an API version which
-// is gone, or a lower one whose schema does not keep the contract, because only the highest is read. Labels of v1alpha3 and
-// v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
+// is gone, or a lower one whose schema does not keep the contract, because only the highest is read. Beside a label of contract v1beta2,
+// what only v1beta1 asks for is a [Should] too that names the releases which need it: newer ones read the newest label that they know.
+// Labels of v1alpha3 and v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
 //
 // # Guarantees
 //

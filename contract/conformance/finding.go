@@ -7,42 +7,14 @@ import (
 )
 
 // Level says how much a rule of the contract binds. The zero Level is none of them.
-type Level uint8
+type Level string
 
 const (
 	// Must is a rule without which Cluster API does not work with the provider.
-	Must Level = iota + 1
+	Must Level = "MUST"
 	// Should is a rule that costs people something when it is broken: a condition that is not shown, for instance.
-	Should
+	Should Level = "SHOULD"
 )
-
-// String returns the contract's word: "MUST", "SHOULD", or "Level(n)" for another value.
-func (l Level) String() string {
-	switch l {
-	case Must:
-		return "MUST"
-	case Should:
-		return "SHOULD"
-	default:
-		return fmt.Sprintf("Level(%d)", uint8(l))
-	}
-}
-
-// MarshalText returns what String returns, so that JSON says "MUST" and not 1. It never fails.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText reads what MarshalText wrote. Another text is an error.
-func (l *Level) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "MUST":
-		*l = Must
-	case "SHOULD":
-		*l = Should
-	default:
-		return fmt.Errorf("read level %.20q: want MUST or SHOULD", text)
-	}
-	return nil
-}
 
 // Finding is one place where a CRD or an object does not keep a rule.
 type Finding struct {

@@ -19,12 +19,3 @@ func TestFinding_IsALineAndReadableJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(raw, &back))
 	require.Equal(t, finding, back)
 }
-
-func TestLevel_KnowsItsWords(t *testing.T) {
-	require.Equal(t, "SHOULD", conformance.Should.String())
-	require.Equal(t, "Level(0)", conformance.Level(0).String())
-	var level conformance.Level
-	require.NoError(t, level.UnmarshalText([]byte("SHOULD")))
-	require.Equal(t, conformance.Should, level)
-	require.EqualError(t, level.UnmarshalText([]byte("must")), `read level "must": want MUST or SHOULD`)
-}

@@ -19,13 +19,6 @@ func TestCheckCRD_Labels(t *testing.T) {
 			edits: []edit{labelled("")},
 			want:  []conformance.Finding{must(at2, "nothing", versionsOf1)}, rule: "does not know which version to read",
 		},
-		"none, and the fields are still judged": {
-			edits: []edit{labelled(""), inSchema("v1beta2", "", "spec", "providerID")},
-			want: []conformance.Finding{
-				must(at2, "nothing", versionsOf1),
-				must("spec.versions[v1beta2]: spec.providerID", "nothing", "string"),
-			},
-		},
 		"an empty one": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta2: ""`)},
 			want:  []conformance.Finding{must(at2, `""`, versionsOf1)},
@@ -97,6 +90,10 @@ func TestCheckCRD_Labels(t *testing.T) {
 					"boolean"),
 			},
 		},
+		"the older one alone, without its flag": {
+			edits: []edit{labelled(`cluster.x-k8s.io/v1beta1: v1beta1`), inSchema("v1beta1", "", "status", "ready")},
+			want:  []conformance.Finding{must("spec.versions[v1beta1]: status.ready", "nothing", "boolean")},
+		},
 		"commas for underscores": {
 			edits: []edit{labelled(`cluster.x-k8s.io/v1beta1: "v1beta1,v1beta2"`)},
 			want:  []conformance.Finding{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
@@ -139,23 +136,7 @@ func TestInspectCRD_JudgesWhatTheLabelsName(t *testing.T) {
 			edits: []edit{labelled("cluster.x-k8s.io/v1beta2: v1beta2_v1beta2__")},
 			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}},
 		},
-		"by a contract that is no longer honoured, when no newer label is there": {
-			edits: []edit{labelled("cluster.x-k8s.io/v1alpha4: v1beta1, cluster.x-k8s.io/v1alpha3: v1alpha3")},
-			want:  judged{{APIVersion: "v1beta1", Contract: contract.V1Alpha4}},
-		},
-		"without labels by what fits": {
-			edits: []edit{labelled("")},
-			want:  judged{{APIVersion: "v1beta2", Contract: contract.V1Beta2}, {APIVersion: "v1beta1", Contract: contract.V1Beta1}},
-		},
-		"without labels by what fits, whatever the version is called": {
-			edits: []edit{labelled(""), inVersion("v1beta2", "v7", "name"), inVersion("v1beta1", "v1beta2", "name")},
-			want:  judged{{APIVersion: "v7", Contract: contract.V1Beta2}, {APIVersion: "v1beta2", Contract: contract.V1Beta1}},
-		},
-		"without labels by the name when nothing fits": {
-			edits: []edit{labelled(""), inVersion("v1beta1", "{type: object}", "schema", "openAPIV3Schema"),
-				inVersion("v1beta2", "false", "served")},
-			want: judged{{APIVersion: "v1beta1", Contract: contract.V1Beta1}},
-		},
+		"without labels nothing": {edits: []edit{labelled("")}, want: judged{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crd := goodCRD(t, conformance.InfraMachine)

@@ -30,7 +30,11 @@ func InspectObject(obj *unstructured.Unstructured, role Role, version contract.V
 		return j.report()
 	}
 	j.judged = append(j.judged, Judged{APIVersion: clip(obj.GroupVersionKind().Version), Contract: version})
-	j.typeMeta(obj)
+	for _, key := range []string{"apiVersion", "kind"} {
+		if textAt(obj.Object, key) == "" {
+			j.find(Must, key, nothing, typeString, "All resources: TypeMeta: an object has an API version and a kind")
+		}
+	}
 	for _, p := range places {
 		j.value(obj.Object, version, p)
 	}
@@ -38,20 +42,9 @@ func InspectObject(obj *unstructured.Unstructured, role Role, version contract.V
 	return j.report()
 }
 
-func (j *judge) typeMeta(obj *unstructured.Unstructured) {
-	for _, key := range []string{"apiVersion", "kind"} {
-		if textAt(obj.Object, key) == "" {
-			j.find(Must, key, nothing, typeString, "All resources: TypeMeta: an object has an API version and a kind")
-		}
-	}
-}
-
 // value judges one place by its readers.
 func (j *judge) value(obj map[string]any, v contract.Version, p place) {
-	found, errs := p.Read(obj)
-	if found && len(errs) == 0 {
-		j.pass(p.main.String(), p.shape.name)
-	}
+	_, errs := p.Read(obj)
 	rule := j.ruleName(v, p) + ": a value of another type cannot be read"
 	for _, err := range errs {
 		if e, ok := errors.AsType[*contract.FieldError](err); ok {

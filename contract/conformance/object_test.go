@@ -156,8 +156,8 @@ func TestCheckObject_NothingToLookAt(t *testing.T) {
 	}{
 		"no object":    {nil, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
 		"an empty one": {&unstructured.Unstructured{}, conformance.InfraMachine, contract.V1Beta2, "MUST kind: found nothing, want an object"},
-		"no role": {&unstructured.Unstructured{Object: map[string]any{}}, 0, contract.V1Beta2,
-			`MUST kind: found role Role(0) of contract "v1beta2"`},
+		"no role": {&unstructured.Unstructured{Object: map[string]any{}}, "", contract.V1Beta2,
+			`MUST kind: found role  of contract "v1beta2"`},
 		"no such version": {&unstructured.Unstructured{Object: map[string]any{}}, conformance.InfraMachine, "v9", `of contract "v9"`},
 		"no kind": {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1"}}, conformance.InfraMachine, contract.V1Beta2,
 			"MUST kind: found nothing, want string"},

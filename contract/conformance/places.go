@@ -15,7 +15,7 @@ type place struct {
 	// shape is what the schema must be.
 	shape shape
 	rule  rule
-	// level is that of a missing place; zero when it may be missing. Wrong is that of a value of another type.
+	// level is that of a missing place; empty when it may be missing. Wrong is that of a value of another type.
 	level, wrong Level
 }
 
@@ -48,12 +48,8 @@ func (r Role) informs(name string) bool {
 		return name == "Instances" || name == "ProviderID"
 	case InfraMachineTemplate:
 		return name == "Capacity" || name == "Architecture" || name == "OperatingSystem"
-	case BootstrapConfig:
-		return name == "CertificatesExpire"
-	case InfraMachine, InfraMachinePoolTemplate, BootstrapConfigTemplate:
-		return false
 	default:
-		return false
+		return r == BootstrapConfig && name == "CertificatesExpire"
 	}
 }
 
@@ -68,9 +64,7 @@ func layoutOf(role Role, v contract.Version) any {
 		return contract.BootstrapConfig(v)
 	case InfraMachineTemplate:
 		return contract.InfraMachineTemplate(v)
-	case BootstrapConfigTemplate:
-		return contract.BootstrapConfigTemplate(v)
-	case InfraMachinePoolTemplate: // cloned as every other template
+	case BootstrapConfigTemplate, InfraMachinePoolTemplate: // both are cloned as every other template
 		return contract.BootstrapConfigTemplate(v)
 	default:
 		return nil
@@ -83,22 +77,10 @@ func mainPath(paths []contract.Path) contract.Path {
 }
 
 func levelOf(need contract.Need) Level {
-	switch need {
-	case contract.NeedMust:
-		return Must
-	case contract.NeedShould:
-		return Should
-	case contract.NeedNone, contract.NeedOptional:
-		return 0
-	default:
-		return 0
+	if need == contract.NeedMust || need == contract.NeedShould {
+		return Level(need)
 	}
-}
-
-// inAnnotation reports whether the place is not in the schema's hands.
-func inAnnotation(p contract.Path) bool {
-	s := p.Segments()
-	return len(s) > 0 && s[0] == "metadata"
+	return ""
 }
 
 // rule is the contract's name of a rule, and what depends on it.
@@ -138,29 +120,24 @@ func ruleOf(p contract.Place) rule {
 func shapeOf(typeName string) shape {
 	switch typeName {
 	case "string", "time", "duration":
-		return shape{name: typeString, typed: typeString}
+		return scalar(typeString)
 	case "bool":
-		return shape{name: typeBoolean, typed: typeBoolean}
+		return scalar(typeBoolean)
 	case "integer", "32-bit integer", "seconds":
-		return shape{name: typeInteger, typed: typeInteger}
+		return scalar(typeInteger)
 	case "list of strings":
-		return listOf("list of strings", shape{name: typeString, typed: typeString})
+		return listOf("list of strings", scalar(typeString))
 	case "list of addresses":
 		return addressesShape()
 	case "list of conditions":
 		return conditionsShape()
 	case "list of instances":
 		return instancesShape()
-	case "list of versions":
-		return listOf("list of versions", shape{name: typeObject, typed: typeObject, members: []member{
-			{key: "version", shape: shape{name: typeString, typed: typeString}, needed: true},
-		}})
 	case "map of strings":
-		text := shape{name: typeString, typed: typeString}
-		return shape{name: "map of strings", typed: typeObject, values: &text}
+		return shape{name: "map of strings", typed: typeObject, values: new(scalar(typeString))}
 	case "map of quantities":
 		return shape{name: "map of quantities", typed: typeObject, values: &shape{name: "quantity"}}
 	default:
-		return shape{name: typeObject, typed: typeObject}
+		return scalar(typeObject)
 	}
 }

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,73 +10,35 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Role is what Cluster API uses a kind for. The zero Role is none of them.
-type Role uint8
+// Role is what Cluster API uses a kind for, in the contract's word. The zero Role is none of them.
+type Role string
 
 const (
 	// InfraMachine is one machine of an infrastructure provider, like AWSMachine.
-	InfraMachine Role = iota + 1
+	InfraMachine Role = "InfraMachine"
 	// InfraMachineTemplate is what InfraMachines are cloned from.
-	InfraMachineTemplate
+	InfraMachineTemplate Role = "InfraMachineTemplate"
 	// InfraMachinePool is a group of machines that the provider manages, like AWSMachinePool.
-	InfraMachinePool
+	InfraMachinePool Role = "InfraMachinePool"
 	// InfraMachinePoolTemplate is what InfraMachinePools are cloned from in a ClusterClass.
-	InfraMachinePoolTemplate
+	InfraMachinePoolTemplate Role = "InfraMachinePoolTemplate"
 	// BootstrapConfig makes the data of a machine's first boot, like KubeadmConfig.
-	BootstrapConfig
+	BootstrapConfig Role = "BootstrapConfig"
 	// BootstrapConfigTemplate is what BootstrapConfigs are cloned from.
-	BootstrapConfigTemplate
+	BootstrapConfigTemplate Role = "BootstrapConfigTemplate"
 )
 
 // Roles returns every Role. The slice is the caller's.
-func Roles() []Role {
-	return []Role{InfraMachine, InfraMachineTemplate, InfraMachinePool, InfraMachinePoolTemplate, BootstrapConfig, BootstrapConfigTemplate}
-}
-
-// String returns the contract's word for the role, or "Role(n)" for another value.
-func (r Role) String() string {
-	switch r {
-	case InfraMachine:
-		return "InfraMachine"
-	case InfraMachineTemplate:
-		return "InfraMachineTemplate"
-	case InfraMachinePool:
-		return "InfraMachinePool"
-	case InfraMachinePoolTemplate:
-		return "InfraMachinePoolTemplate"
-	case BootstrapConfig:
-		return "BootstrapConfig"
-	case BootstrapConfigTemplate:
-		return "BootstrapConfigTemplate"
-	default:
-		return fmt.Sprintf("Role(%d)", uint8(r))
-	}
-}
-
-// MarshalText returns what String returns. It never fails.
-func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads the word of a role, whatever its case. Another text is an error that lists the words.
-func (r *Role) UnmarshalText(text []byte) error {
-	words := make([]string, 0, len(Roles()))
-	for _, role := range Roles() {
-		if strings.EqualFold(string(text), role.String()) {
-			*r = role
-			return nil
-		}
-		words = append(words, role.String())
-	}
-	return fmt.Errorf("read role %.40q: want one of %s", text, strings.Join(words, ", "))
-}
+func Roles() []Role { return append(infraRoles(), bootstrapRoles()...) }
 
 // isTemplate reports whether objects of the role are only cloned and have no status that a controller waits for.
 func (r Role) isTemplate() bool {
-	return r == InfraMachineTemplate || r == InfraMachinePoolTemplate || r == BootstrapConfigTemplate
+	return strings.HasSuffix(string(r), contract.TemplateSuffix)
 }
 
 // suffix is how kinds of the role end. Rule: "resource definition" of each contract page.
 func (r Role) suffix() string {
-	return strings.TrimPrefix(strings.TrimPrefix(r.String(), "Infra"), "Bootstrap")
+	return strings.TrimPrefix(strings.TrimPrefix(string(r), "Infra"), "Bootstrap")
 }
 
 // RoleOf guesses the role of a kind from its group and its name, as providers use them: a kind that ends in Machine,
@@ -94,9 +55,9 @@ func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
 	case slices.Contains(parts, "bootstrap"):
 		return bySuffix(gk.Kind, bootstrapRoles())
 	case !labelled || gk.Group == coreGroup || strings.HasSuffix(gk.Group, "."+coreGroup):
-		return 0, false
+		return "", false
 	default:
-		return bySuffix(gk.Kind, append(infraRoles(), bootstrapRoles()...))
+		return bySuffix(gk.Kind, Roles())
 	}
 }
 
@@ -116,7 +77,7 @@ func bySuffix(kind string, roles []Role) (Role, bool) {
 			return role, true
 		}
 	}
-	return 0, false
+	return "", false
 }
 
 // Resembles reports whether a served API version of a CRD has any field of a role, by any contract. Conditions do not count,

@@ -14,7 +14,7 @@ func TestRoleOf_TellsByGroupAndKind(t *testing.T) {
 		infra     = "infrastructure.cluster.x-k8s.io"
 		bootstrap = "bootstrap.cluster.x-k8s.io"
 		control   = "controlplane.cluster.x-k8s.io"
-		none      = conformance.Role(0)
+		none      = conformance.Role("")
 	)
 	for _, c := range []struct {
 		group, kind string
@@ -60,21 +60,6 @@ func TestRoleOf_TellsByGroupAndKind(t *testing.T) {
 	}
 }
 
-func TestRole_KnowsItsWords(t *testing.T) {
-	for _, role := range conformance.Roles() {
-		text, err := role.MarshalText()
-		require.NoError(t, err)
-		var back conformance.Role
-		require.NoError(t, back.UnmarshalText(text))
-		require.Equal(t, role, back)
-	}
-	require.Equal(t, "Role(9)", conformance.Role(9).String())
-	var role conformance.Role
-	require.NoError(t, role.UnmarshalText([]byte("inframachine")))
-	require.Equal(t, conformance.InfraMachine, role)
-	require.ErrorContains(t, role.UnmarshalText([]byte("Machine")), `read role "Machine": want one of InfraMachine, InfraMachineTemplate`)
-}
-
 func TestResembles_AsksForAFieldOfTheRole(t *testing.T) {
 	pooled := set(`{openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {pool: {type: string}, machine: {type: object}}},
 		status: {type: object, properties: {reserved: {type: boolean}, conditions: {type: array}}}}}}`, "schema")
@@ -93,5 +78,5 @@ func TestResembles_AsksForAFieldOfTheRole(t *testing.T) {
 	inVersion("v1beta2", "false", "served")(t, loose.Object)
 	require.False(t, conformance.Resembles(loose, conformance.InfraMachine), "what is not served is not read")
 	require.False(t, conformance.Resembles(nil, conformance.InfraMachine))
-	require.False(t, conformance.Resembles(goodCRD(t, conformance.InfraMachine), conformance.Role(99)))
+	require.False(t, conformance.Resembles(goodCRD(t, conformance.InfraMachine), conformance.Role("Machine")))
 }

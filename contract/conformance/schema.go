@@ -23,8 +23,8 @@ const (
 	anything
 )
 
-// child returns the schema of a member and what becomes of a value there. Everywhere is spec.preserveUnknownFields of the CRD.
-func (n node) child(key string, everywhere bool) (node, kept) {
+// child returns the schema of a member and what becomes of a value there.
+func (n node) child(key string) (node, kept) {
 	if properties, ok := n["properties"].(map[string]any); ok {
 		if inner, ok := properties[key].(map[string]any); ok {
 			return inner, known
@@ -39,16 +39,10 @@ func (n node) child(key string, everywhere bool) (node, kept) {
 		}
 	}
 	embedded := n["x-kubernetes-embedded-resource"] == true && slices.Contains([]string{"apiVersion", "kind", "metadata"}, key)
-	if n["x-kubernetes-preserve-unknown-fields"] == true || everywhere || embedded {
+	if n["x-kubernetes-preserve-unknown-fields"] == true || embedded {
 		return nil, anything
 	}
 	return nil, pruned
-}
-
-// items returns the schema of a list's entries, nil when it says nothing about them.
-func (n node) items() node {
-	inner, _ := n["items"].(map[string]any)
-	return inner
 }
 
 // typeName returns the type that the schema allows, "" when it allows every type.
@@ -68,34 +62,13 @@ func (n node) typeName() string {
 	}
 }
 
-// enum returns the texts that the schema allows, nil when it allows every one.
-func (n node) enum() []string {
-	values, ok := n["enum"].([]any)
-	if !ok {
-		return nil
-	}
-	texts := make([]string, 0, len(values))
-	for _, v := range values {
-		if text, ok := v.(string); ok {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-// requires reports whether a member must be there.
-func (n node) requires(key string) bool {
-	required, _ := n["required"].([]any)
-	return slices.Contains(required, any(key))
-}
-
 // walk goes to a place. With pruned, holder is the type that stands in the way, "" when a part of the way is just missing.
-func (n node) walk(segments []string, everywhere bool) (found node, what kept, holder string) {
+func (n node) walk(segments []string) (found node, what kept, holder string) {
 	for _, key := range segments {
 		if name := n.typeName(); name != typeObject && name != "" {
 			return nil, pruned, name
 		}
-		inner, what := n.child(key, everywhere)
+		inner, what := n.child(key)
 		if what != known {
 			return nil, what, ""
 		}
@@ -106,16 +79,15 @@ func (n node) walk(segments []string, everywhere bool) (found node, what kept, h
 
 // apiVersion is a version of a CRD.
 type apiVersion struct {
-	name       string
-	served     bool
-	hasStatus  bool // the status subresource
-	schema     node
-	everywhere bool // nothing is pruned anywhere
+	name      string
+	served    bool
+	hasStatus bool // the status subresource
+	schema    node
 }
 
 // keeps reports whether the API server keeps a value at a place.
 func (v apiVersion) keeps(place contract.Path) bool {
-	_, what, holder := v.schema.walk(place.Segments(), v.everywhere)
+	_, what, holder := v.schema.walk(place.Segments())
 	return what != pruned && holder == ""
 }
 
@@ -126,7 +98,6 @@ const maxVersions = 50
 func versionsOf(crd map[string]any) []apiVersion {
 	entries, _, _ := unstructured.NestedFieldNoCopy(crd, "spec", "versions")
 	list, _ := entries.([]any)
-	everywhere, _, _ := unstructured.NestedFieldNoCopy(crd, "spec", "preserveUnknownFields")
 	var versions []apiVersion
 	for _, entry := range list[:min(len(list), maxVersions)] {
 		fields, _ := entry.(map[string]any)
@@ -134,7 +105,7 @@ func versionsOf(crd map[string]any) []apiVersion {
 		if name == "" {
 			continue
 		}
-		v := apiVersion{name: name, served: fields["served"] == true, everywhere: everywhere == true}
+		v := apiVersion{name: name, served: fields["served"] == true}
 		if raw, _, err := unstructured.NestedFieldNoCopy(fields, "schema", "openAPIV3Schema"); err == nil {
 			v.schema, _ = raw.(map[string]any)
 		}

@@ -35,16 +35,22 @@ type member struct {
 	required bool
 }
 
+func scalar(typed string) shape { return shape{name: typed, typed: typed} }
+
 func listOf(name string, item shape) shape { return shape{name: name, typed: typeArray, item: &item} }
+
+// objects is the shape of a list of objects.
+func objects(name string, members ...member) shape {
+	return listOf("list of "+name, shape{name: typeObject, typed: typeObject, members: members})
+}
+
+// words is the shape of a text that readers know some of.
+func words(known []string) shape { return shape{name: typeString, typed: typeString, texts: known} }
 
 // addressesShape has the accepted types of the rule "InfraMachine: addresses".
 func addressesShape() shape {
-	kind := shape{name: typeString, typed: typeString}
-	kind.texts = addressTypes()
-	return listOf("list of addresses", shape{name: typeObject, typed: typeObject, members: []member{
-		{key: "type", shape: kind, needed: true},
-		{key: "address", shape: shape{name: typeString, typed: typeString}, needed: true},
-	}})
+	return objects("addresses", member{key: "type", shape: words(addressTypes()), needed: true},
+		member{key: "address", shape: scalar(typeString), needed: true})
 }
 
 func addressTypes() []string {
@@ -53,101 +59,78 @@ func addressTypes() []string {
 
 // instancesShape has what readers of status.instances know; providers have more.
 func instancesShape() shape {
-	text := shape{name: typeString, typed: typeString}
-	return listOf("list of instances", shape{name: typeObject, typed: typeObject, members: []member{
-		{key: "instanceName", shape: text},
-		{key: "providerID", shape: text},
-		{key: "version", shape: text},
-		{key: "ready", shape: shape{name: typeBoolean, typed: typeBoolean}},
-		{key: "addresses", shape: addressesShape()},
-	}})
+	text := scalar(typeString)
+	return objects("instances", member{key: "instanceName", shape: text}, member{key: "providerID", shape: text},
+		member{key: "version", shape: text}, member{key: "ready", shape: scalar(typeBoolean)},
+		member{key: "addresses", shape: addressesShape()})
 }
 
 // conditionsShape fits both shapes of conditions: only one has an observed generation.
 func conditionsShape() shape {
-	status := shape{name: typeString, typed: typeString}
-	status.texts = []string{"True", "False", "Unknown"}
-	text := shape{name: typeString, typed: typeString}
-	return listOf("list of conditions", shape{name: typeObject, typed: typeObject, members: []member{
-		{key: "type", shape: text, needed: true, required: true},
-		{key: "status", shape: status, needed: true, required: true},
-		{key: "reason", shape: text},
-		{key: "message", shape: text},
-		{key: "lastTransitionTime", shape: text},
-		{key: "observedGeneration", shape: shape{name: typeInteger, typed: typeInteger}},
-	}})
-}
-
-// mismatch is a place below a value where a schema and a shape differ.
-type mismatch struct {
-	level       Level
-	at          string
-	found, want string
-	why         string
+	text := scalar(typeString)
+	return objects("conditions", member{key: "type", shape: text, needed: true, required: true},
+		member{key: "status", shape: words([]string{"True", "False", "Unknown"}), needed: true, required: true},
+		member{key: "reason", shape: text}, member{key: "message", shape: text}, member{key: "lastTransitionTime", shape: text},
+		member{key: "observedGeneration", shape: scalar(typeInteger)})
 }
 
 // compareTo lists where the schema of a value differs from the shape that readers expect. It goes no deeper than the shape.
-func (s shape) compareTo(n node, at string, everywhere bool) []mismatch {
+func (s shape) compareTo(n node, at string) []Finding {
 	switch name := n.typeName(); {
 	case name == "", s.typed == "":
 		return nil // values of every type are kept, or read
 	case name != s.typed:
-		return []mismatch{{level: Must, at: at, found: name, want: s.name, why: "a value of another type cannot be read"}}
+		return []Finding{{Level: Must, Path: at, Found: name, Want: s.name, Rule: "a value of another type cannot be read"}}
 	}
 	differ := s.compareEnum(n, at)
-	if inner := n.items(); s.item != nil && inner != nil {
-		differ = append(differ, s.item.compareTo(inner, at+"[]", everywhere)...)
+	if inner, ok := n["items"].(map[string]any); s.item != nil && ok {
+		differ = append(differ, s.item.compareTo(inner, at+"[]")...)
 	}
 	for _, m := range s.members {
-		differ = append(differ, m.compareTo(n, at, everywhere)...)
+		differ = append(differ, m.compareTo(n, at)...)
 	}
 	if s.values != nil {
-		differ = append(differ, s.compareValues(n, at, everywhere)...)
+		differ = append(differ, s.compareValues(n, at)...)
 	}
 	return differ
 }
 
 // compareValues looks at what a map may hold, under a key that no schema names.
-func (s shape) compareValues(n node, at string, everywhere bool) []mismatch {
-	inner, what := n.child("\x00", everywhere)
-	switch what {
-	case known:
-		return s.values.compareTo(inner, at+"[]", everywhere)
-	case pruned:
-		return []mismatch{{level: Should, at: at, found: "an object without entries", want: s.name,
-			why: "the API server drops what the schema does not know"}}
-	case anything:
-		return nil
-	default:
-		return nil
+func (s shape) compareValues(n node, at string) []Finding {
+	inner, what := n.child("\x00")
+	if what == pruned {
+		return []Finding{{Level: Should, Path: at, Found: "an object without entries", Want: s.name,
+			Rule: "the API server drops what the schema does not know"}}
 	}
+	return s.values.compareTo(inner, at+"[]") // nothing differs from the schema that is not there
 }
 
-func (m member) compareTo(n node, at string, everywhere bool) []mismatch {
-	inner, what := n.child(m.key, everywhere)
+func (m member) compareTo(n node, at string) []Finding {
+	inner, what := n.child(m.key)
 	if what == pruned && m.needed {
-		return []mismatch{{level: Must, at: at + "." + m.key, found: nothing, want: m.shape.name,
-			why: "entries without it are refused by their readers, and the API server drops what the schema does not know"}}
+		return []Finding{{Level: Must, Path: at + "." + m.key, Found: nothing, Want: m.shape.name,
+			Rule: "entries without it are refused by their readers, and the API server drops what the schema does not know"}}
 	}
 	if what != known {
 		return nil
 	}
-	differ := m.shape.compareTo(inner, at+"."+m.key, everywhere)
-	if m.required && !n.requires(m.key) {
-		differ = append(differ, mismatch{level: Should, at: at + "." + m.key, found: "an optional member", want: "a required member",
-			why: "readers refuse entries without it, which the API server could have done first"})
+	differ := m.shape.compareTo(inner, at+"."+m.key)
+	if required, _ := n["required"].([]any); m.required && !slices.Contains(required, any(m.key)) {
+		differ = append(differ, Finding{Level: Should, Path: at + "." + m.key, Found: "an optional member", Want: "a required member",
+			Rule: "readers refuse entries without it, which the API server could have done first"})
 	}
 	return differ
 }
 
 // compareEnum reports texts that the schema allows although readers refuse them.
-func (s shape) compareEnum(n node, at string) []mismatch {
+func (s shape) compareEnum(n node, at string) []Finding {
 	if s.texts == nil {
 		return nil
 	}
 	var refused []string
-	for _, text := range n.enum() {
-		if !slices.Contains(s.texts, text) {
+	allowed, _ := n["enum"].([]any)
+	for _, value := range allowed {
+		if text, ok := value.(string); ok && !slices.Contains(s.texts, text) {
 			refused = append(refused, text)
 		}
 	}
@@ -155,8 +138,8 @@ func (s shape) compareEnum(n node, at string) []mismatch {
 		return nil
 	}
 	slices.Sort(refused)
-	return []mismatch{{level: Must, at: at, found: fmt.Sprintf("an enum that allows %q", clip(strings.Join(refused, ", "))),
-		want: "one of " + strings.Join(s.texts, ", "), why: "readers refuse other texts"}}
+	return []Finding{{Level: Must, Path: at, Found: fmt.Sprintf("an enum that allows %q", clip(strings.Join(refused, ", "))),
+		Want: "one of " + strings.Join(s.texts, ", "), Rule: "readers refuse other texts"}}
 }
 
 // nothing is Finding.Found of a place that is missing.

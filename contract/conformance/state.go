@@ -1,13 +1,11 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -31,17 +29,17 @@ func (j *judge) state(obj map[string]any, v contract.Version) {
 	switch j.role {
 	case InfraMachine:
 		var s contract.InfraMachineState
-		if l := contract.InfraMachine(v); j.readable(l.Read(u, &s), v) {
+		if l := contract.InfraMachine(v); l.Read(u, &s) == nil {
 			j.infraMachine(obj, l, s)
 		}
 	case BootstrapConfig:
 		var s contract.BootstrapConfigState
-		if l := contract.BootstrapConfig(v); j.readable(l.Read(u, &s), v) {
+		if l := contract.BootstrapConfig(v); l.Read(u, &s) == nil {
 			j.bootstrapConfig(obj, l, s)
 		}
 	case InfraMachinePool:
 		var s contract.InfraMachinePoolState
-		if l := contract.InfraMachinePool(v); j.readable(l.Read(u, &s), v) {
+		if l := contract.InfraMachinePool(v); l.Read(u, &s) == nil {
 			j.infraMachinePool(obj, l, s)
 		}
 	case InfraMachineTemplate, InfraMachinePoolTemplate, BootstrapConfigTemplate:
@@ -49,34 +47,12 @@ func (j *judge) state(obj map[string]any, v contract.Version) {
 	}
 }
 
-// readable finds what only the reader of the whole object refuses, such as more entries than needed.
-func (j *judge) readable(err error, v contract.Version) bool {
-	if err == nil {
-		return true
-	}
-	e, ok := errors.AsType[*contract.FieldError](err)
-	if !ok || slices.ContainsFunc(j.findings, func(f Finding) bool { return f.Path == clip(e.Path.String()) }) {
-		return false
-	}
-	rule := "its readers refuse the object"
-	for _, p := range placesOf(j.role, v) {
-		if p.main.String() == e.Path.String() {
-			rule = p.rule.name
-		}
-	}
-	j.find(Must, clip(e.Path.String()), clip(e.Got), clip(e.Want), j.about(v, rule)+"the value cannot be read")
-	return false
-}
-
 func (j *judge) infraMachine(obj map[string]any, l *contract.InfraMachineLayout, s contract.InfraMachineState) {
 	const id, domain = "provider ID", "failure domain"
 	at := l.ProviderID.Path().String()
-	switch {
-	case s.Provisioned && s.ProviderID == "":
+	if s.Provisioned && s.ProviderID == "" {
 		j.find(Must, at, nothing, "the ID that the machine's Node has", j.about(l.Version, id)+
 			"a machine that is provisioned has one; the Machine waits for it")
-	case s.Provisioned:
-		j.pass(at, "there, as the machine is provisioned")
 	}
 	j.length(at, s.ProviderID, maxProviderID, j.about(l.Version, id))
 	for _, f := range []contract.Field[string]{l.FailureDomain, l.FailureDomainFallback} {
@@ -103,8 +79,6 @@ func (j *judge) bootstrapConfig(obj map[string]any, l *contract.BootstrapConfigL
 		j.find(Must, at, what, "the name of the Secret", rule+"data that is created is in a Secret; the Machine reports an error and waits")
 	case name != "" && len(validation.IsDNS1123Subdomain(name)) > 0:
 		j.find(Must, at, fmt.Sprintf("%q", clip(name)), "the name of a Secret", rule+"no Secret can have this name")
-	case s.DataSecretCreated:
-		j.pass(at, "there, as the data is created")
 	}
 	if !s.DataSecretCreated {
 		j.saidElsewhere(obj, l.Version, "DataSecretCreated", l.DataSecretCreated.Path())
@@ -167,9 +141,5 @@ func (j *judge) conditions(obj map[string]any, v contract.Version, f contract.Co
 	if len(list) == 0 {
 		j.find(Should, mainPath(f.Paths()).String(), nothing, "conditions",
 			j.about(v, "conditions")+"people see on the owner what is wrong with the object")
-		return
-	}
-	if slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == contract.ConditionReady }) {
-		j.pass(mainPath(f.Paths()).String(), "with Ready, which the owner mirrors")
 	}
 }

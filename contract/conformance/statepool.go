@@ -30,8 +30,6 @@ func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoo
 			fmt.Sprintf("there are %d replicas; the MachinePool waits for their IDs", count))
 	case !found && len(s.ProviderIDList) > 0:
 		j.find(Must, replicas, nothing, typeInteger, j.about(l.Version, "replicas")+"a pool that has machines says how many")
-	default:
-		j.pass(ids, "fits the replicas")
 	}
 }
 
@@ -66,11 +64,9 @@ func (j *judge) template(u *unstructured.Unstructured, v contract.Version) {
 	_, err := contract.FromTemplate(u, contract.Clone{Name: "clone"})
 	wrong, typed := errors.AsType[*contract.FieldError](err)
 	switch {
-	case err == nil:
-		j.pass("spec.template", "can be cloned")
 	case typed:
 		j.find(Must, clip(wrong.Path.String()), clip(wrong.Got), wrong.Want, j.about(v, rule)+"objects cannot be cloned from it")
-	case !strings.HasSuffix(u.GetKind(), contract.TemplateSuffix):
+	case err != nil && !strings.HasSuffix(u.GetKind(), contract.TemplateSuffix):
 		j.find(Must, "kind", cmp.Or(clip(u.GetKind()), nothing), "a name that ends in "+contract.TemplateSuffix, j.about(v, rule)+
 			"a clone's kind is the template's without it")
 	}

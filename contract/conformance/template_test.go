@@ -23,7 +23,7 @@ func TestCheckCRD_Templates(t *testing.T) {
 					must(at+"spec.template.spec", "nothing", "object"),
 					should(at+"spec.template.metadata.labels", "nothing", "map of strings"),
 				},
-				rule: role.String() + " contract v1beta2, template resource definition",
+				rule: string(role) + " contract v1beta2, template resource definition",
 			},
 			"no spec in it": {
 				edits: []edit{inSchema("v1beta2", "", "spec", "template", "spec")},
@@ -60,7 +60,7 @@ func TestCheckCRD_Templates(t *testing.T) {
 				want: []conformance.Finding{must("spec.names.kind", "Foo", "a name that ends in "+suffixOf(role))},
 			},
 		} {
-			t.Run(role.String()+"/"+name, func(t *testing.T) {
+			t.Run(string(role)+"/"+name, func(t *testing.T) {
 				c.role = role
 				c.check(t)
 			})
@@ -114,7 +114,7 @@ func TestCheckObject_Templates(t *testing.T) {
 				want:   []conformance.Finding{must("spec.template.metadata.labels.a", "integer", "string")},
 			},
 		} {
-			t.Run(role.String()+"/"+name, func(t *testing.T) {
+			t.Run(string(role)+"/"+name, func(t *testing.T) {
 				c.role = role
 				c.check(t)
 			})

@@ -1,21 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 )
 
 // document is one object and where it came from.
@@ -85,33 +85,28 @@ func notBuilt(dir string) error {
 	return fmt.Errorf("%s has a kustomization, which only kustomize can build: run kustomize build %s | contractlint -", dir, dir)
 }
 
-func kustomizationNames() []string {
-	return []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-}
-
 func isKustomization(path string) bool {
-	return slices.Contains(kustomizationNames(), filepath.Base(path))
+	return slices.Contains([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, filepath.Base(path))
 }
 
 func hasKustomization(dir string) bool {
-	return slices.ContainsFunc(kustomizationNames(), func(name string) bool {
-		info, err := os.Stat(filepath.Join(dir, name))
-		return err == nil && !info.IsDir()
-	})
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(entry fs.DirEntry) bool { return !entry.IsDir() && isKustomization(entry.Name()) })
 }
 
-// folder searches a folder for manifests, however it is named and whatever else it holds. A template of another tool is no YAML and is
-// passed over with a warning; any other YAML that cannot be read is an error.
+// folder searches a folder for YAML, whatever else it holds. A template of another tool is no YAML and is passed over with a warning; any
+// other file that cannot be read is an error.
 func (in *input) folder(dir string) ([]document, error) {
 	var documents []document
 	var errs []error
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(entry.Name(), ".") && path != dir
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != dir && ignored(entry.Name()):
+		case entry.IsDir() && (hidden || slices.Contains([]string{"vendor", "node_modules", "testdata"}, entry.Name())):
 			return filepath.SkipDir
-		case entry.IsDir() || !isYAML(path) && !isManifest(path):
+		case entry.IsDir() || hidden || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)):
 			return nil
 		}
 		found, err := in.searched(path)
@@ -124,22 +119,18 @@ func (in *input) folder(dir string) ([]document, error) {
 	return documents, errors.Join(append(errs, err)...)
 }
 
-// searched reads a file that is not named by an argument: a manifest has an API version, and much else that ends in .json or
-// .yaml does not. YAML without one is parsed too, because a broken file may be a manifest; JSON is not, because files of
-// editors have comments.
+// templateAction matches a text of which a line or a value begins with an action of Go's templates. A description that only speaks of one
+// does not count.
+var templateAction = regexp.MustCompile(`(?m)^[ \t-]*(\S+: +)?["']?\{\{`)
+
+// searched reads a file that is not named by an argument.
 func (in *input) searched(path string) ([]document, error) {
 	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the folder
 	if err != nil {
 		return nil, err
 	}
-	var documents []document
-	switch {
-	case isManifest(path) && bytes.Contains(raw, []byte("apiVersion")):
-		documents, err = file(path)
-	case isYAML(path):
-		_, err = decode(raw, path)
-	}
-	if err != nil && isTemplate(raw) {
+	documents, err := decode(raw, path)
+	if err != nil && templateAction.Match(raw) {
 		in.warnings = append(in.warnings, path+" is a template and no YAML: it was not read")
 		err = nil
 	}
@@ -147,34 +138,6 @@ func (in *input) searched(path string) ([]document, error) {
 		documents[i].searched = true
 	}
 	return documents, err
-}
-
-// isTemplate reports whether a line or a value of a text begins with an action of Go's templates. A description that only
-// speaks of one does not count.
-func isTemplate(raw []byte) bool {
-	for line := range bytes.Lines(raw) {
-		line = bytes.TrimLeft(line, " \t-")
-		_, value, _ := bytes.Cut(line, []byte(": "))
-		for _, text := range [][]byte{line, value} {
-			if bytes.HasPrefix(bytes.TrimLeft(text, " \t\"'"), []byte("{{")) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func ignored(folder string) bool {
-	return strings.HasPrefix(folder, ".") || slices.Contains([]string{"vendor", "node_modules", "testdata"}, folder)
-}
-
-func isManifest(path string) bool {
-	return (isYAML(path) || filepath.Ext(path) == ".json") && !strings.HasPrefix(filepath.Base(path), ".") && !isKustomization(path)
-}
-
-func isYAML(path string) bool {
-	name := filepath.Base(path)
-	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") || name == "Kustomization"
 }
 
 // file reads one file.
@@ -188,16 +151,17 @@ func file(path string) ([]document, error) {
 
 // decode reads the objects of a text: YAML or JSON, one document or many, lists taken apart.
 func decode(raw []byte, file string) ([]document, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	var documents []document
 	for n := 1; ; n++ {
-		text, err := reader.Read()
+		var text json.RawMessage
+		err := decoder.Decode(&text)
 		if errors.Is(err, io.EOF) {
 			return documents, nil
 		}
 		var value any
-		if err == nil {
-			value, err = parseYAML(text)
+		if err == nil && len(text) > 0 {
+			err = utiljson.Unmarshal(text, &value) // whole numbers become int64, as unstructured content wants them
 		}
 		if err != nil {
 			return documents, fmt.Errorf("read document %d of %s: %w", n, file, err)
@@ -206,17 +170,6 @@ func decode(raw []byte, file string) ([]document, error) {
 			documents = append(documents, document{Unstructured: &unstructured.Unstructured{Object: object}, file: file})
 		}
 	}
-}
-
-// parseYAML has whole numbers as int64, as unstructured content wants them.
-func parseYAML(text []byte) (any, error) {
-	raw, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return nil, err
-	}
-	var value any
-	err = utiljson.Unmarshal(raw, &value)
-	return value, err
 }
 
 // objectsOf takes lists apart. What has no kind is no object: values files and the configuration of other tools.

@@ -7,41 +7,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestInput_AFileFindsItsKustomization(t *testing.T) {
-	const kustomization = labelsList + "resources: [bases/a.yaml]\n"
-	for name, c := range map[string]struct {
-		contents map[string]string
-		code     int
-	}{
-		"one folder above": {map[string]string{"kustomization.yaml": kustomization, "bases/a.yaml": crd("FooMachine", "")}, exitOK},
-		"one that lists others": {
-			map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "b.yaml": "", "bases/a.yaml": crd("FooMachine", "")},
-			exitBroken},
-		"one that cannot be read": {
-			map[string]string{"kustomization.yaml": labelsList + "resources: [b.yaml]", "bases/a.yaml": crd("FooMachine", "")}, exitBroken},
-		"none":           {map[string]string{"bases/a.yaml": crd("FooMachine", "")}, exitBroken},
-		"none is needed": {map[string]string{"kustomization.yaml": "resources: [", "bases/a.yaml": crd("FooMachine", v1beta1)}, exitOK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := files(t, c.contents)
-			got := lintWith("", filepath.Join(dir, "bases", "a.yaml"))
-			require.Equal(t, c.code, got.code, got.out+got.errors)
-			if c.code == exitBroken {
-				require.Contains(t, got.out, "if a kustomization sets it, lint its folder or the built manifests")
-			}
-			t.Chdir(filepath.Join(dir, "bases"))
-			require.Equal(t, c.code, lintWith("", "a.yaml").code, "a relative path is the same file")
-		})
+func TestInput_AKustomizationIsNotBuilt(t *testing.T) {
+	dir := files(t, map[string]string{"kustomization.yaml": "resources: [bases/a.yaml]\n", "bases/a.yaml": crd("FooMachine", "")})
+	for _, path := range []string{dir, filepath.Join(dir, "kustomization.yaml")} {
+		got := lintWith("", path)
+		require.Equal(t, exitUsage, got.code)
+		require.Contains(t, got.errors, "run kustomize build "+dir+" | contractlint -")
 	}
+	got := lintWith("", filepath.Join(dir, "bases"))
+	require.Equal(t, exitBroken, got.code)
+	require.Contains(t, got.out, "if a kustomization sets them, lint what kustomize build prints")
 }
 
 func TestInput_AFolderIsSearched(t *testing.T) {
 	dir := files(t, map[string]string{
-		"config/crd/kustomization.yaml": labelsList + "resources: [bases/a.yaml]\n",
-		"config/crd/bases/a.yaml":       crd("FooMachine", ""),
+		"config/crd/kustomization.yaml": "resources: [bases/a.yaml]\n",
+		"config/crd/bases/a.yaml":       crd("FooMachine", v1beta1),
 		"config/crd/patches/webhook.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 			"foomachines.infrastructure.cluster.x-k8s.io}\n",
-		"config/samples/machine.json": `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1","kind":"FooMachine","metadata":{"name":"a"}}`,
+		"config/samples/machine.yaml": `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1","kind":"FooMachine","metadata":{"name":"a"}}`,
 		"charts/templates/crd.yaml":   "apiVersion: v1\n{{ if .Values.crds }}\na: {{ b\n",
 		".vscode.json":                "{ // apiVersion",
 		"tasks.json":                  "{ // no manifest",
@@ -55,14 +39,14 @@ func TestInput_AFolderIsSearched(t *testing.T) {
 	require.Contains(t, got.out, "FooMachine a as InfraMachine: v1 by contract v1beta1")
 	require.Contains(t, got.out, "it has no group: a patch and not a whole CustomResourceDefinition")
 	require.Contains(t, got.out, "Warning: "+filepath.Join(dir, "charts/templates/crd.yaml")+" is a template and no YAML")
-	require.Contains(t, got.out, "2 CRDs and objects checked, 1 not judged: 0 MUST")
+	require.Contains(t, got.out, "checked 2, not judged 1: 0 MUST")
 }
 
 func TestInput_AnUnreadableFileInAFolderHidesNothing(t *testing.T) {
 	dir := files(t, map[string]string{"a.yaml": crd("FooMachine", v1beta1), "b.yaml": "apiVersion: [", "c.yaml": "apiVersion: ["})
 	got := lintWith("", dir, filepath.Join(dir, "d.yaml"))
 	require.Equal(t, exitUsage, got.code)
-	require.Contains(t, got.out, "1 CRD or object checked")
+	require.Contains(t, got.out, "checked 1, ")
 	for _, file := range []string{"b.yaml", "c.yaml", "d.yaml"} {
 		require.Contains(t, got.errors, file)
 	}
@@ -76,7 +60,6 @@ func TestInput_BrokenYAMLInAFolderIsNeverPassedOver(t *testing.T) {
 		"cut off before its API version":     {"b.yaml", "kind: CustomResourceDefinition\nmetadata: {", exitUsage},
 		"with a tab":                         {"b.yml", "kind: FooMachine\nspec:\n\tproviderID: a\n", exitUsage},
 		"a kustomization":                    {"sub/kustomization.yaml", "resources: [", exitUsage},
-		"a kustomization without an ending":  {"sub/Kustomization", "resources: [", exitUsage},
 		"whose description has an action":    {"b.yaml", "apiVersion: v1\ndescription: such as {{ ds.meta_data }}\nmetadata: {", exitUsage},
 		"a template":                         {"b.yaml", "apiVersion: v1\n{{- if .Values.crds }}\na: {\n{{ end }}", exitOK},
 		"a template with a value":            {"b.yaml", "apiVersion: v1\nname: {{ .Values.name }}\n", exitOK},
@@ -91,7 +74,7 @@ func TestInput_BrokenYAMLInAFolderIsNeverPassedOver(t *testing.T) {
 			dir := files(t, map[string]string{"a.yaml": crd("FooMachine", v1beta1), c.file: c.text})
 			got := lintWith("", dir)
 			require.Equal(t, c.code, got.code, got.out+got.errors)
-			require.Contains(t, got.out, "1 CRD or object checked", "the rest is judged")
+			require.Contains(t, got.out, "checked 1, ", "the rest is judged")
 			if c.code == exitUsage {
 				require.Contains(t, got.errors, filepath.Join(dir, c.file))
 			}

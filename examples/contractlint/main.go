@@ -11,13 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/conformance"
@@ -26,19 +24,12 @@ import (
 
 const usage = `contractlint lints the CRDs and objects of a Cluster API provider against the provider contract.
 
-  kustomize build config/crd | contractlint -    the CRDs with the labels that their kustomization sets
-  contractlint infrastructure-components.yaml    a built manifest with many documents, as a provider releases it
-  contractlint DIR                               a folder, which is searched for YAML and JSON files
-  kubectl get crd -l cluster.x-k8s.io/provider -o yaml | contractlint -
+  kustomize build config/crd | contractlint -      with the labels that the kustomization sets
+  contractlint -o json components.yaml             a file as a provider releases it, or a folder of YAML
   kubectl get awsmachine worker-1 -o yaml | contractlint -contract v1beta1 -
-  contractlint -o json infrastructure-components.yaml | jq '.checked[].findings[]'
 
-Of CRDs and objects, those count that a Machine or a MachinePool reads: kinds that end in Machine, MachineTemplate,
-MachinePool or MachinePoolTemplate in a group with the part "infrastructure", and Config or ConfigTemplate in one with the
-part "bootstrap". A kind with such a name and none of the fields is a question and not judged: -role Kind=role answers it, or
-a file of roles. -role judges everything in the input by one role, for kinds with other names.
-
-Exit codes: 0 no MUST is broken, 1 one is (with -strict also a SHOULD, or a question is open), 2 wrong flags, or input that cannot be read.
+Kinds count that a Machine or a MachinePool reads, by their group and name. -role Kind=role judges another one.
+Exit codes: 0 no MUST is broken, 1 one is (with -strict also a SHOULD), 2 wrong flags, or input that cannot be read.
 
 Flags:
 `
@@ -79,7 +70,7 @@ func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		in.read(path)
 	}
 	result := lint(in, o)
-	if len(result.Checked)+len(result.Skipped)+len(result.Questions) == 0 && len(in.errs) == 0 {
+	if len(result.Checked)+len(result.Skipped) == 0 && len(in.errs) == 0 {
 		in.errs = append(in.errs, errors.New("found neither a CustomResourceDefinition nor an object of a provider in the input"))
 	}
 	if err := result.write(stdout, o.output); err != nil {
@@ -91,7 +82,7 @@ func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch {
 	case len(in.errs) > 0:
 		return exitUsage
-	case result.Must > 0, o.strict && result.Should+len(result.Questions) > 0:
+	case result.Must > 0, o.strict && result.Should > 0:
 		return exitBroken
 	default:
 		return exitOK
@@ -99,14 +90,13 @@ func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func parse(args []string, stdout io.Writer) (options, error) {
-	o := options{roles: roles{flags: map[string]conformance.Role{}, file: map[string]conformance.Role{}}}
+	o := options{roles: roles{byKind: map[string]conformance.Role{}}}
 	flags := flag.NewFlagSet("contractlint", flag.ContinueOnError)
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Var(&o.roles, "role", "judge everything as this `role`, such as InfraMachine, or one kind: Kind=role or Kind.group=role, where the "+
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
-	file := flags.String("roles", "", "a YAML `file` with the roles of kinds, one on each line: \"Kind: role\"; -role goes before it")
-	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2")
-	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD or an open question too")
+	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2; without it they are not judged")
+	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD too")
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err
 	}
@@ -118,29 +108,25 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return o, fmt.Errorf("-o is text or json, not %q", o.output)
 	case o.contract != "" && !slices.Contains(contract.AllVersions(), o.contract):
 		return o, fmt.Errorf("-contract is one of %v, not %q", contract.AllVersions(), o.contract)
-	case *file != "":
-		return o, o.roles.load(*file)
 	}
 	return o, nil
 }
 
-// roles are what a person says of kinds. The zero Role of a kind says that it has none.
+// roles are what a person says of kinds: the role of all, or of one by its kind, or by its kind and group in dots. An empty role of a
+// kind says that it has none.
 type roles struct {
-	all conformance.Role
-	// By kind, or by kind and group in dots. What a flag says goes before a file.
-	flags, file map[string]conformance.Role
+	all    conformance.Role
+	byKind map[string]conformance.Role
 }
 
 // of returns what was said of a kind.
 func (r *roles) of(gk schema.GroupKind) (role conformance.Role, said bool) {
-	for _, kinds := range []map[string]conformance.Role{r.flags, r.file} {
-		for _, name := range []string{gk.String(), gk.Kind} {
-			if role, said = kinds[name]; said {
-				return role, true
-			}
+	for _, name := range []string{gk.String(), gk.Kind} {
+		if role, said = r.byKind[name]; said {
+			return role, true
 		}
 	}
-	return r.all, r.all != 0
+	return r.all, r.all != ""
 }
 
 // String is empty, so that help names no default.
@@ -149,54 +135,21 @@ func (r *roles) String() string { return "" }
 // Set reads role or Kind=role.
 func (r *roles) Set(text string) error {
 	kind, word, split := strings.Cut(text, "=")
-	switch {
-	case !split:
-		return r.all.UnmarshalText([]byte(text))
-	case kind == "":
+	if !split {
+		kind, word = "", text
+	} else if kind == "" {
 		return fmt.Errorf("name a kind before the = of %q", text)
 	}
-	role, err := readRole(word)
-	if err == nil {
-		r.flags[kind] = role
-	}
-	return err
-}
-
-// load reads a file of kinds and their roles.
-func (r *roles) load(path string) error {
-	raw, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the file
-	if err != nil {
-		return fmt.Errorf("read roles: %w", err)
-	}
-	words := map[string]string{}
-	if err := yaml.Unmarshal(raw, &words); err != nil {
-		return fmt.Errorf("read roles in %s: want a kind and its role on each line, such as FooMachine: InfraMachine: %w", path, err)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(words)) {
-		role, err := readRole(words[kind])
-		if err != nil {
-			return fmt.Errorf("read roles in %s: %s: %w", path, kind, err)
-		}
-		r.file[kind] = role
+	i := slices.IndexFunc(conformance.Roles(), func(role conformance.Role) bool { return strings.EqualFold(string(role), word) })
+	switch {
+	case i >= 0 && split:
+		r.byKind[kind] = conformance.Roles()[i]
+	case i >= 0:
+		r.all = conformance.Roles()[i]
+	case word == "none" && split:
+		r.byKind[kind] = ""
+	default:
+		return fmt.Errorf("read role %.40q: want one of %v, or Kind=none", word, conformance.Roles())
 	}
 	return nil
-}
-
-// readRole reads the role of a kind, or "none".
-func readRole(word string) (role conformance.Role, err error) {
-	if word == "none" {
-		return 0, nil
-	}
-	if role.UnmarshalText([]byte(word)) != nil {
-		return 0, fmt.Errorf("read role %.40q: want none or one of %s", word, joined(conformance.Roles()))
-	}
-	return role, nil
-}
-
-func joined(roles []conformance.Role) string {
-	words := make([]string, 0, len(roles))
-	for _, role := range roles {
-		words = append(words, role.String())
-	}
-	return strings.Join(words, ", ")
 }
