@@ -27,8 +27,7 @@
 //
 // A Driver gets a specification as JSON and does not know where it comes from. Machines of Kubermatic have it in spec.providerSpec.value,
 // Machines of Gardener in a MachineClass with a Secret, which contract.MachineState.Provider names; InfraMachines have it in their spec.
-// Defaults are added in memory, for each call. Who wants them in the object calls Calls.AddDefaults in a webhook: no step writes a
-// specification.
+// Defaults are added in memory, for each call; a webhook that wants them in the object calls Calls.AddDefaults.
 //
 // # Creation
 //
@@ -58,7 +57,4 @@
 //
 // Credentials are a function value, read by the Driver when it needs them. Requests and Values print no secrets; a Driver's errors must not
 // contain any, which conformance checks.
-//
-// Sources: Kubermatic's cloudprovider/types and Gardener's driver package, whose errors are text that has to be parsed, whose calls have no
-// deadline, and which create twice when a read is late (machine-controller#381).
 package provider
