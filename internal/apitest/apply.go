@@ -121,8 +121,7 @@ func applyNoop(ctx context.Context, e Env) {
 }
 
 func applyOverUpdate(ctx context.Context, e Env) {
-	cm := e.configMap("written")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "written")
 	cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	e.must(conflicts(".data.k", "").check(e.apply(ctx, cm.DeepCopy(), "first", `"data":{"k":"new"}`)))
 	e.must(e.apply(ctx, cm, "first", `"data":{"k":"v","more":"w"}`))

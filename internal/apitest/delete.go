@@ -26,8 +26,7 @@ func deleteCases() []Case {
 }
 
 func deleteForeign(ctx context.Context, e Env) {
-	cm := e.configMap("kept")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "kept")
 	err := e.Client.Delete(ctx, cm, client.Preconditions{UID: ptr.To[types.UID]("22222222-2222-4222-8222-222222222222")})
 	e.must(
 		refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the UID in the precondition"}.check(err),
@@ -36,8 +35,7 @@ func deleteForeign(ctx context.Context, e Env) {
 }
 
 func deleteStale(ctx context.Context, e Env) {
-	cm := e.configMap("kept")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "kept")
 	old := cm.ResourceVersion
 	cm.Data["k"] = "new"
 	e.must(e.Client.Update(ctx, cm))
@@ -111,8 +109,7 @@ func deleteAllOf(ctx context.Context, e Env) {
 		cm.Labels = map[string]string{"pick": map[string]string{"a": "yes", "b": "yes", "c": "no"}[name]}
 		e.must(e.Client.Create(ctx, cm))
 	}
-	err := e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.MatchingLabels{"pick": "yes"})
-	e.must(err)
+	e.must(e.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(e.Namespace), client.MatchingLabels{"pick": "yes"}))
 	var left corev1.ConfigMapList
 	e.must(e.Client.List(ctx, &left, client.InNamespace(e.Namespace), client.HasLabels{"pick"}))
 	e.must(equal("objects left", len(left.Items), 1))
@@ -132,8 +129,7 @@ func deleteDry(ctx context.Context, e Env) {
 }
 
 func deleteBadOptions(ctx context.Context, e Env) {
-	cm := e.configMap("kept")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "kept")
 	bad := refusal{code: 422, reason: metav1.StatusReasonInvalid, cause: metav1.CauseTypeFieldValueNotSupported}
 	e.must(
 		bad.check(e.Client.Delete(ctx, cm, &client.DeleteOptions{DryRun: []string{"Some"}})),

@@ -28,6 +28,13 @@ func (e Env) configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.Namespace}, Data: map[string]string{"k": "v"}}
 }
 
+// madeConfigMap creates a ConfigMap.
+func (e Env) madeConfigMap(ctx context.Context, name string) *corev1.ConfigMap {
+	cm := e.configMap(name)
+	e.must(e.Client.Create(ctx, cm))
+	return cm
+}
+
 func definition(gvk schema.GroupVersionKind, plural string, status bool) *unstructured.Unstructured {
 	root := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	if gvk == withSchema {

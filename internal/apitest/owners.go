@@ -33,8 +33,7 @@ func reference(owner client.Object) metav1.OwnerReference {
 }
 
 func ownersBackground(ctx context.Context, e Env) {
-	owner := e.configMap("owner")
-	e.must(e.Client.Create(ctx, owner))
+	owner := e.madeConfigMap(ctx, "owner")
 	child := ownedBy(owner, e)
 	e.must(e.Client.Create(ctx, child))
 	e.must(e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -42,8 +41,7 @@ func ownersBackground(ctx context.Context, e Env) {
 }
 
 func ownersUID(ctx context.Context, e Env) {
-	owner := e.configMap("owner")
-	e.must(e.Client.Create(ctx, owner))
+	owner := e.madeConfigMap(ctx, "owner")
 	child := ownedBy(owner, e)
 	child.OwnerReferences[0].UID = "22222222-2222-4222-8222-222222222222"
 	e.must(e.Client.Create(ctx, child))
@@ -65,8 +63,7 @@ func ownersShared(ctx context.Context, e Env) {
 }
 
 func ownersOrphan(ctx context.Context, e Env) {
-	owner := e.configMap("owner")
-	e.must(e.Client.Create(ctx, owner))
+	owner := e.madeConfigMap(ctx, "owner")
 	child := ownedBy(owner, e)
 	e.must(e.Client.Create(ctx, child))
 	e.must(e.Client.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
@@ -76,8 +73,7 @@ func ownersOrphan(ctx context.Context, e Env) {
 }
 
 func ownersForeground(ctx context.Context, e Env) {
-	owner := e.configMap("owner")
-	e.must(e.Client.Create(ctx, owner))
+	owner := e.madeConfigMap(ctx, "owner")
 	child := ownedBy(owner, e)
 	child.Finalizers = []string{"example.com/a"}
 	e.must(e.Client.Create(ctx, child))

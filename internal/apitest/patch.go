@@ -36,8 +36,7 @@ func patchMerge(ctx context.Context, e Env) {
 }
 
 func patchStale(ctx context.Context, e Env) {
-	cm := e.configMap("stale")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "stale")
 	old := cm.ResourceVersion
 	e.must(e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":"new"},"metadata":{"resourceVersion":%q}}`, old))
 	err := e.patch(ctx, cm, types.MergePatchType, `{"data":{"k":"late"},"metadata":{"resourceVersion":%q}}`, old)
@@ -56,8 +55,7 @@ func patchForeign(ctx context.Context, e Env) {
 }
 
 func patchTest(ctx context.Context, e Env) {
-	cm := e.configMap("tested")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "tested")
 	version := cm.ResourceVersion
 	err := e.patch(ctx, cm, types.JSONPatchType,
 		`[{"op":"test","path":"/data/k","value":"other"},{"op":"replace","path":"/data/k","value":"new"}]`)
@@ -70,8 +68,7 @@ func patchTest(ctx context.Context, e Env) {
 }
 
 func patchTestNull(ctx context.Context, e Env) {
-	cm := e.configMap("tested")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "tested")
 	absent := e.patch(ctx, cm, types.JSONPatchType,
 		`[{"op":"test","path":"/data/none","value":null},{"op":"add","path":"/data/none","value":"x"}]`)
 	present := e.patch(ctx, cm, types.JSONPatchType, `[{"op":"test","path":"/data/k","value":null}]`)
@@ -81,8 +78,7 @@ func patchTestNull(ctx context.Context, e Env) {
 }
 
 func patchMalformed(ctx context.Context, e Env) {
-	cm := e.configMap("malformed")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "malformed")
 	e.must(refusal{code: 400, reason: metav1.StatusReasonBadRequest}.check(e.patch(ctx, cm, types.JSONPatchType, `{"op":"test"}`)))
 }
 

@@ -29,8 +29,7 @@ func updateCases() []Case {
 }
 
 func updateStale(ctx context.Context, e Env) {
-	cm := e.configMap("stale")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "stale")
 	old := cm.DeepCopy()
 	cm.Data["k"] = "new"
 	old.Data["k"] = "late"
@@ -40,8 +39,7 @@ func updateStale(ctx context.Context, e Env) {
 }
 
 func updateUnconditional(ctx context.Context, e Env) {
-	cm := e.configMap("free")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "free")
 	cm.ResourceVersion, cm.Data["k"] = "", "new"
 	e.must(e.Client.Update(ctx, cm))
 	obj := e.custom(ctx, withStatus, "bound")
@@ -50,16 +48,14 @@ func updateUnconditional(ctx context.Context, e Env) {
 }
 
 func updateForeign(ctx context.Context, e Env) {
-	cm := e.configMap("foreign")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "foreign")
 	cm.UID = "22222222-2222-4222-8222-222222222222"
 	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict,
 		text: "Precondition failed: UID in precondition"}.check(e.Client.Update(ctx, cm)))
 }
 
 func updateNoop(ctx context.Context, e Env) {
-	cm := e.configMap("same")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "same")
 	version := cm.ResourceVersion
 	e.must(e.Client.Update(ctx, cm))
 	e.must(e.Client.Patch(ctx, cm, client.RawPatch("application/merge-patch+json", []byte(`{"data":{"k":"v"},"metadata":{"labels":null}}`))))
@@ -93,23 +89,20 @@ func updateGenerationPlain(ctx context.Context, e Env) {
 }
 
 func updateRename(ctx context.Context, e Env) {
-	cm := e.configMap("named")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "named")
 	err := e.Client.Patch(ctx, cm, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"name":"other"}}`)))
 	e.must(refusal{code: 400, reason: metav1.StatusReasonBadRequest, text: "does not match the name on the URL"}.check(err))
 }
 
 func updateDeletion(ctx context.Context, e Env) {
-	cm := e.configMap("kept")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "kept")
 	now := metav1.NewTime(time.Now())
 	cm.DeletionTimestamp = &now
 	e.must(refusal{code: 422, reason: metav1.StatusReasonInvalid, text: "metadata.deletionTimestamp"}.check(e.Client.Update(ctx, cm)))
 }
 
 func updateSystemFields(ctx context.Context, e Env) {
-	cm := e.configMap("bare")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "bare")
 	bare := e.configMap("bare")
 	bare.Data["k"] = "new"
 	e.must(e.Client.Update(ctx, bare))

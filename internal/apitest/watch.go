@@ -203,8 +203,7 @@ func watchSelector(ctx context.Context, e Env) {
 	w, err := e.openWatch(ctx, &corev1.ConfigMapList{})
 	e.must(err)
 	defer w.Stop()
-	cm := e.configMap("a")
-	e.must(e.Client.Create(ctx, cm))
+	cm := e.madeConfigMap(ctx, "a")
 	cm.Labels = map[string]string{"watched": "yes"}
 	e.must(e.Client.Update(ctx, cm))
 	cm.Labels = nil
