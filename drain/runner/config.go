@@ -59,8 +59,8 @@ const (
 	probeInterval = 15 * time.Second
 )
 
-// ErrNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
-var ErrNodeReplaced = errors.New("the node was replaced by another one of the same name")
+// errNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
+var errNodeReplaced = errors.New("the node was replaced by another one of the same name")
 
 // errStopped says that the context of the Runner has ended, for example because leadership was lost.
 var errStopped = errors.New("the drain runner has stopped")
@@ -119,13 +119,11 @@ type Wiring struct {
 	Deleter bool
 	// Volumes: Config.Volumes is set.
 	Volumes bool
-	// ReadsNodes: [Drain] reads Nodes.
-	ReadsNodes bool
 }
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
 //
-//   - Nodes: patch, for the cordon; get for Drain;
+//   - Nodes: patch, for the cordon; [Drain] needs get in addition;
 //   - Pods: list and watch, for [NewScopedPodSource], and delete for a Deleter;
 //   - pods/eviction: create;
 //   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.
@@ -145,7 +143,6 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		{w.Deleter, rule("", "pods", "delete")},
 		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
 		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
-		{w.ReadsNodes, rule("", "nodes", "get")},
 	} {
 		if choice.made {
 			rules = append(rules, choice.rule)

@@ -36,7 +36,10 @@ const (
 	MaxInFlightPerBudget = maxInFlightPerBudget
 )
 
-var ErrStopped = errStopped
+var (
+	ErrStopped      = errStopped
+	ErrNodeReplaced = errNodeReplaced
+)
 
 // SetWorkers limits the requests in flight.
 func (r *Runner) SetWorkers(n int) { r.limit, r.workers = n, n }
