@@ -16,7 +16,8 @@ func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
 		newPod("daemon", job, ownedBy("apps/v1", "DaemonSet")),
 		newPod("running", job), newPod("deleted", job, terminating), newPod("later"),
 	}
-	rules := []Rule{when(func(p *corev1.Pod) bool { return p.Name == "later" }, setOrder(1)), ignoreMirrorPods, ignoreDaemonSetPods, jobs, waitForTerminating, evictFinished, evictRest}
+	rules := []Rule{when(func(p *corev1.Pod) bool { return p.Name == "later" }, setOrder(1)),
+		ignoreMirrorPods, ignoreDaemonSetPods, jobs, waitForTerminating, evictFinished, evictRest}
 	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 	want := []string{
 		"node-a daemon Ignore DaemonSetPod", "node-a deleted Wait Terminating", "node-a done Ignore Completed",

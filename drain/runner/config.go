@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -28,7 +29,7 @@ type Config struct {
 	Budgets client.Reader
 	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
 	// owners of waiting Nodes; without it, they look again after 15 s.
-	Informers Informers
+	Informers cache.Informers
 	// Volumes: volumes are read through Informers, as [Runner.StepVolumes] requires.
 	Volumes bool
 	// Metrics are optional. The caller registers them.
