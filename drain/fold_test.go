@@ -16,7 +16,7 @@ import (
 func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 	builtin := []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, skip, waitCompleted,
-		SystemCriticalLast, OrderByPriority(), orderInText, setOrder(int32(random.Uint32())),
+		SystemCriticalLast, orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
 		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, podSelector{Selector: typo()})}).Rule(read),
 	}
@@ -107,7 +107,7 @@ func TestDecide_ANilRuleDenies(t *testing.T) {
 func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
 	sets := [][]Rule{
 		nil, ClusterAPIRules(nil, nil), with(SystemCriticalLast), with(orderInText),
-		{ignoreMirrorPods, ignoreDaemonSetPods, OrderByPriority(), drainLabel, evictRest},
+		{ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, evictRest},
 	}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 6))

@@ -1,20 +1,9 @@
 package drain
 
 import (
-	"math"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 )
-
-// OrderByPriority returns a [Rule] that drains Pods of a lower priority first. A Pod without spec.priority has priority 0, as in the
-// scheduler. The priority is added to the order of earlier rules and limited to the range of int32, so that it does not overflow.
-func OrderByPriority() Rule {
-	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-		prev.Order = addOrder(prev.Order, priority(pod))
-		return prev, nil
-	}
-}
 
 // Orders of system-critical Pods are in the upper quarter of int32, with room for positive and negative orders of earlier rules.
 const (
@@ -22,9 +11,9 @@ const (
 	criticalRoom   = 1 << 29
 )
 
-// SystemCriticalLast is a [Rule]: every system-critical Pod leaves after all other Pods, whatever their orders,
-// because the others may need DNS, the network and storage to shut down. Orders from -2^29 to 2^29-1 keep their distance among the critical
-// Pods, and orders up to 2^30-1 among the others; orders beyond are limited to these values. Use it once, as the last rule about orders.
+// SystemCriticalLast is a [Rule]: every system-critical Pod leaves after all other Pods, whatever their orders, because the others may
+// need DNS, the network and storage to shut down. Orders from -2^29 to 2^29-1 keep their distance among the critical Pods, and orders up to
+// 2^30-1 among the others; orders beyond are limited to these values. Use it once, as the last rule about orders.
 func SystemCriticalLast(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if isSystemCritical(pod) {
 		prev.Order = criticalOrders + criticalRoom + min(max(prev.Order, -criticalRoom), criticalRoom-1)
@@ -51,9 +40,4 @@ func isSystemCritical(pod *corev1.Pod) bool {
 // priority of a Pod without one is 0, as in the scheduler.
 func priority(pod *corev1.Pod) int32 {
 	return ptr.Deref(pod.Spec.Priority, 0)
-}
-
-// addOrder adds within the range of int32.
-func addOrder(a, b int32) int32 {
-	return int32(min(max(int64(a)+int64(b), math.MinInt32), math.MaxInt32))
 }

@@ -59,12 +59,6 @@ func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
 		want  int32
 	}{
 		"no rule, no order":                  {nil, newPod("p", ofPriority(7)), 0},
-		"a priority is an order":             {[]Rule{OrderByPriority()}, newPod("p", ofPriority(1000)), 1000},
-		"no priority is priority 0":          {[]Rule{OrderByPriority()}, newPod("p"), 0},
-		"a priority is added to an order":    {[]Rule{setOrder(10), OrderByPriority()}, newPod("p", ofPriority(-5)), 5},
-		"a sum stops at the upper end":       {[]Rule{setOrder(highest), OrderByPriority()}, newPod("p", ofPriority(2000001000)), highest},
-		"a sum stops at the lower end":       {[]Rule{setOrder(lowest), OrderByPriority()}, newPod("p", ofPriority(lowest)), lowest},
-		"an order after it replaces it":      {[]Rule{OrderByPriority(), setOrder(1)}, newPod("p", ofPriority(9)), 1},
 		"critical pods come last":            {[]Rule{SystemCriticalLast}, newPod("p", ofClass("system-cluster-critical")), 3 << 29},
 		"a critical priority is enough":      {[]Rule{SystemCriticalLast}, newPod("p", ofPriority(2000000000)), 3 << 29},
 		"the priority below is not critical": {[]Rule{SystemCriticalLast}, newPod("p", ofPriority(1999999999)), 0},
@@ -87,24 +81,5 @@ func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
 				t.Errorf("want order %d, got %+v", tc.want, got)
 			}
 		})
-	}
-}
-
-func TestOrderByPriority_NeverTurnsAnOrderRound(t *testing.T) {
-	priorities := []int32{math.MinInt32, -1 << 29, -1, 0, 1, 1000, 1 << 29, 1_000_000_000, 2_000_000_000, 2_000_001_000, math.MaxInt32}
-	for _, before := range priorities {
-		for _, rules := range [][]Rule{
-			{setOrder(before), OrderByPriority()},
-			{setOrder(before), OrderByPriority(), SystemCriticalLast},
-		} {
-			last := int32(math.MinInt32)
-			for _, p := range priorities {
-				got := Decide(newPod("p", ofPriority(p)), with(rules...)).Order
-				if got < last {
-					t.Fatalf("after order %d, priority %d goes before a lower one: %d < %d", before, p, got, last)
-				}
-				last = got
-			}
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
@@ -15,9 +14,10 @@ func TestWaitCompleted_FinishedPodsDoNotBlock(t *testing.T) {
 		newPod("done", job, inPhase(corev1.PodSucceeded)), newPod("failed", job, inPhase(corev1.PodFailed)),
 		newPod("leaving", job, inPhase(corev1.PodSucceeded), terminating), // Cluster API #12920 waits for these three
 		newPod("daemon", job, ownedBy("apps/v1", "DaemonSet")),
-		newPod("running", job), newPod("deleted", job, terminating), newPod("later", func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](1) }),
+		newPod("running", job), newPod("deleted", job, terminating), newPod("later"),
 	}
-	rules := []Rule{OrderByPriority(), ignoreMirrorPods, ignoreDaemonSetPods, jobs, waitForTerminating, evictFinished, evictRest}
+	rules := []Rule{when(func(p *corev1.Pod) bool { return p.Name == "later" }, setOrder(1)),
+		ignoreMirrorPods, ignoreDaemonSetPods, jobs, waitForTerminating, evictFinished, evictRest}
 	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 	want := []string{
 		"node-a daemon Ignore DaemonSetPod", "node-a deleted Wait Terminating", "node-a done Ignore Completed",

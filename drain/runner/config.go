@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -28,7 +29,7 @@ type Config struct {
 	Budgets client.Reader
 	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
 	// owners of waiting Nodes; without it, they look again after 15 s.
-	Informers Informers
+	Informers cache.Informers
 	// Volumes: volumes are read through Informers, as [Runner.StepVolumes] requires.
 	Volumes bool
 	// Metrics are optional. The caller registers them.
@@ -59,8 +60,8 @@ const (
 	probeInterval = 15 * time.Second
 )
 
-// ErrNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
-var ErrNodeReplaced = errors.New("the node was replaced by another one of the same name")
+// errNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
+var errNodeReplaced = errors.New("the node was replaced by another one of the same name")
 
 // errStopped says that the context of the Runner has ended, for example because leadership was lost.
 var errStopped = errors.New("the drain runner has stopped")
@@ -119,13 +120,11 @@ type Wiring struct {
 	Deleter bool
 	// Volumes: Config.Volumes is set.
 	Volumes bool
-	// ReadsNodes: [Drain] reads Nodes.
-	ReadsNodes bool
 }
 
 // PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
 //
-//   - Nodes: patch, for the cordon; get for Drain;
+//   - Nodes: patch, for the cordon; [Drain] needs get in addition;
 //   - Pods: list and watch, for [NewScopedPodSource], and delete for a Deleter;
 //   - pods/eviction: create;
 //   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.
@@ -145,7 +144,6 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		{w.Deleter, rule("", "pods", "delete")},
 		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
 		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
-		{w.ReadsNodes, rule("", "nodes", "get")},
 	} {
 		if choice.made {
 			rules = append(rules, choice.rule)

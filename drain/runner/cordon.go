@@ -77,7 +77,7 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err = r.cfg.Nodes.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch))
 	if isReplaced(err) {
-		err = fmt.Errorf("%w: %w", ErrNodeReplaced, err)
+		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)

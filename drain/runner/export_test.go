@@ -11,7 +11,7 @@ import (
 
 type CachedVolumes = cachedVolumes
 
-func NewCachedVolumes(informers Informers) *CachedVolumes { return newCachedVolumes(informers) }
+func NewCachedVolumes(of informers) *CachedVolumes { return newCachedVolumes(of) }
 
 func (v *cachedVolumes) Run(ctx context.Context, changed func(node string)) error {
 	return v.run(ctx, changed)
@@ -36,7 +36,10 @@ const (
 	MaxInFlightPerBudget = maxInFlightPerBudget
 )
 
-var ErrStopped = errStopped
+var (
+	ErrStopped      = errStopped
+	ErrNodeReplaced = errNodeReplaced
+)
 
 // SetWorkers limits the requests in flight.
 func (r *Runner) SetWorkers(n int) { r.limit, r.workers = n, n }

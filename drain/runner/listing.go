@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Informers returns the informer of a kind. The cache of a manager implements it.
-type Informers interface {
+// informers returns the informer of a kind.
+type informers interface {
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
 // listing follows the objects of one kind through an informer. While the API server cannot be asked which kinds it serves, it asks again
 // with growing pauses. It is safe for concurrent use after open is called.
 type listing struct {
-	informers Informers
+	informers informers
 	kind      client.Object
 	name      string // plural of the kind, for errors
 	clock     clock.Clock
@@ -42,8 +42,8 @@ type listing struct {
 	err      error
 }
 
-func newListing(informers Informers, name string, kind client.Object) *listing {
-	return &listing{informers: informers, kind: kind, name: name, clock: clock.RealClock{}, asked: make(chan struct{})}
+func newListing(of informers, name string, kind client.Object) *listing {
+	return &listing{informers: of, kind: kind, name: name, clock: clock.RealClock{}, asked: make(chan struct{})}
 }
 
 // ask reports whether all objects are known. The error says why the kind cannot be listed.

@@ -22,8 +22,8 @@ func TestRightsFollowFromWhatARunnerIsMadeWith(t *testing.T) {
 		"evictions": {want: []rbacv1.PolicyRule{
 			rule("", []string{"nodes"}, "patch"), rule("", []string{"pods"}, "list", "watch"), rule("", []string{"pods/eviction"}, "create"),
 		}},
-		"a program without a manager": {runner.Wiring{Budgets: true, Deleter: true, ReadsNodes: true}, []rbacv1.PolicyRule{
-			rule("", []string{"nodes"}, "get", "patch"), rule("", []string{"pods"}, "delete", "list", "watch"),
+		"a program without a manager": {runner.Wiring{Budgets: true, Deleter: true}, []rbacv1.PolicyRule{
+			rule("", []string{"nodes"}, "patch"), rule("", []string{"pods"}, "delete", "list", "watch"),
 			rule("", []string{"pods/eviction"}, "create"), rule("policy", []string{"poddisruptionbudgets"}, "list", "watch"),
 		}},
 		"volumes": {runner.Wiring{Volumes: true}, []rbacv1.PolicyRule{

@@ -139,8 +139,8 @@ func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err err
 }
 
 // Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again. Evictions that the API server
-// accepted cannot be taken back, and requests in flight may still be accepted. The next [Runner.Step] resumes the drain. The error matches
-// [ErrNodeReplaced] when the Node in the API server has another UID.
+// accepted cannot be taken back, and requests in flight may still be accepted. The next [Runner.Step] resumes the drain. It is an
+// error if the Node in the API server has another UID.
 func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
 	if node == nil || node.Name == "" {
 		return errors.New("cancel drain: the node is nil or has no name")

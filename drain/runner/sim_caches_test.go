@@ -157,6 +157,8 @@ func (c *simPods) lose(node string, refused bool, again time.Duration) {
 
 // simBudgets is the cache of budgets: a reader and its informer.
 type simBudgets struct {
+	cache.Informers
+
 	client.Reader
 	p       *simProcess
 	last    time.Time

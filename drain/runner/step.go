@@ -31,8 +31,8 @@ const (
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
 // waits for neither. It can be called at any rate, again after Done, and by another process after a crash.
 //
-// Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example [ErrNodeReplaced], or NotFound when the
-// Node does not exist), the credentials are refused, or with an error. Done is false then.
+// Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
+// replaced), the credentials are refused, or after the end of Start. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {

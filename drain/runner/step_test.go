@@ -106,7 +106,7 @@ func TestStep_ANodeReplacedUnderTheSameNameIsDistinguishedFromARefusedOne(t *tes
 			g.nodes.err = tc.answer
 			_, stepped := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1")})
 			for _, err := range []error{stepped, g.runner.Cancel(t.Context(), schedulable("n", "1"), true)} {
-				require.Equal(t, tc.replaced, errors.Is(err, ErrNodeReplaced), "%v", err)
+				require.Equal(t, tc.replaced, errors.Is(err, errNodeReplaced), "%v", err)
 				require.True(t, apierrors.IsInvalid(err), "the API server's own answer is in it")
 			}
 		})

@@ -179,7 +179,7 @@ func TestAWaitEndsWhenTheNodeIsReplaced(t *testing.T) {
 	known.UID = "the-one-before"
 	w := &waiter{runner: g.runner, nodes: nodesThatAre(cordoned), name: "n", req: Request{Node: known}, progress: func(Result, error) {}}
 	_, err := w.wait(t.Context())
-	require.ErrorIs(t, err, ErrNodeReplaced)
+	require.ErrorIs(t, err, errNodeReplaced)
 }
 
 func TestTheEndOfAWaitLetsItsNodeGo(t *testing.T) {

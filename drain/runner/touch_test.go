@@ -16,6 +16,8 @@ import (
 
 // reluctant is a cache that cannot find out what the server serves, for some calls, and has everything listed afterwards.
 type reluctant struct {
+	cache.Informers
+
 	cache.Informer
 
 	refusals chan error

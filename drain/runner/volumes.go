@@ -19,9 +19,6 @@ const volumesUnlisted = "* waiting for the lists of VolumeAttachments and Persis
 // Node that does not answer does not unmount volumes.
 const volumesUnreachableAfter = 5 * time.Minute
 
-// VolumeRef identifies one volume that is attached to a Node.
-type VolumeRef = drain.VolumeRef
-
 // VolumeRequest says for the volumes of which Node to wait, and how long.
 type VolumeRequest struct {
 	// Node as the caller last observed it. It is shared and not changed.
@@ -45,7 +42,7 @@ type VolumesResult struct {
 	Done    bool
 	Stopped drain.VolumeStop
 	// Attached are the volumes that block, sorted; or those that were left when the wait was stopped.
-	Attached []VolumeRef
+	Attached []drain.VolumeRef
 	// Message says what is waited for, in the lines of Cluster API without the first one; empty when Done and no volume was left. Equal
 	// states give equal messages.
 	Message string
@@ -58,7 +55,7 @@ type VolumesResult struct {
 // does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
 // required.
 //
-// It returns an error when the volumes or the Pods cannot be read, or with an error. Done is false then, and while a cache is not
+// It returns an error when the volumes or the Pods cannot be read, or after the end of Start. Done is false then, and while a cache is not
 // synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
 	if r.volumes == nil {

@@ -121,7 +121,7 @@ func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 	g.pods.lost = false
 	volumes.attach(attachment("n", "b"), attachment("n", "a"), attachment("other", "c"))
 	want := VolumesResult{
-		Attached: []VolumeRef{
+		Attached: []drain.VolumeRef{
 			{Name: "va-a-n", PV: "a", Claim: types.NamespacedName{Namespace: "default", Name: "a"}},
 			{Name: "va-b-n", PV: "b", Claim: types.NamespacedName{Namespace: "default", Name: "b"}},
 		},

@@ -85,10 +85,10 @@ func put(in toolscache.Indexer, obj client.Object, gone bool) {
 	}
 }
 
-func newCachedVolumes(informers Informers) *cachedVolumes {
+func newCachedVolumes(of informers) *cachedVolumes {
 	return &cachedVolumes{
-		attachmentList: newListing(informers, "VolumeAttachments", &storagev1.VolumeAttachment{}),
-		volumeList:     newListing(informers, "PersistentVolumes", &corev1.PersistentVolume{}),
+		attachmentList: newListing(of, "VolumeAttachments", &storagev1.VolumeAttachment{}),
+		volumeList:     newListing(of, "PersistentVolumes", &corev1.PersistentVolume{}),
 		attachments: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			byNode:   indexedBy(func(a *storagev1.VolumeAttachment) string { return a.Spec.NodeName }),
 			byVolume: indexedBy(volumeOf),

@@ -122,7 +122,7 @@ func (w *waiter) read(ctx context.Context) error {
 		return w.failed(fmt.Errorf("read node: %w", err))
 	}
 	if w.req.Node != nil && w.req.Node.UID != node.UID {
-		return w.failed(ErrNodeReplaced)
+		return w.failed(errNodeReplaced)
 	}
 	w.req.Node, w.readAt = &node, w.runner.cfg.Clock.Now()
 	return nil
@@ -194,7 +194,7 @@ func (w *waiter) tell(result Result, err error) {
 
 // isFinal reports that retries do not remove an error.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrNodeReplaced) || errors.Is(err, errStopped) || errors.Is(err, errInvalidRequest) ||
+	return errors.Is(err, errNodeReplaced) || errors.Is(err, errStopped) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

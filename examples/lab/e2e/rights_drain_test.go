@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -24,7 +25,8 @@ import (
 // rightsOfADrain drains a Node without a manager, with all that a Runner may have: one pod is evicted, and one that two
 // budgets select is deleted.
 func (w *world) rightsOfADrain() {
-	rules := runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true, ReadsNodes: true})
+	rules := append(runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}) // by Drain
 	user, err := rights.Grant(w.t.Context(), w.plane, "rights-of-a-drain", rights.Asked{Cluster: rules})
 	require.NoError(w.t, err)
 	w.busyNode("drained")
