@@ -18,10 +18,10 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/examples/command"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/machinist-dev/machinist/examples/command"
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"

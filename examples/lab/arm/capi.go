@@ -16,8 +16,9 @@ import (
 // CAPIAgent is the start of the user agents of Cluster API's manager in the audit log.
 const CAPIAgent = capiProgram + "/"
 
-// StartCAPI starts Cluster API's manager, a program of BuildCAPI, without its webhooks and without conversion of CRDs, which it does not need
-// here. It returns before the manager is ready. flags are added to those that it needs here; without them it has its default client limits.
+// StartCAPI starts Cluster API's manager, a program of BuildCAPI, without its webhooks and without conversion of CRDs, which it does not
+// need here. It returns before the manager is ready. flags are added to those that it needs here; without them it has its default client
+// limits.
 func StartCAPI(program string, plane *cluster.ControlPlane, flags ...string) (*measure.Process, error) {
 	dir, err := os.MkdirTemp(plane.Dir(), capiProgram+"-")
 	if err != nil {

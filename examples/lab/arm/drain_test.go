@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 func TestTheDrainOfClusterAPIEndsWhenItDeletesTheInfrastructure(t *testing.T) {

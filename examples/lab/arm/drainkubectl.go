@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/machinist-dev/machinist/drain/kubectl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"github.com/machinist-dev/machinist/drain/kubectl"
 )
 
 // kubectlArm is kubectl's drain helper with the settings of the kubectl command: 5 s between attempts, 500 pods per list. The

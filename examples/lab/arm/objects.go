@@ -5,6 +5,9 @@ import (
 	"context"
 	"os"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,10 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Objects are the objects that Cluster API's manager needs to reconcile Machines in a namespace. The cluster of the

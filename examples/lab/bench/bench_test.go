@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 func TestWrongFlagsAreNamedBeforeAnythingIsBuilt(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/floor"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // written are the resources whose writes a floor repeats.

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 const (

@@ -25,7 +25,8 @@ Arms: %[3]s%[4]s
 
 The control plane is a real one: etcd, kube-apiserver, kube-controller-manager, kube-scheduler; kwok plays the kubelets. Requests are
 counted from the audit log until the manager is at rest, without Leases; reads are gets and lists, and watches are counted by themselves
-when they begin. Times depend on the computer and hold only beside the other times of the same run.
+when they begin. Times and CPU are in seconds, heap is in KiB and memory in MiB. Times depend on the computer and hold only beside the other
+times of the same run.
 
 The last lines of standard output (of standard error with -o json) are, one for each case,
   %[1]s-bench: case=… figure ours=… capi=… ratio=… (<=0.50 met) | …

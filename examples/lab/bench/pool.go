@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 const (

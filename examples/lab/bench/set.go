@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 const (

@@ -3,9 +3,8 @@ package cluster
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/machinist-dev/machinist/internal/apitest/published"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // ClusterAPIVersion is the release of Cluster API whose CRDs ClusterAPICRDs returns.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 const smokeAgent = "smoke-test"

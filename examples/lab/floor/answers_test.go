@@ -3,6 +3,7 @@ package floor
 import (
 	"testing"
 
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // answered is what the audit log has about a write.

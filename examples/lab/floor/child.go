@@ -9,6 +9,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -17,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // Command is the first argument of a process of this program that calls Child.

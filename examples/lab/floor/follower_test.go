@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // machinesOf is a request for Machines, as the audit log has it.

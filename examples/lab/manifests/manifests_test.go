@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,7 +24,6 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 const (

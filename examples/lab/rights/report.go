@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/machinist-dev/machinist/contract"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 )
 
