@@ -55,38 +55,28 @@ func TestReasonsOfEventsAreWords(t *testing.T) {
 	}
 }
 
-func TestWhatAPassTellsIsRecordedOnceWhenItIsTime(t *testing.T) {
-	type told struct {
-		tells      []string
-		recordable bool
-		want       []string
-	}
+func TestWhatAPassTellsIsRecordedOnce(t *testing.T) {
+	type told struct{ tells, want []string }
 	for name, passes := range map[string][]told{
-		"at once":                {{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
-		"when the status is due": {{tells: []string{"A"}}, {}, {recordable: true, want: []string{"A"}}, {recordable: true}},
-		"not again by a pass that is repeated": {{tells: []string{"A"}}, {tells: []string{"A"}},
-			{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {tells: []string{"A"}, recordable: true}},
-		"again when it happens again": {{tells: []string{"A"}, recordable: true, want: []string{"A"}}, {recordable: true},
-			{tells: []string{"A"}, recordable: true, want: []string{"A"}}},
-		"in the order in which they were told": {{tells: []string{"A"}}, {tells: []string{"B"}},
-			{tells: []string{"C"}, recordable: true, want: []string{"A", "B", "C"}}},
-		"both of a pass": {{tells: []string{"A", "B"}, recordable: true, want: []string{"A", "B"}}},
-		"one that is new beside one that is not": {{tells: []string{"A"}, recordable: true, want: []string{"A"}},
-			{tells: []string{"A", "B"}, recordable: true, want: []string{"B"}}},
+		"at once":                          {{tells: []string{"A"}, want: []string{"A"}}},
+		"not again by a pass that repeats": {{tells: []string{"A"}, want: []string{"A"}}, {tells: []string{"A"}}},
+		"again when it happens again":      {{tells: []string{"A"}, want: []string{"A"}}, {}, {tells: []string{"A"}, want: []string{"A"}}},
+		"both of a pass":                   {{tells: []string{"A", "B"}, want: []string{"A", "B"}}},
+		"one that is new beside one that is not": {{tells: []string{"A"}, want: []string{"A"}},
+			{tells: []string{"A", "B"}, want: []string{"B"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var state telling
+			var before []engine.Event
 			for i, p := range passes {
 				s := &Scope{}
 				for _, reason := range p.tells {
 					s.tell("Normal", reason, "Act", "note")
 					s.tell("Normal", reason, "Act", "note") // a step that is called twice
 				}
-				var now []engine.Event
-				state, now = state.tells(s.told, p.recordable)
-				if diff := cmp.Diff(p.want, reasonsOf(now)); diff != "" {
+				if diff := cmp.Diff(p.want, reasonsOf(newEvents(before, s.told))); diff != "" {
 					t.Errorf("pass %d (-want +got):\n%s", i, diff)
 				}
+				before = s.told
 			}
 		})
 	}

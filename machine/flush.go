@@ -12,8 +12,8 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// flush writes the decisions of the pass, delays a status that is only intermediate, and records events after the write that they are
-// about.
+// flush writes the decisions of the pass, delays a status that is only intermediate, and records events after the write. What a failed
+// pass has to tell is told by the one that repeats it.
 func flush(ctx context.Context, s *Scope, err error) error {
 	s.failed = err != nil
 	s.forgetDeletion()
@@ -32,9 +32,10 @@ func flush(ctx context.Context, s *Scope, err error) error {
 	if err == nil {
 		err = s.checkKept()
 	}
-	var now []engine.Event
-	s.memory.told, now = s.memory.told.tells(s.told, err == nil && (!s.Delayed() || s.Written()))
-	s.Record(now...)
+	if err == nil {
+		s.Record(newEvents(s.memory.told, s.told)...)
+		s.memory.told = s.told
+	}
 	return err
 }
 
@@ -97,31 +98,21 @@ func (s *Scope) drainedEvent() engine.Event {
 		Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)}
 }
 
-// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded when the Machine was written, or
-// at the end of a pass that has nothing to write. A pass that delays its status keeps the event for the next. An event that every pass
-// adds is recorded when the first of them adds it.
+// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded at the end of the pass. An event
+// that every pass adds is recorded when the first of them adds it.
 func (s *Scope) tell(kind, reason, action, note string) {
 	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
 		s.told = append(s.told, e)
 	}
 }
 
-// telling are the events that passes have added for one Machine.
-type telling struct {
-	// last are those of the last pass, and due those that are not recorded yet.
-	last, due []engine.Event
-}
-
-// tells adds the events of one pass, and returns those to record now. recordable is false while the status of the pass is delayed.
-func (t telling) tells(told []engine.Event, recordable bool) (telling, []engine.Event) {
-	due := slices.Clone(t.due)
+// newEvents returns the events that the pass before this one did not tell.
+func newEvents(before, told []engine.Event) []engine.Event {
+	var all []engine.Event
 	for _, e := range told {
-		if !slices.Contains(t.last, e) && !slices.Contains(due, e) {
-			due = append(due, e)
+		if !slices.Contains(before, e) {
+			all = append(all, e)
 		}
 	}
-	if recordable {
-		return telling{last: told}, due
-	}
-	return telling{last: told, due: due}, nil
+	return all
 }

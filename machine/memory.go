@@ -12,8 +12,8 @@ import (
 // recollection is what a process remembers about one Machine between passes. Losing it costs time or one rejected write, never correctness.
 // It belongs to the worker that reconciles the Machine. The patch.Writer knows which writes the caches do not show yet.
 type recollection struct {
-	// told are the events that passes have added.
-	told telling
+	// told are the events of the last pass that did not fail.
+	told []engine.Event
 	// watched is the Node whose pods or volumes this process watches for the Machine.
 	watched watchedNode
 	// unreadSince is since when referenced objects are unread, zero while they are read.
