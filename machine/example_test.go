@@ -18,9 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -32,8 +31,8 @@ func Example_embed() {
 	}
 	ctx := ctrl.SetupSignalHandler()
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
-	steps, err := engine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
-		Name: "say-goodbye", On: engine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "say-goodbye", On: pass.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			log.Printf("%s is going", s.State.Key) // in every pass of its deletion
 			return machine.Result{}, nil
 		},
@@ -58,8 +57,8 @@ func Example_fakes() {
 	c, v := store.Client(), contract.V1Beta2
 	mgr, err := store.NewManager(ctrl.Options{})
 	var once sync.Once
-	steps, err1 := engine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
-		Name: "say-goodbye", On: engine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps, err1 := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+		Name: "say-goodbye", On: pass.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			once.Do(func() { fmt.Println(s.State.Key, "is about to be drained") }) // this runs in every pass
 			return machine.Result{}, nil
 		},
@@ -115,7 +114,7 @@ func ExampleClusters() {
 		if err != nil {
 			return err
 		}
-		clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: contract.V1Beta2})
+		clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{Version: contract.V1Beta2})
 		if err != nil {
 			return err
 		}
@@ -158,7 +157,7 @@ func ExampleNew_workloadClusters() {
 			return err
 		}
 		r, err := machine.New(kind, machine.Ports{
-			Ports:   engine.PortsFromManager(mgr),
+			Ports:   pass.PortsFromManager(mgr),
 			NodesOf: cluster.NodesOf(clusters), WorkloadEvents: clusters.Source,
 		}, options)
 		if err != nil {
@@ -170,8 +169,8 @@ func ExampleNew_workloadClusters() {
 }
 
 func ExampleInsertAfter() {
-	steps, err := engine.InsertAfter(machine.Steps(), machine.StepInfrastructure, machine.Step{
-		Name: "register-in-inventory", On: engine.InRunning,
+	steps, err := pass.InsertAfter(machine.Steps(), machine.StepInfrastructure, machine.Step{
+		Name: "register-in-inventory", On: pass.InRunning,
 		Run: func(context.Context, *machine.Scope) (machine.Result, error) { return machine.Result{}, nil },
 	})
 	if err != nil {
@@ -179,7 +178,7 @@ func ExampleInsertAfter() {
 		return
 	}
 	for _, step := range steps {
-		if step.On&engine.InRunning != 0 {
+		if step.On&pass.InRunning != 0 {
 			fmt.Println(step.Name)
 		}
 	}

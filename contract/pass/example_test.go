@@ -2,10 +2,14 @@ package pass_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 )
 
@@ -29,6 +33,38 @@ func ExampleInsertBefore() {
 	// hello
 	// goodbye
 	// <nil>
+}
+
+// A name that the list does not have is an error that can be matched.
+func ExampleRemove() {
+	_, err := pass.Remove([]pass.Step[string]{greeting("hello")}, "farewell")
+	fmt.Println(errors.Is(err, pass.ErrNoStep))
+	// Output: true
+}
+
+// A step for objects of every kind takes the part of the scope that all kinds share.
+func ExampleScope() {
+	_ = func(s *pass.Scope[contract.MachineState, contract.MachineUpdate]) pass.StepFunc[string] {
+		return func(context.Context, string) (pass.Result, error) {
+			return pass.Result{Stop: s.IsTrue("QuotaExceeded")}, nil
+		}
+	}
+	// Output:
+}
+
+// Clusters of a kind of your own: what is not in your registry is unread, not absent, until the registry is complete.
+func ExamplePorts() {
+	_ = func(ports pass.Ports, find func(types.NamespacedName) (state contract.ClusterState, found bool), events func(pass.ClusterMapper) source.Source) {
+		ports.ClusterOf = func(_ context.Context, key types.NamespacedName) (pass.ClusterView, error) {
+			state, found := find(key)
+			if !found {
+				return pass.ClusterView{Presence: pass.Unread}, nil
+			}
+			return pass.ClusterView{Presence: pass.Present, State: state}, nil
+		}
+		ports.ClusterEvents = events
+	}
+	// Output:
 }
 
 // Each step gets a span of your own tracer around it, and stays the standard one.

@@ -47,6 +47,16 @@ func ClustersFromManager(mgr ctrl.Manager, o ClusterOptions) (*Clusters, error) 
 // ClusterView is what is known about a Cluster, as Ports.ClusterOf returns it for an own kind of Cluster.
 type ClusterView = external.ClusterView
 
+// Presence is whether an object is known to exist.
+type Presence = external.Presence
+
+// Values of Presence: the API server has the object, the API server said that it has none, and nothing is known.
+const (
+	Present = external.Present
+	Absent  = external.Absent
+	Unread  = external.Unread
+)
+
 // ClusterMapper returns what to reconcile when a Cluster changes. Ports.ClusterEvents takes it.
 type ClusterMapper = external.ClusterMapper
 
