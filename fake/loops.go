@@ -43,8 +43,6 @@ type Loops struct {
 	StopPod time.Duration
 	// StopPodFunc, if set, replaces StopPod and may differ by pod. It must not use the store or change the pod.
 	StopPodFunc func(*corev1.Pod) time.Duration
-	// ReadyNode is the time between a Node's creation and its Ready condition; 0 is at once.
-	ReadyNode time.Duration
 }
 
 // AllLoops returns every loop, without delays.

@@ -161,9 +161,6 @@ func (k *kubelets) wait(key objectKey, rec *record, what string, delay time.Dura
 func (k *kubelets) syncNode(key objectKey, rec *record) time.Duration {
 	node := as[*corev1.Node](rec)
 	if nodeReady(node) == "" {
-		if left := k.wait(key, rec, "ready", k.loops.ReadyNode); left > 0 {
-			return left
-		}
 		ready := node.DeepCopy()
 		now := k.now()
 		ready.Status.Conditions = append(ready.Status.Conditions, healthy(now)...)

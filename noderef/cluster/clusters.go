@@ -13,7 +13,7 @@ import (
 
 // Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for
 // it, hold it with Hold, or a Mapper of a Source returns requests for it. A cluster that was not in use for
-// Options.Idle is disconnected. T is the type of the value that Options.Setup returns for a connection.
+// ten minutes is disconnected. T is the type of the value that Options.Setup returns for a connection.
 //
 // A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with
 // [New].
@@ -207,7 +207,7 @@ func (c *Clusters[T]) retire(l *link[T]) bool {
 	defer c.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holds > 0 || c.options.Clock.Now().Before(l.asked.Add(c.options.Idle)) {
+	if l.holds > 0 || c.options.Clock.Now().Before(l.asked.Add(c.options.idle)) {
 		return false // it was used in the meantime
 	}
 	if c.links[l.key] == l {

@@ -70,7 +70,7 @@ func (l *link[T]) run(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		next, wake := decide(l.facts(), l.clusters.options.silence, l.clusters.options.Idle)
+		next, wake := decide(l.facts(), l.clusters.options.silence, l.clusters.options.idle)
 		if next == pause {
 			l.sleep(ctx, wake)
 			continue

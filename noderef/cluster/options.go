@@ -64,8 +64,8 @@ type Options[T any] struct {
 	ProbePath string
 	// Patience is how long a request may wait for the first byte of its answer before the server is probed; 3 s.
 	Patience time.Duration
-	// Idle is how long an unused connection is kept; 10 min. Clusters tells when a cluster is in use.
-	Idle time.Duration
+	// idle is how long an unused connection is kept; 10 min. Clusters tells when a cluster is in use.
+	idle time.Duration
 
 	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go always use the real one.
 	Clock clock.WithDelayedExecution
@@ -128,7 +128,7 @@ func (o *Options[T]) complete() error {
 		defaultTo(&o.Timeout, 10*time.Second, "Timeout"),
 		defaultTo(&o.Parallel, 16, "Parallel"),
 		defaultTo(&o.Patience, 3*time.Second, "Patience"),
-		defaultTo(&o.Idle, 10*time.Minute, "Idle"),
+		defaultTo(&o.idle, 10*time.Minute, "idle"),
 		completeBackoff(&o.Backoff),
 	)
 	return errors.Join(errs...)
