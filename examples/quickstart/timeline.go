@@ -18,10 +18,9 @@ func colours() [][2]string {
 
 // Sizes of the drawing.
 const (
-	left, right, rowHeight, barHeight = 220, 60, 26, 16
-	chart                             = 640 // the width of the axis
-	top                               = 30
-	textStyle                         = "font-family:sans-serif;font-size:12px;fill:#1f2328"
+	left, right, top, rowHeight, barHeight = 220, 60, 30, 26, 16
+	chart                                  = 640 // the width of the axis
+	textStyle                              = "font-family:sans-serif;font-size:12px;fill:#1f2328"
 )
 
 // timeline returns a picture as SVG: who was in which phase when, and the acts of the story. Equal pictures give the same drawing.
