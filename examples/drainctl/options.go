@@ -57,7 +57,6 @@ Flags that kubectl drain has mean the same here. What differs, and why:
 
 Exit codes: 0 drained, or a plan that nothing permanent stands against; 1 failed; 2 wrong flags; 3 something stands in the
 way for good; 4 --timeout has passed; 130 interrupted. After 4 and 130 Nodes stay cordoned, and the same command resumes.
-
 Flags:
 `
 

@@ -11,11 +11,10 @@
 // --print-node-rbac prints, in their clusters. At its start the manager asks the API server for each right on a resource that is named, and
 // ends with an error that names up to eight resources with missing ones.
 //
-// FLAGS.md has all flags, METRICS.md the metrics, which are served on :8085, REASONS.md what conditions and events mean and what to do
+// --help lists all flags, METRICS.md has the metrics, which are served on :8085, REASONS.md what conditions and events mean and what to do
 // about them, and MANAGERS.md what to know about several managers. Package
 // options has the flags as a struct for programs that embed the reconcilers. --config reads flags from a file. With --namespace the manager
-// reconciles and caches what is in some namespaces only, so that several managers can share a cluster. With --dry-run it changes nothing,
-// and logs what it would write.
+// reconciles and caches what is in some namespaces only, so that several managers can share a cluster.
 //
 // Nodes are drained as Cluster API does it: pods may have its drain label, and MachineDrainRules apply when their
 // CustomResourceDefinition exists. After the drain the manager waits for volumes.
@@ -70,8 +69,7 @@
 // With --machinesets and --machinedeployments it also reconciles those of Cluster API. "manager rollout" shows and changes their rollouts,
 // as kubectl rollout does for Deployments.
 //
-// "manager describe machine NAME" tells what a Machine waits for, since when, and what a person can do. "manager tree NAME" shows a
-// MachineDeployment with its MachineSets, Machines and Nodes, and the Pods and budgets that hold drains. "manager orphans" lists the
+// "manager describe machine NAME" explains what a Machine waits for, since when, and what a person can do. "manager orphans" lists the
 // instances of a driver that have no Machine. Each command has --help and -o json.
 //
 // With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects

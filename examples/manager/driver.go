@@ -96,7 +96,6 @@ func (o settings) driverClientBeside(cfg *rest.Config, scheme *runtime.Scheme) (
 		if cfg, err = restConfig(unlimited(o.Driver.Kubeconfig)); err != nil {
 			return nil, fmt.Errorf("--driver-kubeconfig: %w", err)
 		}
-		cfg = o.held(cfg, ctrl.Log)
 	}
 	return client.New(cfg, client.Options{Scheme: scheme})
 }

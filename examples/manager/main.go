@@ -34,7 +34,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 // commands are what the first argument can be in place of a flag.
 func commands() map[string]func(args []string, stdout, stderr io.Writer) int {
 	return map[string]func(args []string, stdout, stderr io.Writer) int{
-		"rollout": rolloutCommand, "orphans": orphansCommand, "describe": describeCommand, "tree": treeCommand,
+		"rollout": rolloutCommand, "orphans": orphansCommand, "describe": describeCommand,
 	}
 }
 

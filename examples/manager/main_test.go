@@ -85,7 +85,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"no label value": {[]string{"--watch-filter=a b"}, `--watch-filter "a b"`},
 		"unknown flag":   {[]string{"--frobnicate"}, "frobnicate"},
 		"an argument": {[]string{"run"}, `unexpected argument "run": everything is a flag, unless the first argument is one of the commands ` +
-			"describe, orphans, rollout, tree"},
+			"describe, orphans, rollout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

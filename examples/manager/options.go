@@ -24,14 +24,12 @@ the Node. They are Cluster API's, whose CRDs and a provider must be installed an
   go run ./examples/manager                                      KUBECONFIG, ~/.kube/config, or the pod's service account
   go run ./examples/manager --kubeconfig dev.yaml -v 1           more logs
   go run ./examples/manager --config flags.yaml                  flags from a file; --print-config prints one
-  go run ./examples/manager --dry-run                            what it would write, and nothing is changed
   go run ./examples/manager --leader-elect                       several replicas, one of which acts
   go run ./examples/manager --workload-clusters                  Nodes are in the clusters that Machines name, not in this one
   go run ./examples/manager --machinesets                        MachineSets too
   go run ./examples/manager --machinesets --machinedeployments   MachineDeployments too
   go run ./examples/manager rollout --help                       history, undo, pause, resume, restart and status of a rollout
   go run ./examples/manager describe --help                      what a Machine waits for, and what a person can do
-  go run ./examples/manager tree --help                          a MachineDeployment with its Machines, Nodes and drains
   go run ./examples/manager --machinepools                       MachinePools too
   go run ./examples/manager --machinehealthchecks                MachineHealthChecks too
   go run ./examples/manager --api-group=machinist.dev --install-crds --machinesets --machinedeployments --driver=kwok

@@ -88,7 +88,7 @@ func printRBAC(out io.Writer, o settings) error {
 	for _, role := range namespaceRoles(o) {
 		documents = append(documents, role)
 	}
-	if o.elects() {
+	if o.LeaderElection.Enabled {
 		documents = append(documents, leaderRole(o))
 	}
 	if o.Printing.NodeRBAC {
@@ -130,7 +130,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(
 	for _, role := range namespaceRoles(o) {
 		asked = append(asked, reviewsOf(role.Rules, role.Namespace, served)...)
 	}
-	if o.elects() && o.LeaderElection.Namespace != "" {
+	if o.LeaderElection.Enabled && o.LeaderElection.Namespace != "" {
 		asked = append(asked, reviewsOf(leaderRole(o).Rules, o.LeaderElection.Namespace, served)...)
 	}
 	denied := make([]bool, len(asked))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"io"
 	"math/bits"
 	"os"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 )
+
+var update = flag.Bool("update", false, "write "+rightsFile)
 
 // rightsFile has the rights that the chart grants.
 var rightsFile = filepath.Join("deploy", "chart", "files", "rights.yaml")

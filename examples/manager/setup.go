@@ -37,7 +37,6 @@ const (
 
 // newManager returns a manager that is ready to start. It reports problems that a person must solve.
 func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logger) (ctrl.Manager, error) {
-	cfg = o.held(cfg, log)
 	has, err := o.lookAround(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, managerOptions(o, scheme, log))
-	if err != nil && o.elects() && o.LeaderElection.Namespace == "" {
+	if err != nil && o.LeaderElection.Enabled && o.LeaderElection.Namespace == "" {
 		return nil, fmt.Errorf("set up: %w; outside a pod, give --leader-election-namespace", err)
 	}
 	if err != nil {
@@ -180,7 +179,7 @@ func portsFor(ctx context.Context, mgr ctrl.Manager, o settings, options machine
 		return machine.Ports{}, err
 	}
 	workloads, err := cluster.New(cluster.Options[cluster.Workload]{
-		Access: o.accessTo(secrets, mgr.GetLogger()), Setup: setup.Setup(), UserAgent: userAgent, Cache: caches(),
+		Access: secrets, Setup: setup.Setup(), UserAgent: userAgent, Cache: caches(),
 		QPS: float32(o.Workload.QPS), Burst: max(1, int(1.5*o.Workload.QPS)), ProbePath: o.Workload.ProbePath,
 	})
 	if err != nil {
@@ -290,7 +289,7 @@ func managerOptions(o settings, scheme *runtime.Scheme, log logr.Logger) ctrl.Op
 		HealthProbeBindAddress:  o.Serving.ProbeAddress,
 		Metrics:                 server.Options{BindAddress: o.Serving.MetricsAddress},
 		PprofBindAddress:        o.Serving.ProfilerAddress,
-		LeaderElection:          o.elects(),
+		LeaderElection:          o.LeaderElection.Enabled,
 		LeaderElectionID:        o.LeaderElection.Lease(),
 		LeaderElectionNamespace: o.LeaderElection.Namespace,
 		LeaseDuration:           orNil(o.LeaderElection.LeaseDuration),

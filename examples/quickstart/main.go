@@ -20,7 +20,6 @@ import (
 const (
 	exitDone   = 0
 	exitFailed = 1
-	exitUsage  = 2
 )
 
 // options are the flags.
@@ -32,11 +31,8 @@ type options struct {
 
 const usage = `quickstart shows Machines from creation to deletion without a cluster: created, Running, drained, gone, replaced,
 and all rolled to another version.
-
-  go run ./examples/quickstart                             on a terminal, the last line shows the current state
   go run ./examples/quickstart -timeline story.svg         a picture of it, for a browser
   go run ./examples/quickstart -budget-min-available 99    a budget that can never open: see what the drain says
-
 Exit codes: 0 done, 1 failed (a budget that cannot open, a timeout), 2 wrong flags. Flags:
 `
 

@@ -28,6 +28,8 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
+const exitUsage = 2
+
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

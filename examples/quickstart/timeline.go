@@ -18,11 +18,9 @@ func colours() [][2]string {
 
 // Sizes of the drawing.
 const (
-	left, right, rowHeight, barHeight = 220, 60, 26, 16
-	chart                             = 640 // the width of the axis
-	top                               = 30
-	mark                              = 5 * time.Second // between marks of the axis
-	textStyle                         = "font-family:sans-serif;font-size:12px;fill:#1f2328"
+	left, right, top, rowHeight, barHeight = 220, 60, 30, 26, 16
+	chart                                  = 640 // the width of the axis
+	textStyle                              = "font-family:sans-serif;font-size:12px;fill:#1f2328"
 )
 
 // timeline returns a picture as SVG: who was in which phase when, and the acts of the story. Equal pictures give the same drawing.
@@ -35,7 +33,7 @@ func timeline(p *picture) []byte {
 	d.Startview(width, height, 0, 0, width, height)
 	d.Title("Machines of the quickstart, and their phases")
 	d.Rect(0, 0, width, height, "fill:#ffffff")
-	for at := time.Duration(0); at <= p.now; at += mark {
+	for at := time.Duration(0); at <= p.now; at += 5 * time.Second {
 		d.Line(x(at), top-6, x(at), bottom, "stroke:#d8dee4")
 		d.Text(x(at), bottom+16, fmt.Sprintf("%.0f s", at.Seconds()), textStyle+";text-anchor:middle")
 	}

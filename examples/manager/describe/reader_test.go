@@ -36,7 +36,7 @@ func newScene(t *testing.T) *scene {
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
 	}})
-	s := &scene{t: t, store: store, r: Reader{Client: store.Client(), Kinds: kinds, Now: time.Now()}}
+	s := &scene{t: t, store: store, r: Reader{Client: store.Client(), Kind: kinds.Machine, Now: time.Now()}}
 	status := map[string]any{"replicas": int64(2), "availableReplicas": int64(1), "upToDateReplicas": int64(2)}
 	d := s.object(kinds.Deployment.GVK, "workers", nil, map[string]any{"replicas": int64(2)}, status)
 	set := s.object(kinds.Set.GVK, "workers-1", d, map[string]any{"replicas": int64(2)}, status)
@@ -99,29 +99,6 @@ func (s *scene) object(
 	return u
 }
 
-func TestATreeShowsADeploymentWithItsMachinesAndWhatHoldsADrain(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	tree, err := s.r.Tree(t.Context(), types.NamespacedName{Namespace: "default", Name: "workers"})
-	require.NoError(t, err)
-	var out bytes.Buffer
-	require.NoError(t, tree.Print(&out, s.r.Now))
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	require.Len(t, lines, 8, out.String())
-	for i, want := range []string{
-		`^NAME +STATUS +AGE +WAITS FOR$`,
-		`^MachineDeployment/workers +2/2, 1 available, 2 up to date +\S+ *$`,
-		`^└─ MachineSet/workers-1 +2/2, 1 available, 2 up to date`,
-		`^   ├─ Machine/workers-1-a +Running +\S+ *$`,
-		`^   │  └─ Node/node-a +Ready *$`,
-		`^   └─ Machine/workers-1-b +Deleting .*Deleting DrainingNode for .*: Drain not completed yet$`,
-		`^      └─ Node/node-b +Ready, cordoned *$`,
-		`^ +held +1 Pods +default/web-0: .*budget web`,
-	} {
-		require.Regexp(t, want, lines[i])
-	}
-}
-
 func TestADescriptionSaysWhatAPersonCanDo(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -168,8 +145,6 @@ func TestWhatCannotBeReadIsReported(t *testing.T) {
 	require.Equal(t, "does not exist", m.Node.Problem)
 	_, err = s.r.Machine(t.Context(), types.NamespacedName{Namespace: "default", Name: "nope"})
 	require.ErrorContains(t, err, "get machine default/nope")
-	_, err = s.r.Tree(t.Context(), types.NamespacedName{Namespace: "default", Name: "nope"})
-	require.ErrorContains(t, err, "get machinedeployment default/nope")
 }
 
 func TestADescriptionHasTheNewestEvents(t *testing.T) {

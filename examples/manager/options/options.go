@@ -77,9 +77,6 @@ func (o *Options) Validate() error {
 	for _, g := range o.Groups() {
 		errs = append(errs, g.Section.Validate())
 	}
-	if o.Safety.DryRun && o.Kinds.InstallCRDs {
-		errs = append(errs, errors.New("--dry-run: give no --install-crds, which would wait for what is not stored"))
-	}
 	if o.LeaderElection.Enabled && o.LeaderElection.ID == "" && (len(o.Machines.Namespaces) > 0 || o.Machines.WatchFilter != "") {
 		errs = append(errs, errors.New("--leader-election-id: give a name of its own to each manager of a part of the fleet "+
 			"(--namespace, --watch-filter): managers with one Lease wait for each other"))

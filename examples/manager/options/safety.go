@@ -12,8 +12,6 @@ import (
 
 // Safety are the limits that stop runaways. The names of the flags are Gardener's where it has them.
 type Safety struct {
-	// DryRun makes every write a server-side dry run, in all clusters, and takes no Lease.
-	DryRun bool
 	// Limits freeze a MachineSet with too many Machines.
 	Limits safety.Limits
 	// FreezePeriod is the time between two looks at the number of Machines of a MachineSet; 0 freezes none.
@@ -46,10 +44,6 @@ func defaultSafety() Safety {
 
 // AddFlags implements Section.
 func (s *Safety) AddFlags(flags *flag.FlagSet) {
-	flags.BoolVar(&s.DryRun, "dry-run", s.DryRun,
-		"change nothing: log every write, those of drains, events and the driver included, and send it as a dry run that the API server checks "+
-			"and does not store; take no Lease, so that the manager that acts can go on; the rights are the same; what follows "+
-			"from a write is not tried, such as the drain behind the first stage of a deletion, and a finalizer is reported as not kept")
 	flags.IntVar(&s.Limits.Up, "safety-up", s.Limits.Up,
 		"Machines beyond those of a rollout, or without a MachineDeployment beyond twice the replicas, with which a MachineSet is frozen: "+
 			"it creates no more")
