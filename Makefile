@@ -186,7 +186,7 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 	done
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
-	$(GO) test -count=1 -run '^(TestREADME|TestExportedAPI|TestSurface)' ./internal/house ./examples/quickstart
+	$(GO) test -count=1 -run '^(TestREADME|TestExportedAPI|TestSurface)' ./internal/house
 	@echo "verify: $(EMBED)"; $(IN_EMBED); $(GO) mod tidy -diff; $(GO) vet ./...; $(GO) vet -tags e2e ./...
 	@for module in $(filter-out $(EMBED),$(NESTED)); do \
 		echo "verify: $$module"; \
@@ -219,11 +219,9 @@ verify-manifests: $(HELM) $(KUSTOMIZE) $(PROMTOOL) control-plane ## Manifests of
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(HELM) ## Write the generated parts of README.md, the record of exports, and the manager's CRDs and manifests
 	$(GO) test -count=1 -run '^(TestREADME|TestExportedAPI)$$' ./internal/house -update
-	$(GO) test -count=1 -run '^TestREADMEPictureIsCurrent$$' ./examples/quickstart -update
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	"$(CONTROLLERGEN)" crd object paths=./$(API) output:crd:stdout >"$$new"; cat "$$new" >$(CRDS)
 	$(GO) test -count=1 -run '^TestOurCRDsDifferFromClusterAPIsInThisOnly$$' ./$(API) -update
-	$(GO) test -count=1 -run '^TestDocumentationOf(Flags|Metrics|Reasons)IsCurrent$$' ./examples/manager/options ./examples/manager -update
 	$(GO) test -count=1 -run '^TestTheChartsRightsAreThoseOfTheManager$$' ./examples/manager -update
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(call render,"$$dir"); \
 	cat "$$dir/manager.yaml" >$(DEPLOY)/base/manager.yaml; cat "$$dir/monitoring.yaml" >$(DEPLOY)/monitoring/monitoring.yaml
