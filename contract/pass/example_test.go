@@ -52,15 +52,14 @@ func ExampleScope() {
 	// Output:
 }
 
-// Clusters of a kind of your own: what is not in your registry is unread, not absent, until the registry is complete.
+// Clusters of a kind of your own. What your registry does not have is pass.Unread, not pass.Absent, until the registry is complete.
 func ExamplePorts() {
-	_ = func(ports pass.Ports, find func(types.NamespacedName) (state contract.ClusterState, found bool), events func(pass.ClusterMapper) source.Source) {
+	_ = func(
+		ports pass.Ports, find func(types.NamespacedName) (contract.ClusterState, pass.Presence), events func(pass.ClusterMapper) source.Source,
+	) {
 		ports.ClusterOf = func(_ context.Context, key types.NamespacedName) (pass.ClusterView, error) {
-			state, found := find(key)
-			if !found {
-				return pass.ClusterView{Presence: pass.Unread}, nil
-			}
-			return pass.ClusterView{Presence: pass.Present, State: state}, nil
+			state, presence := find(key)
+			return pass.ClusterView{Presence: presence, State: state}, nil
 		}
 		ports.ClusterEvents = events
 	}
