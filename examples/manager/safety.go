@@ -48,9 +48,6 @@ func (o settings) safetyRules() []rbacv1.PolicyRule {
 	if o.Driver.IsProvider() {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
 	}
-	if o.Kinds.MachinePools && o.Safety.AnnotateNodes {
-		w.Owners = append(w.Owners, o.Kinds.GroupOfPools().MachinePool().GroupResource())
-	}
 	return guard.PolicyRules(w)
 }
 
@@ -116,7 +113,7 @@ func guarded[P interface {
 	return freezing(o, s, steps, paused)
 }
 
-// add adds the freezer, the collector and the marker.
+// add adds the freezer and the collector.
 func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
 	if o.Kinds.MachineSets && o.Safety.FreezePeriod > 0 {
 		shared := pass.PortsFromManager(mgr)
@@ -138,10 +135,8 @@ func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o settings, clust
 	return s.addCollector(mgr, o, clusters, ports)
 }
 
-// looksForOrphans reports whether instances or Nodes without a Machine are looked for.
-func (o settings) looksForOrphans() bool {
-	return o.guarded() && o.Safety.OrphanPeriod > 0 && (o.Driver.Name != "" || o.Safety.AnnotateNodes)
-}
+// looksForOrphans reports whether instances without a Machine are looked for.
+func (o settings) looksForOrphans() bool { return o.Safety.OrphanPeriod > 0 && o.Driver.Name != "" }
 
 // hasGate reports whether API servers are asked now and then whether they answer.
 func (o settings) hasGate() bool { return o.guarded() && o.Safety.GatePeriod > 0 }
@@ -153,15 +148,11 @@ func (o settings) guarded() bool {
 }
 
 func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
-	var calls provider.Calls
-	if o.Driver.Name != "" {
-		nodes, err := o.driverClient(mgr)
-		if err != nil {
-			return err
-		}
-		calls = o.driverCalls(nodes, nil)
+	nodes, err := o.driverClient(mgr)
+	if err != nil {
+		return err
 	}
-	options := o.collector(mgr.GetAPIReader(), calls)
+	options := o.collector(mgr.GetAPIReader(), o.driverCalls(nodes, nil))
 	options.Recorder, options.Gate, options.Metrics = mgr.GetEventRecorder(userAgent), s.gate, s.metrics
 	if clusters != nil {
 		options.EventsOn = func(cluster types.NamespacedName) *corev1.ObjectReference {
@@ -170,20 +161,9 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *pass.Cl
 			}
 		}
 	}
-	if o.Safety.AnnotateNodes {
-		if o.Kinds.MachinePools {
-			options.OfNodes = []guard.Source{guard.PoolsOf(mgr.GetAPIReader(), o.Kinds.GroupOfPools().MachinePool())}
-		}
-		options.NodeAge, options.NodesOf, options.OneCluster = o.Safety.NodeAge, ports.NodesOf, ports.NodesOf == nil
-	}
 	if ports.NodesOf != nil && len(o.Machines.Namespaces) > 0 {
 		options.Reconciles = func(cluster types.NamespacedName) bool {
 			return slices.Contains(o.Machines.Namespaces, cluster.Namespace)
-		}
-	}
-	if options.OneCluster {
-		options.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
-			return ports.Workload.Or(mgr.GetClient(), mgr.GetAPIReader()), nil
 		}
 	}
 	collector, err := guard.NewCollector(options)

@@ -28,9 +28,8 @@
 // manager owns is a conflict, which ends the start with an error.
 //
 // Before the chart is removed, delete the MachineDeployments, MachineSets, MachinePools and Machines, and wait until they are gone: they
-// have finalizers that nothing else removes. Or give the fleet to Cluster API's manager, as ../doc.go says. helm uninstall leaves the CRDs,
-// and the annotation machinist.dev/not-managed on Nodes without a Machine. To delete the CRDs, run kubectl delete -f
-// examples/manager/api/crds.yaml; that deletes all objects of these kinds.
+// have finalizers that nothing else removes. Or give the fleet to Cluster API's manager, as ../doc.go says. helm uninstall leaves the CRDs.
+// To delete them, run kubectl delete -f examples/manager/api/crds.yaml; that deletes all objects of these kinds.
 //
 // The package is empty: its tests run helm, kustomize, promtool and a real API server with the CRDs of prometheus-operator over these files
 // ("make verify-manifests"). The tests of ../dashboard read the dashboard with Grafana's types.

@@ -33,8 +33,8 @@ func parse(args ...string) (options.Options, error) {
 func defaultSafety() options.Safety {
 	return options.Safety{
 		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: time.Minute, GatePeriod: time.Minute, GateTolerance: 30 * time.Second,
-		OrphanPeriod: 15 * time.Minute, AnnotateNodes: true, NodeAge: 20 * time.Minute,
-		Orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
+		OrphanPeriod: 15 * time.Minute,
+		Orphans:      safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
 	}
 }
 

@@ -22,23 +22,19 @@ type Safety struct {
 	GateTolerance time.Duration
 	// FreezeAll stops all reconciliation of a cluster that does not answer, and FreezeDeletions deletions too.
 	FreezeAll, FreezeDeletions bool
-	// OrphanPeriod is the time between two looks for instances and Nodes without a Machine; 0 looks for none.
+	// OrphanPeriod is the time between two looks for instances without a Machine; 0 looks for none.
 	OrphanPeriod time.Duration
 	// Orphans limit the deletion of such instances.
 	Orphans safety.OrphanLimits
 	// CollectOrphans deletes such instances.
 	CollectOrphans bool
-	// AnnotateNodes marks Nodes that no Machine belongs to once they have NodeAge.
-	AnnotateNodes bool
-	NodeAge       time.Duration
 }
 
 func defaultSafety() Safety {
 	return Safety{
 		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: guard.DefaultFreezerPeriod, GatePeriod: guard.DefaultGatePeriod,
 		GateTolerance: guard.DefaultGateTolerance, OrphanPeriod: guard.DefaultCollectorPeriod,
-		Orphans:       safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
-		AnnotateNodes: true, NodeAge: 20 * time.Minute,
+		Orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
 	}
 }
 
@@ -61,7 +57,7 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.FreezeDeletions, "machine-safety-freeze-deletions", s.FreezeDeletions,
 		"with --machine-safety-freeze-all: stop deletions too")
 	flags.DurationVar(&s.OrphanPeriod, "machine-safety-orphan-vms-period", s.OrphanPeriod,
-		"time between two looks for the driver's instances and for Nodes without a Machine; 0 looks for none")
+		"time between two looks for the driver's instances without a Machine; 0 looks for none")
 	flags.BoolVar(&s.CollectOrphans, "machine-safety-collect-orphans", s.CollectOrphans,
 		"delete the driver's instances without a Machine; otherwise they are reported in logs and metrics")
 	flags.IntVar(&s.Orphans.Confirmations, "machine-safety-orphan-confirmations", s.Orphans.Confirmations,
@@ -71,11 +67,6 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.IntVar(&s.Orphans.PerPass, "machine-safety-orphan-limit", s.Orphans.PerPass, "instances without a Machine to delete after one look")
 	flags.DurationVar(&s.Orphans.StartDelay, "machine-safety-orphan-start-delay", s.Orphans.StartDelay,
 		"time after the start, and after an outage, in which no look counts")
-	flags.BoolVar(&s.AnnotateNodes, "machine-safety-annotate-nodes", s.AnnotateNodes,
-		"annotate Nodes that no Machine belongs to; with MachineSets, MachineDeployments, MachineHealthChecks, a driver or "+
-			"--machine-safety-freeze-all")
-	flags.DurationVar(&s.NodeAge, "machine-creation-timeout", s.NodeAge,
-		"age of a Node without a Machine from which --machine-safety-annotate-nodes annotates it")
 }
 
 // Validate implements Section.
