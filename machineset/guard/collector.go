@@ -18,7 +18,6 @@ import (
 
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/safety"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // DefaultCollectorPeriod is the time between two passes. Flag --machine-safety-orphan-vms-period.
@@ -32,31 +31,22 @@ const (
 	actionCollect         = "CollectOrphans"
 )
 
-// CollectorOptions configure a Collector. Sources are required, and Calls or NodesOf.
+// CollectorOptions configure a Collector. Sources and Calls are required.
 type CollectorOptions struct {
-	// Sources are all that instances and Nodes may belong to: always the Machines, and the InfraMachines of a Driver behind such.
+	// Sources are all that instances may belong to: always the Machines, and the InfraMachines of a Driver behind such.
 	Sources []Source
 
-	// Calls are those of the Driver whose instances are looked for; List and Delete are used. Zero: none are.
+	// Calls are those of the Driver whose instances are looked for; List and Delete are used.
 	Calls provider.Calls
 	// RequestOf returns what the Driver is asked for about a cluster, with Account and Credentials. Default: the name of the cluster. An
 	// error leaves the cluster out.
 	RequestOf func(ctx context.Context, cluster types.NamespacedName) (provider.Request, error)
-	// Reconciles reports whether this program reconciles the Machines of a cluster. Nothing is decided about the instances and Nodes of
-	// others, and no connection to them is made. Nil: it reconciles all. The zero name is not asked about.
+	// Reconciles reports whether this program reconciles the Machines of a cluster. Nothing is decided about the instances of others, and no
+	// connection to them is made. Nil: it reconciles all.
 	Reconciles func(cluster types.NamespacedName) bool
 	// Delete deletes orphans. By default they are only reported. Limits say when.
 	Delete bool
 	Limits safety.OrphanLimits
-
-	// NodesOf returns the access to the Nodes of a cluster, which are marked when no Machine belongs to them; nil marks none. OneCluster: all
-	// Machines have their Nodes in one cluster, which NodesOf returns for the zero name.
-	NodesOf    func(cluster types.NamespacedName) (cluster.Workload, error)
-	OneCluster bool
-	// OfNodes are what Nodes may belong to besides, and no instance of the Driver does: pools, see PoolsOf.
-	OfNodes []Source
-	// NodeAge is how old a Node without a Machine is at least. Default 20 minutes, as Gardener's creation timeout.
-	NodeAge time.Duration
 
 	// Period is the time between two passes. Default DefaultCollectorPeriod.
 	Period time.Duration
@@ -71,8 +61,8 @@ type CollectorOptions struct {
 	Clock clock.Clock
 }
 
-// Collector finds instances and Nodes without a Machine. It deletes the instances if it is told to, and marks the Nodes. It is a
-// manager.Runnable that needs leader election. Safe for concurrent use.
+// Collector finds instances without a Machine, and deletes them with CollectorOptions.Delete. It is a manager.Runnable that needs leader
+// election. Safe for concurrent use.
 type Collector struct {
 	options CollectorOptions
 
@@ -87,7 +77,7 @@ func NewCollector(o CollectorOptions) (*Collector, error) {
 	if len(o.Sources) == 0 {
 		errs = append(errs, errors.New("CollectorOptions.Sources is empty: every instance would be an orphan"))
 	}
-	if lists := o.Calls.List != nil && o.Calls.Delete != nil; !lists && (o.NodesOf == nil || o.Calls.Name != "") {
+	if o.Calls.List == nil || o.Calls.Delete == nil {
 		errs = append(errs, fmt.Errorf("driver %s cannot list its instances, so that no orphan is found: implement provider.Lister",
 			o.Calls.Name))
 	}
@@ -128,7 +118,7 @@ func (c *Collector) log(ctx context.Context) {
 	log := ctrllog.FromContext(ctx).WithName("orphans")
 	r, err := c.Pass(ctx)
 	if err != nil && ctx.Err() == nil {
-		log.Error(err, "look for instances and Nodes without a Machine")
+		log.Error(err, "look for instances without a Machine")
 	}
 	for _, o := range r.Orphans {
 		log.Info("an instance has no Machine", "instance", o.ProviderID, "cluster", o.Cluster, "dryRun", r.DryRun, "deleted", o.Deleted,
@@ -146,8 +136,6 @@ type Report struct {
 	Orphans []ReportedOrphan `json:"orphans"`
 	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
 	Blocked map[string]string `json:"blocked,omitempty"`
-	// Nodes are those without a Machine, by cluster.
-	Nodes map[string][]string `json:"nodes,omitempty"`
 }
 
 // ReportedOrphan is an instance without a Machine. Deleted: its deletion was requested in this pass.
@@ -158,8 +146,7 @@ type ReportedOrphan struct {
 }
 
 // Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
-// deletes what is due. Then it marks Nodes. The error is that of what could not be read, listed, deleted or marked, joined; the report is
-// complete otherwise.
+// deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,13 +166,6 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 		report.Orphans = append(report.Orphans, one)
 	}
 	c.seen = plan.Seen
-	if c.options.NodesOf != nil && !facts.Unread {
-		others, err := read(ctx, c.options.OfNodes)
-		if err == nil {
-			report.Nodes, err = c.markNodes(ctx, facts.Owners, others)
-		}
-		errs = append(errs, err)
-	}
 	err := errors.Join(errs...)
 	c.options.Metrics.looked(c.options.Calls.Name, report, err)
 	return report, err
@@ -200,7 +180,7 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	}
 	var errs []error
 	before, err := read(ctx, c.options.Sources)
-	if err == nil && c.options.Calls.List != nil {
+	if err == nil {
 		errs = c.list(ctx, before, &facts)
 		before, err = read(ctx, c.options.Sources)
 	}
@@ -208,15 +188,11 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
-func (c *Collector) reconciles(cluster types.NamespacedName) bool {
-	return c.options.Reconciles == nil || cluster.Name == "" || c.options.Reconciles(cluster)
-}
-
 // list lists the instances of all clusters. Clusters that ask for the same are one.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
 	for _, name := range clustersOf(owners) {
-		if !c.reconciles(keyOf(name)) {
+		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
 			continue // its instances are no part of the facts, so that nothing is decided about them
 		}
 		if c.options.Gate.Of(keyOf(name)).IsFrozen() {

@@ -21,7 +21,6 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // fleet is a world with a cloud, in which Machines have instances.
@@ -158,17 +157,12 @@ func TestNothingIsAskedOrDecidedAboutClustersThatOthersReconcile(t *testing.T) {
 	f := newFleet(t, 2, func(f *fleet) {
 		f.options.Metrics, f.options.Gate = metrics, gate
 		f.options.Reconciles = func(cluster types.NamespacedName) bool { return cluster.Namespace == "elsewhere" }
-		f.options.NodesOf = func(key types.NamespacedName) (cluster.Workload, error) {
-			asked = append(asked, key)
-			return cluster.Workload{Client: f.Client}, nil
-		}
 	})
 	f.lose("m-1")
 	for range 4 {
 		r := f.pass()
 		require.Empty(t, r.Orphans)
 		require.Empty(t, r.Blocked)
-		require.Empty(t, r.Nodes)
 	}
 	require.Equal(t, 2, f.instances())
 	gate.Probe(t.Context())

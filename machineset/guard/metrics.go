@@ -25,13 +25,11 @@ import (
 //		Deletions of instances without a Machine: requested or failed.
 //	machinist_safety_orphan_passes_total{driver,result}: counter
 //		Passes that look for instances without a Machine: done, blocked or failed.
-//	machinist_safety_unmanaged_nodes: gauge
-//		Nodes that no Machine belongs to.
 type Metrics struct {
-	registry                      *prometheus.Registry
-	frozen, orphans               *prometheus.GaugeVec
-	freezes, deletions, passes    *prometheus.CounterVec
-	servers, controllers, unowned prometheus.Gauge
+	registry                   *prometheus.Registry
+	frozen, orphans            *prometheus.GaugeVec
+	freezes, deletions, passes *prometheus.CounterVec
+	servers, controllers       prometheus.Gauge
 
 	mu     sync.Mutex
 	stands map[string]map[types.NamespacedName]bool
@@ -59,7 +57,6 @@ func NewMetrics() *Metrics {
 	m.passes = made.NewCounterVec(count("machinist_safety_orphan_passes_total",
 		"Passes that look for instances without a Machine: done, blocked or failed."),
 		[]string{"driver", "result"})
-	m.unowned = made.NewGauge(gauge("machinist_safety_unmanaged_nodes", "Nodes that no Machine belongs to."))
 	return m
 }
 
@@ -104,11 +101,6 @@ func (m *Metrics) looked(driver string, r Report, err error) {
 	if m == nil {
 		return
 	}
-	nodes := 0
-	for _, names := range r.Nodes {
-		nodes += len(names)
-	}
-	m.unowned.Set(float64(nodes))
 	result := "done"
 	switch {
 	case err != nil:
