@@ -21,6 +21,5 @@
 //
 // # Orphans
 //
-// [PlanOrphans] says which instances have no Machine, and which of them to delete now. [MarkNodes] says which Nodes have none: they are
-// marked and never deleted.
+// [PlanOrphans] returns which instances have no Machine, and which of them to delete now.
 package safety

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // Instance is an instance that a provider has listed, as far as orphans are concerned.
@@ -37,9 +35,7 @@ type Owner struct {
 	Token string
 	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
 	Cluster, Name, ProviderID string
-	// Node is the recorded Node of a Machine.
-	Node    contract.NodeRef
-	Created time.Time
+	Created                   time.Time
 }
 
 // OrphanLimits say when an instance counts as an orphan that may be deleted. The zero value has the defaults.
