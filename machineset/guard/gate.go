@@ -201,10 +201,10 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 }
 
 // Of returns what is known about the API servers that the objects of a cluster depend on; the zero name is that of objects without one. A
-// cluster that was never asked about is probed from now on, until Forget, or until it has no kubeconfig and is not asked about. It is what
-// a health check takes: it replaces nothing while Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. After an
-// outage of the API server of the Machines ThawedAt is up to a minute later than its first answer, because caches are behind for as long. A
-// nil Gate knows no server, and all have always answered.
+// cluster that was never asked about is probed from now on, until it has no kubeconfig and is not asked about. It is what a health check
+// takes: it replaces nothing while Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. After an outage of the API
+// server of the Machines ThawedAt is up to a minute later than its first answer, because caches are behind for as long. With a nil Gate all
+// servers have always answered.
 func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 	if g == nil {
 		return safety.Reach{Answered: true}
@@ -227,15 +227,6 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 		}
 	}
 	return safety.Both(management, s.reach)
-}
-
-// Forget ends the probes of a cluster that is gone.
-func (g *Gate) Forget(cluster types.NamespacedName) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if cluster.Name != "" {
-		delete(g.servers, cluster)
-	}
 }
 
 // closedFor says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to have

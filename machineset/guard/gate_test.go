@@ -240,14 +240,13 @@ func TestDeletionsGoOnUnlessTheyAreFrozenToo(t *testing.T) {
 	require.Equal(t, engine.InRunning, guard.HoldStep[*scope](strict).On)
 }
 
-func TestAGateProbesInTheBackgroundAndForgets(t *testing.T) {
+func TestAGateProbesInTheBackground(t *testing.T) {
 	t.Parallel()
 	gate, s, _ := newGate(t, func(o *guard.GateOptions) { o.Clock = nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- gate.Start(ctx) }()
 	require.Eventually(t, func() bool { return gate.Of(demo).Answered }, time.Minute, 10*time.Millisecond)
-	gate.Forget(demo)
 	require.False(t, gate.NeedLeaderElection())
 	cancel()
 	require.NoError(t, <-done)
