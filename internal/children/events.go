@@ -28,17 +28,28 @@ func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
 // nameKey is the key of children that an owner of this name controls, whatever its UID.
 func nameKey(name string) string { return "set:" + name }
 
+// Keys returns the keys of the index under which an owner finds the children that it controls, which is the first one, and those that it may
+// come to control.
+func Keys(owner *contract.Metadata) []string {
+	return []string{ownerKey(owner.UID), freeKey, nameKey(owner.Key.Name)}
+}
+
+// KeysOf returns the keys of a child in that index. controllerOf returns no request for a child that another kind controls.
+func KeysOf(child client.Object, controllerOf func(metav1.Object) []reconcile.Request) []string {
+	owner := metav1.GetControllerOfNoCopy(child)
+	switch {
+	case owner == nil:
+		return []string{freeKey}
+	case len(controllerOf(child)) > 0:
+		return []string{ownerKey(owner.UID), nameKey(owner.Name)}
+	}
+	return nil
+}
+
 // Index registers the index of children with the cache, under the name of the owner's own index. Call it once, before the cache starts.
 func (f *Frame[CS, CU]) Index(ctx context.Context) error {
 	return f.owners.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, func(obj client.Object) []string {
-		owner := metav1.GetControllerOfNoCopy(obj)
-		switch {
-		case owner == nil:
-			return []string{freeKey}
-		case len(f.owners.ControllerOf(obj)) > 0:
-			return []string{ownerKey(owner.UID), nameKey(owner.Name)}
-		}
-		return nil
+		return KeysOf(obj, f.owners.ControllerOf)
 	})
 }
 

@@ -79,10 +79,10 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, h
 func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
-	own, seen := ownerKey(owner.UID), map[string]bool{}
-	for _, key := range []string{own, freeKey, nameKey(owner.Key.Name)} {
+	keys, seen := Keys(owner.Metadata), map[string]bool{}
+	for _, key := range keys {
 		more, err := s.frame.List(ctx, s.memory, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
-			wanted := !seen[obj.GetName()] && (key == own || s.selector.Matches(labels.Set(obj.GetLabels())))
+			wanted := !seen[obj.GetName()] && (key == keys[0] || s.selector.Matches(labels.Set(obj.GetLabels())))
 			seen[obj.GetName()] = seen[obj.GetName()] || wanted
 			return wanted
 		})

@@ -38,12 +38,12 @@ func (f *Freezer) setFacts(ctx context.Context, s *setScope) (safety.Set, error)
 	if err != nil { // a set whose selector cannot be read creates nothing; what it controls counts
 		selector = labels.Nothing()
 	}
-	own, errs := ownerKey(s.State.UID), make([]error, 0, 4)
+	keys, errs := children.Keys(&s.State.Metadata), make([]error, 0, 4)
 	errs = append(errs, f.readDeployment(ctx, s, &facts))
-	for _, key := range []string{own, freeKey, nameKey(s.State.Key.Name)} { // the set may adopt those under the last two that live
+	for _, key := range keys { // the set may adopt those under the last two that live
 		errs = append(errs, f.eachMachine(ctx, s.State.Key.Namespace, key, func(obj client.Object) {
 			owner, goes := metav1.GetControllerOfNoCopy(obj), obj.GetDeletionTimestamp() != nil
-			if key == own || (!goes && selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
+			if key == keys[0] || (!goes && selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
 				facts.Machines = append(facts.Machines, safety.Member{Created: obj.GetCreationTimestamp().Time, Deleting: goes})
 			}
 		}))
@@ -78,11 +78,7 @@ func (f *Freezer) readDeployment(ctx context.Context, s *setScope, facts *safety
 	return nil
 }
 
-// Keys of the indexes.
-const freeKey = "free"
-
-func ownerKey(uid types.UID) string  { return "owner:" + string(uid) }
-func nameKey(name string) string     { return "set:" + name }
+// parentKey is the key of the index of sets under which a deployment finds its own.
 func parentKey(uid types.UID) string { return "deployment:" + string(uid) }
 
 // eachMachine passes each Machine under a key to a function, as a view.
@@ -116,16 +112,7 @@ func (f *Freezer) Index(ctx context.Context) error {
 		}))
 	}
 	return errors.Join(append(errs, f.sets.IndexOther(ctx, engine.NewObject(f.kinds.Machine), f.kinds.Machine.GVK.Kind,
-		func(obj client.Object) []string {
-			owner := metav1.GetControllerOfNoCopy(obj)
-			switch {
-			case owner == nil:
-				return []string{freeKey}
-			case len(f.sets.ControllerOf(obj)) > 0:
-				return []string{ownerKey(owner.UID), nameKey(owner.Name)}
-			}
-			return nil
-		}))...)
+		func(obj client.Object) []string { return children.KeysOf(obj, f.sets.ControllerOf) }))...)
 }
 
 // AddToManager registers the Freezer as one controller for each kind. Sets are evaluated when their Machines are created, deleted or change
