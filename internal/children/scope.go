@@ -127,26 +127,17 @@ func child[CS any](obj contract.Object, state *CS) Child[CS] {
 	return Child[CS]{Object: obj, State: state, Metadata: engine.CommonOf(state).Metadata}
 }
 
-// remembered is ReadOnce for a Child.
+// remembered reads a child, unless a memory has it as it is now, and remembers it.
 func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Child[CS], error) {
-	state, err := f.ReadOnce(obj, memory)
-	if err != nil {
-		return Child[CS]{}, err
-	}
-	return child(obj, state), nil
-}
-
-// ReadOnce reads an object of the children's kind, unless a memory has it as it is now, and remembers it.
-func (f *Frame[CS, CU]) ReadOnce(obj contract.Object, m *Memory[CS]) (*CS, error) {
-	if k := m.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
-		return k.state, nil
+	if k := memory.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
+		return child(obj, k.state), nil
 	}
 	state, err := f.read(obj)
 	if err != nil {
-		return nil, err
+		return Child[CS]{}, err
 	}
-	m.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
-	return state, nil
+	memory.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
+	return child(obj, state), nil
 }
 
 // LastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say. The
