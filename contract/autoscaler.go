@@ -1,7 +1,8 @@
 package contract
 
-// Annotations that cluster-autoscaler's clusterapi provider reads of MachineSets, MachineDeployments and MachinePools. Those that begin with
-// cluster.x-k8s.io begin with another API group where the autoscaler is given one in CAPI_GROUP. Rule: its cloudprovider/clusterapi README.
+// Annotations that cluster-autoscaler's clusterapi provider reads of MachineSets, MachineDeployments and MachinePools. Those that begin
+// with cluster.x-k8s.io begin with another API group where the autoscaler is given one in CAPI_GROUP. Rule: its cloudprovider/clusterapi
+// README.
 const (
 	// MinSizeAnnotation and MaxSizeAnnotation are the whole numbers between which the autoscaler keeps replicas.
 	MinSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"

@@ -60,9 +60,9 @@ type Clone struct {
 // come those of the clone, ClusterNameLabel and, always, the annotations ClonedFromNameAnnotation and
 // ClonedFromGroupKindAnnotation.
 //
-// The template is neither changed nor shared: it may come from a cache. An error names the template; for content of another type it matches ErrWrongType. Where Cluster API
-// takes a spec or a spec.template of another type than object for an absent one, this is an error, because the object would
-// be made without what its author asked for.
+// The template is neither changed nor shared: it may come from a cache. An error names the template; for content of another type it
+// matches ErrWrongType. Where Cluster API takes a spec or a spec.template of another type than object for an absent one, this is an
+// error, because the object would be made without what its author asked for.
 func FromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructured.Unstructured, error) {
 	made, err := fromTemplate(template, clone)
 	if err != nil {

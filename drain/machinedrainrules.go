@@ -135,8 +135,8 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 
 // ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
 // ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
-// Cluster API has defects: completed Pods do not block (#12920), an unclear rule holds only its own Pods ([MachineDrainRules]), and finished
-// Pods of a DaemonSet are ignored (#12640).
+// Cluster API has defects: completed Pods do not block (#12920), an unclear rule holds only its own Pods ([MachineDrainRules]), and
+// finished Pods of a DaemonSet are ignored (#12640).
 func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),

@@ -143,7 +143,7 @@ func (k *kubelets) sync(key objectKey) time.Duration {
 		delete(k.stages, key)
 		return 0
 	case key.GroupKind == nodeKind:
-		return k.syncNode(key, rec)
+		return k.syncNode(rec)
 	}
 	return k.syncPod(key, rec)
 }
@@ -158,7 +158,7 @@ func (k *kubelets) wait(key objectKey, rec *record, what string, delay time.Dura
 	return max(0, st.due.Sub(now))
 }
 
-func (k *kubelets) syncNode(key objectKey, rec *record) time.Duration {
+func (k *kubelets) syncNode(rec *record) time.Duration {
 	node := as[*corev1.Node](rec)
 	if nodeReady(node) == "" {
 		ready := node.DeepCopy()

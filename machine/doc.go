@@ -6,15 +6,16 @@
 // change the list with [pass.InsertBefore], [pass.InsertAfter], [pass.Replace] and [pass.Remove], and set it in [Options].
 // [Reconciler.ReconcileObject] makes one pass in a loop of your own. The CRD of the Machines must be installed before.
 //
-// Every pass runs all steps for a running Machine, or all steps of a deletion, until one of them ends the pass. A one-time action must check
-// whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). A step that creates objects belongs behind
-// [StepFinalizer], which ends the pass until the finalizer is stored. [New] rejects a list that is not safe, and says what to change.
+// Every pass runs all steps for a running Machine, or all steps of a deletion, until one of them ends the pass. A one-time action must
+// check whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). A step that creates objects belongs
+// behind [StepFinalizer], which ends the pass until the finalizer is stored. [New] rejects a list that is not safe, and says what to
+// change.
 //
 // A Machine without a bootstrap object and an infrastructure object needs a list without [StepBootstrap] and [StepInfrastructure], and with
 // one step before [StepNode] that creates or finds the instance and calls [Scope.SetProviderID]: the Machine's Node is the one with this
 // spec.providerID. When the instance exists, the step also calls [Scope.SetInfrastructureReady], in every pass unless the type stores the
-// value. A step before [StepDeleteInfrastructure], or in its place, deletes the instance. A type of your own must store the provider ID, and
-// the Node with its UID: [New] rejects a kind that does not store what the steps need, and contract.CheckKind reports that in a test.
+// value. A step before [StepDeleteInfrastructure], or in its place, deletes the instance. A type of your own must store the provider ID,
+// and the Node with its UID: [New] rejects a kind that does not store what the steps need, and contract.CheckKind reports that in a test.
 // examples/embed is such an operator.
 //
 // Where to read on: [Policy] has the stages of a deletion, [contract.ConditionReady] and its neighbors the conditions, [Ports] how Nodes in
@@ -24,10 +25,10 @@
 // # Guarantees
 //
 // An unread object is not absent: no stage of a deletion is skipped because a read failed, and before a deletion continues because an
-// object is gone, the API server confirms it, once. The same applies to a recorded Node that the index does not have, and to the Machines of
-// a control plane. A Node is drained and deleted only while its UID and provider ID are the recorded ones (only its UID for a Node that a
-// step in place of [StepNode] has matched), and never while another Machine names the same Node, unless only this one has recorded it. An
-// object of another controller is neither used nor deleted. Every delete request has a UID precondition.
+// object is gone, the API server confirms it, once. The same applies to a recorded Node that the index does not have, and to the Machines
+// of a control plane. A Node is drained and deleted only while its UID and provider ID are the recorded ones (only its UID for a Node
+// that a step in place of [StepNode] has matched), and never while another Machine names the same Node, unless only this one has recorded
+// it. An object of another controller is neither used nor deleted. Every delete request has a UID precondition.
 //
 // A pass writes the Machine at its end: metadata and spec first, then status. Patches carry metadata.uid; one that replaces a list also
 // carries the resourceVersion. An intermediate status is written after [Options].StatusDelay. What a step needs stored (a [Result] with

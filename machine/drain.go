@@ -55,8 +55,9 @@ type nodeStage struct {
 
 func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageFacts, error) {
 	facts := nodeStageFacts{
-		Care: s.decidedCare(), CareReason: s.careReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone, NodesSynced: s.NodesSynced,
-		HandedOver: finishedByClusterAPI(s.Object, stage.finished), Match: s.Node, Disowned: s.disowned(), State: &s.State,
+		Care: s.decidedCare(), CareReason: s.careReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone,
+		NodesSynced: s.NodesSynced,
+		HandedOver:  finishedByClusterAPI(s.Object, stage.finished), Match: s.Node, Disowned: s.disowned(), State: &s.State,
 		Limit: stage.limit, Now: s.Now,
 	}
 	if _, excluded := s.State.Annotations[stage.exclude]; excluded {

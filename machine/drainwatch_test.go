@@ -139,7 +139,8 @@ func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
 }
 
 func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
-	for name, step := range map[string]engine.StepFunc[*Scope]{contract.PreDrainHook: preDrainHooksStep, contract.PreTerminateHook: preTerminateHooksStep} {
+	for name, step := range map[string]engine.StepFunc[*Scope]{contract.PreDrainHook: preDrainHooksStep,
+		contract.PreTerminateHook: preTerminateHooksStep} {
 		var released []string
 		s := draining(t, &released)
 		_, err := step(t.Context(), s)

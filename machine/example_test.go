@@ -149,7 +149,8 @@ func ExampleNew_workloadClusters() {
 		if err != nil {
 			return err
 		}
-		clusters, err := cluster.New(cluster.Options[cluster.Workload]{Access: secrets, Setup: cluster.WorkloadOptions{Matching: options.Matching}.Setup()})
+		clusters, err := cluster.New(cluster.Options[cluster.Workload]{Access: secrets,
+			Setup: cluster.WorkloadOptions{Matching: options.Matching}.Setup()})
 		if err != nil {
 			return err
 		}

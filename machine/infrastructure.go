@@ -64,8 +64,9 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	if wrong := unacceptable(&f.Machine); wrong != "" {
-		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
-			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation,
+			fmt.Sprintf(
+				"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
 	d.Adopt, d.Provisioned = true, true

@@ -26,9 +26,9 @@ import (
 //	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
 //	options.Metrics = metrics
 //
-// They contain those of engine.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each has
-// its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe for
-// concurrent use.
+// They contain those of engine.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each
+// has its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe
+// for concurrent use.
 //
 // No label names an object, and every label has a bounded set of values: of phases and providers, which come from objects, 32 are
 // distinguished, and further ones count as "other".

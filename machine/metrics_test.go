@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,8 +15,6 @@ func testKind() contract.Kind {
 	return contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
 		contract.MachineV1Beta2())
 }
-
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func TestLabelsThatObjectsFillAreBounded(t *testing.T) {
 	var values labelValues

@@ -161,7 +161,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 }
 
 // healthyNode is what NodeHealthy asks of a Node. Rule: Cluster API's NodeHealthy.
-var healthyNode = []corev1.NodeCondition{
+var healthyNode = []corev1.NodeCondition{ //nolint:gochecknoglobals // an immutable table
 	{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
 	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},

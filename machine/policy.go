@@ -48,8 +48,8 @@ type Policy struct {
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
 	// DrainPolicy decides how drains escalate, and what happens to the pods of a Node that does not answer or whose instance is off. Nil:
-	// drain.DefaultPolicy, which evicts without a limit; when the kubelet has not answered for five minutes, it reduces grace periods to a second and does not wait for pods that do
-	// not end. New validates it.
+	// drain.DefaultPolicy, which evicts without a limit; when the kubelet has not answered for five minutes, it reduces grace periods to a
+	// second and does not wait for pods that do not end. New validates it.
 	DrainPolicy *drain.Policy
 }
 
@@ -67,9 +67,9 @@ const (
 )
 
 // decideNodeCare returns the decision about the Node, and the reason for it in words. hasNode: a Node was matched, now or before, or may
-// exist and could not be read. The rule is Cluster API's: a Node is neither drained nor deleted when it is deleted with its cluster, or when
-// this deletion leaves the cluster without a control plane. Unlike Cluster API, it decides nothing from objects that could not be read or
-// are not counted. The Node of a Machine without a Cluster is drained and deleted.
+// exist and could not be read. The rule is Cluster API's: a Node is neither drained nor deleted when it is deleted with its cluster, or
+// when this deletion leaves the cluster without a control plane. Unlike Cluster API, it decides nothing from objects that could not be
+// read or are not counted. The Node of a Machine without a Cluster is drained and deleted.
 //
 // When the Node is left as it is, pre-drain hooks, drain, volumes and the Node's deletion are skipped. The Machines of a control plane are
 // counted when they are of the Cluster's API group, or of this kind; when they are not counted, the Node is drained and deleted unless

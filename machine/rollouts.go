@@ -195,7 +195,8 @@ func (r *Rollouts) Source(machines RolloutMapper) source.Source {
 		sets := source.Kind(r.cache, engine.NewObject(r.sets), wakes, rolloutChanges(r.sameSet))
 		deployments := source.Kind(r.cache, engine.NewObject(r.deployments), wakes, rolloutChanges(r.sameDeployment))
 		// A kind that is not installed must not delay the controller.
-		go r.wakeAll(ctx, q, map[client.Object]source.Source{engine.NewObject(r.sets): sets, engine.NewObject(r.deployments): deployments}, machines)
+		go r.wakeAll(ctx, q, map[client.Object]source.Source{engine.NewObject(r.sets): sets,
+			engine.NewObject(r.deployments): deployments}, machines)
 		return nil
 	})
 }

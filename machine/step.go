@@ -14,9 +14,9 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// Step is one part of the reconciler of Machines, with a name. engine.Step says what its fields mean. An error of its function becomes a line
-// of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready
-// stays Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
+// Step is one part of the reconciler of Machines, with a name. engine.Step says what its fields mean. An error of its function becomes a
+// line of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready stays
+// Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
 type Step = engine.Step[*Scope]
 
 // Result says how a pass continues after a step.
@@ -46,8 +46,9 @@ const (
 )
 
 // Steps returns a new list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is being deleted, and
-// the closing ones. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and engine.Remove and pass it to Options.Steps. New
-// rejects a list without StepFinalizer or StepRemoveFinalizer, and one with a step of a deletion that would wait for ever without another.
+// the closing ones. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and engine.Remove and pass it to
+// Options.Steps. New rejects a list without StepFinalizer or StepRemoveFinalizer, and one with a step of a deletion that would wait for
+// ever without another.
 //
 // Some names stand for conditions that the step sets: StepBootstrap for BootstrapConfigReady, StepInfrastructure for InfrastructureReady,
 // StepNode for NodeReady and NodeHealthy, StepPaused for Paused. Ready requires all of them. A step of your own that replaces one either

@@ -298,7 +298,8 @@ func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
 		"nothing": {want: engine.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
-		"yes":     {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonUpdating, "")},
+		"yes": {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(ConditionUpdating, metav1.ConditionTrue,
+			ReasonUpdating, "")},
 		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
 			engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
 		"all": {engine.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),

@@ -157,7 +157,8 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.State.Finalizers = []string{"example.com/others", p.env.frame.Options.Finalizer}
 	require.NoError(t, deleteIn(t, p))
 	said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
-	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"),
+	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,
+		"Deletion completed"),
 		said)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.Update.Finalizers)
 	require.True(t, p.isDone() && p.urgent)

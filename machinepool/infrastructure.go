@@ -74,8 +74,9 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d.Provisioned, d.Replicas = true, f.Pool.Replicas
 	if wrong := unacceptable(ids, f.Pool.Replicas); wrong != "" {
 		d.Replicas = contract.Opt[int32]{}
-		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation, fmt.Sprintf(
-			"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
+		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation,
+			fmt.Sprintf(
+				"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
 	replicas := f.Pool.Replicas.Or(f.Observed.Or(0))

@@ -21,7 +21,8 @@ func TestAStepOfAnEmbedderRunsStopsAndFailsBetweenTwoOthers(t *testing.T) {
 	t.Parallel()
 	const stops, fails, runs = 0, 1, 2
 	var mode atomic.Int32
-	own := machinepool.Step{Name: "quota", On: engine.InRunning, Run: func(_ context.Context, p *machinepool.Scope) (machinepool.Result, error) {
+	own := machinepool.Step{Name: "quota", On: engine.InRunning, Run: func(_ context.Context,
+		p *machinepool.Scope) (machinepool.Result, error) {
 		switch mode.Load() {
 		case stops:
 			p.Assert(engine.Condition("QuotaGranted", metav1.ConditionFalse, "QuotaExceeded", "The quota has no room for "+p.State.Key.Name))

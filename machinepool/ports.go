@@ -76,8 +76,8 @@ type Options struct {
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one after
-	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default engine.DefaultStatusDelay; negative:
-	// no delay.
+	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default engine.DefaultStatusDelay;
+	// negative: no delay.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
 	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default

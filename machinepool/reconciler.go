@@ -25,8 +25,8 @@ type (
 	writing  = engine.Writing[contract.MachinePoolUpdate]
 )
 
-// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler. Safe for
-// concurrent use.
+// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler. Safe
+// for concurrent use.
 type Reconciler struct {
 	*passes
 

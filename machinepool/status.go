@@ -97,7 +97,8 @@ func (f *statusFacts) available() metav1.Condition {
 	case !sized:
 		return waitingForReplicas(contract.ConditionAvailable)
 	case !f.InfrastructureReady:
-		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, "The infrastructure is not provisioned yet")
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
+			"The infrastructure is not provisioned yet")
 	case !f.Known:
 		return f.unread(contract.ConditionAvailable)
 	case f.Counts.Available < desired:

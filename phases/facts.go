@@ -18,8 +18,8 @@ func everyFacts[F comparable]() ([]F, error) {
 	if facts.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: %s is none", errFacts, facts)
 	}
-	for i := range facts.NumField() {
-		if field := facts.Field(i); !field.IsExported() {
+	for field := range facts.Fields() {
+		if !field.IsExported() {
 			return nil, fmt.Errorf("%w: %s.%s is not exported", errFacts, facts, field.Name)
 		} else if field.Type.Kind() != reflect.Bool {
 			return nil, fmt.Errorf("%w: %s.%s is a %s", errFacts, facts, field.Name, field.Type)

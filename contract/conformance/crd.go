@@ -51,12 +51,13 @@ func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
 // weigh makes a SHOULD of what is wrong in a version that no Cluster API reads, because its label names a higher one, or that only older
 // releases read, because a newer label is there.
 func (c claim) weigh(findings []Finding) {
-	why := ""
+	var why string
 	switch {
 	case c.read != "":
 		why = "; Cluster API reads " + clip(c.read) + " and never " + clip(c.version.name) + ", which the label may no longer name"
 	case c.newest.Contract != c.contract:
-		why = fmt.Sprintf("; only Cluster API up to v1.10 reads contract %s; newer releases read %s by contract %s", c.contract, clip(c.newest.APIVersion), c.newest.Contract)
+		why = fmt.Sprintf("; only Cluster API up to v1.10 reads contract %s; newer releases read %s by contract %s", c.contract,
+			clip(c.newest.APIVersion), c.newest.Contract)
 	default:
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // greeting is a step for values of any kind; in your operator the list is machine.Steps() and P is *machine.Scope.
 func greeting(word string) pass.Step[string] {
 	return pass.Step[string]{Name: word, On: pass.InRunning, Run: func(_ context.Context, name string) (pass.Result, error) {
-		fmt.Println(word, name)
+		fmt.Println(word, name) //nolint:forbidigo // an example shows what it does
 		return pass.Result{}, nil
 	}}
 }
@@ -56,12 +56,13 @@ func ExampleScope() {
 func ExamplePorts() {
 	_ = func(
 		ports pass.Ports, find func(types.NamespacedName) (contract.ClusterState, pass.Presence), events func(pass.ClusterMapper) source.Source,
-	) {
+	) pass.Ports {
 		ports.ClusterOf = func(_ context.Context, key types.NamespacedName) (pass.ClusterView, error) {
 			state, presence := find(key)
 			return pass.ClusterView{Presence: presence, State: state}, nil
 		}
 		ports.ClusterEvents = events
+		return ports
 	}
 	// Output:
 }

@@ -94,10 +94,10 @@ func (c *Config) complete() error {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Volumes && c.Informers == nil {
-		errs = append(errs, errors.New("Volumes requires Informers"))
+		errs = append(errs, errors.New("Volumes requires Informers")) //nolint:staticcheck // it begins with the name of a field
 	}
 	if c.Informers != nil && c.Budgets == nil && !c.Volumes {
-		errs = append(errs, errors.New("Informers has no effect without Budgets and Volumes"))
+		errs = append(errs, errors.New("Informers has no effect without Budgets and Volumes")) //nolint:staticcheck // as above
 	}
 	return errors.Join(errs...)
 }

@@ -46,9 +46,9 @@ type scopedPodSource struct {
 	ran   bool
 }
 
-// NewScopedPodSource returns a [PodSource] that reads through c, which must not be a cache. It has one watch per Node, by the field selector
-// spec.nodeName, from the first call of Pods for the Node until Release. The watch also returns the existing Pods; if the API server does
-// not stream lists, a list precedes it. Both are consistent reads.
+// NewScopedPodSource returns a [PodSource] that reads through c, which must not be a cache. It has one watch per Node, by the field
+// selector spec.nodeName, from the first call of Pods for the Node until Release. The watch also returns the existing Pods; if the API
+// server does not stream lists, a list precedes it. Both are consistent reads.
 func NewScopedPodSource(c client.WithWatch) (PodSource, error) {
 	if c == nil {
 		return nil, errors.New("new pod source: the client is nil")

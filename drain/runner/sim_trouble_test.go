@@ -68,7 +68,6 @@ func (t simTrouble) String() string {
 // simSetup does not change during a run.
 type simSetup struct {
 	workers            int
-	probe              time.Duration
 	latency            time.Duration
 	podLag, budgetLag  time.Duration
 	nodeLag            time.Duration

@@ -22,7 +22,7 @@ var errVolumesUnread = errors.New("PersistentVolumes are not listed yet; check t
 
 // volumeSource reports which volumes are attached to which Nodes, from memory: no method blocks. Returned objects are shared and must not
 // be changed. cachedVolumes implements it. Implementations are safe for concurrent use.
-type volumeSource interface {
+type volumeSource interface { //nolint:interfacebloat // no port: one implementation, and a fake in tests
 	drain.VolumeLookup
 	// attachmentsOn returns the VolumeAttachments of a Node, in any order. synced is false until all are known and after the source has
 	// ended; an empty result then does not mean that there are none. err says why they cannot be listed.

@@ -1,5 +1,5 @@
-// Package command is what the programs of the examples share: how they read flags, print help, mistakes and progress, and how they notice that
-// what they print is lost, as on a full disk, so that they do not end as if all were well.
+// Package command is what the programs of the examples share: how they read flags, print help, mistakes and progress, and how they notice
+// that what they print is lost, as on a full disk, so that they do not end as if all were well.
 package command
 
 import (

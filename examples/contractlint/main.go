@@ -95,7 +95,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Var(&o.roles, "role", "judge everything as this `role`, such as InfraMachine, or one kind: Kind=role or Kind.group=role, where the "+
 		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
-	version := flags.String("contract", "", "the contract `version` of objects whose CRD is not in the input, such as v1beta2; without it they are not judged")
+	version := flags.String("contract", "",
+		"the contract `version` of objects whose CRD is not in the input, such as v1beta2; without it they are not judged")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD too")
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return o, err

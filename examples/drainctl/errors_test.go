@@ -130,8 +130,9 @@ func TestRights_MissingOnesAreNamedBeforeTheFirstCordon(t *testing.T) {
 	require.NoError(t, err)
 	s := &session{client: clientset, options: o}
 	err = s.checkRights(t.Context())
-	require.EqualError(t, err, "rights are missing: create pods/eviction; list poddisruptionbudgets.policy; watch poddisruptionbudgets.policy; nothing was changed; "+
-		"drainctl --print-rbac prints all that are needed")
+	require.EqualError(t, err,
+		"rights are missing: create pods/eviction; list poddisruptionbudgets.policy; watch poddisruptionbudgets.policy; nothing was changed; "+
+			"drainctl --print-rbac prints all that are needed")
 	require.Equal(t, []string{"get nodes/", "patch nodes/", "delete pods/", "list pods/", "watch pods/", "create pods/eviction",
 		"list poddisruptionbudgets/", "watch poddisruptionbudgets/"}, asked)
 }

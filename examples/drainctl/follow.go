@@ -141,10 +141,10 @@ func (f *follower) end(code int, err error, results []runner.NodeResult) {
 	default:
 		f.view.Line("Failed: " + oneLine(err.Error()))
 	}
-	names := ""
+	names := make([]string, 0, len(f.nodes))
 	for _, n := range f.nodes {
 		f.view.Line(fmt.Sprintf("  %s: %s, %d gone, %d left", n.name, n.state, n.gone(), n.left))
-		names += " " + n.name
+		names = append(names, n.name)
 	}
 	for i := range results {
 		for _, b := range results[i].Blockers {
@@ -152,7 +152,7 @@ func (f *follower) end(code int, err error, results []runner.NodeResult) {
 		}
 	}
 	f.view.Line("To go on: the same command again.")
-	f.view.Line("To give up and let pods onto the Nodes again: drainctl uncordon" + names)
+	f.view.Line("To give up and let pods onto the Nodes again: drainctl uncordon " + strings.Join(names, " "))
 }
 
 // evictor prints accepted evictions.

@@ -100,7 +100,7 @@ func (r *report) when(d *drain.Decision) (when string, why drain.Reason) {
 	return whenLater, d.Reason
 }
 
-// counts counts the pods of a Node by when they go, and those that have to go.
+// counts returns the number of pods of a Node by when they go, and those that have to go.
 func (r *report) counts(node string) (counts map[string]int, leave int) {
 	counts = map[string]int{}
 	for i := range r.plan.Decisions {
@@ -154,7 +154,8 @@ func (r *report) nodeText(b *strings.Builder, node *corev1.Node) {
 		b.WriteString("  It is cordoned already.\n")
 	}
 	if since, silent := drain.UnreachableSince(node); silent {
-		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n", since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n",
+			since.UTC().Format(time.RFC3339))
 	}
 	if len(counts) == 0 {
 		return

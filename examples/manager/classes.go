@@ -44,7 +44,8 @@ func (o settings) classRules() []rbacv1.PolicyRule {
 	if !o.readsClasses() {
 		return nil
 	}
-	return []rbacv1.PolicyRule{{APIGroups: []string{o.classes().Group}, Resources: []string{o.classes().Resource}, Verbs: []string{"list", "watch"}}}
+	return []rbacv1.PolicyRule{{APIGroups: []string{o.classes().Group}, Resources: []string{o.classes().Resource},
+		Verbs: []string{"list", "watch"}}}
 }
 
 // needsClasses returns an error if the CRD of MachineClasses is missing, without which no Machine of Gardener can run.

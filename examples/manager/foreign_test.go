@@ -141,7 +141,8 @@ func isDescribed(t *testing.T, store *fake.Store, group api.Group) {
 		var d contract.MachineDeploymentState
 		require.NoError(t, kind.Adapter.Read(obj, &d))
 		upToDate := d.UpToDateReplicas.Or(d.UpdatedReplicas.Or(0))
-		if counts := []int32{d.ObservedReplicas.Or(0), d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)), upToDate}; !slices.Equal(counts, []int32{2, 2, 2}) {
+		if counts := []int32{d.ObservedReplicas.Or(0), d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
+			upToDate}; !slices.Equal(counts, []int32{2, 2, 2}) {
 			return fmt.Sprint(counts)
 		}
 		return ""
@@ -222,7 +223,8 @@ kind: Machine
 metadata: {name: vm1, namespace: default}
 spec: {class: {kind: MachineClass, name: small}}
 `)[0]
-	infrastructureSays(t, store, api.Gardener, m, `InvalidConfiguration: kwok: MachineClass default/small: cpu "many": give a quantity above zero, such as 4 or 16Gi`)
+	infrastructureSays(t, store, api.Gardener, m,
+		`InvalidConfiguration: kwok: MachineClass default/small: cpu "many": give a quantity above zero, such as 4 or 16Gi`)
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(api.Gardener.GroupVersion().WithKind("MachineClass"))
 	require.NoError(t, store.Client().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "small"}, class))

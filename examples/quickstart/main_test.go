@@ -209,7 +209,8 @@ func TestDifferences(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	t.Run("has Machines in their order, and escapes texts", func(t *testing.T) {
 		p := &picture{now: time.Minute, acts: []span{{what: "a < b & c"}}}
-		p.machines = []*life{{name: "soon", spans: []span{{"Elsewhere", 0, time.Second}}}, {name: "late", spans: []span{{"Running", 0, time.Second}}}}
+		p.machines = []*life{{name: "soon", spans: []span{{"Elsewhere", 0, time.Second}}}, {name: "late", spans: []span{{"Running", 0,
+			time.Second}}}}
 		drawn := string(timeline(p))
 		require.Less(t, strings.Index(drawn, "soon"), strings.Index(drawn, "late"))
 		require.Contains(t, drawn, colourOf("Running"))

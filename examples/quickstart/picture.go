@@ -35,7 +35,7 @@ type picture struct {
 
 // life is a Machine, also when it is gone.
 type life struct {
-	name, phase, node, version, message string
+	name, phase, node, version string
 
 	gone  bool
 	spans []span // its phases

@@ -113,9 +113,8 @@ func applyRemoves(ctx context.Context, e Env) {
 
 func applyNoop(ctx context.Context, e Env) {
 	obj := e.gauge(ctx, "same")
-	version := ""
 	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
-	version = obj.GetResourceVersion()
+	version := obj.GetResourceVersion()
 	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
 	e.must(equal("version", obj.GetResourceVersion(), version))
 }
@@ -204,10 +203,9 @@ func applyGuards(ctx context.Context, e Env) {
 		return e.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.ApplyPatchType, patch), client.FieldOwner("first"))
 	}
 	const foreign = `"uid":"22222222-2222-4222-8222-222222222222"`
-	version := ""
 	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "uid mismatch"}.check(guarded(foreign)))
 	e.must(e.apply(ctx, obj, "first", `"spec":{"size":1}`))
-	version = obj.GetResourceVersion()
+	version := obj.GetResourceVersion()
 	e.must(e.apply(ctx, obj, "first", `"spec":{"size":2}`))
 	e.must(refusal{code: 409, reason: metav1.StatusReasonConflict, text: "the object has been modified"}.
 		check(guarded(fmt.Sprintf(`"resourceVersion":%q`, version))))

@@ -131,8 +131,8 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 	return c
 }
 
-// Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale when
-// it is gone. Safe for concurrent use.
+// Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale
+// when it is gone. Safe for concurrent use.
 func (s *Scope[CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
 	err := s.frame.ports.APIReader.Get(ctx, s.key(name), into)
 	switch {

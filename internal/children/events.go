@@ -28,8 +28,8 @@ func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
 // nameKey is the key of children that an owner of this name controls, whatever its UID.
 func nameKey(name string) string { return "set:" + name }
 
-// Keys returns the keys of the index under which an owner finds the children that it controls, which is the first one, and those that it may
-// come to control.
+// Keys returns the keys of the index under which an owner finds the children that it controls, which is the first one, and those that it
+// may come to control.
 func Keys(owner *contract.Metadata) []string {
 	return []string{ownerKey(owner.UID), freeKey, nameKey(owner.Key.Name)}
 }

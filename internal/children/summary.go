@@ -179,7 +179,8 @@ func (f Summary) scalingDown(stale string) metav1.Condition {
 	if len(f.Kept) > 0 {
 		message += " is blocked because:" + Bullets(f.Kept)
 	}
-	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown), message+stale)
+	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown),
+		message+stale)
 }
 
 func (f Summary) ready() metav1.Condition {

@@ -169,18 +169,7 @@ func (s *surface) addMember(folder, owner, name string, isSetting bool) {
 
 // use marks what a file refers to and sets.
 func (s *surface) use(src source, names map[string]string) {
-	imports := map[string]string{} // folder by local name
-	for _, spec := range src.file.Imports {
-		folder, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
-		if !ours {
-			continue
-		}
-		local := names[folder]
-		if spec.Name != nil {
-			local = spec.Name.Name
-		}
-		imports[local] = folder
-	}
+	imports := importsOf(src.file, names)
 	ast.Inspect(src.file, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case *ast.SelectorExpr:
@@ -206,6 +195,23 @@ func (s *surface) use(src source, names map[string]string) {
 		}
 		return true
 	})
+}
+
+// importsOf returns the folders of this module that a file imports, by their names in it.
+func importsOf(file *ast.File, names map[string]string) map[string]string {
+	imports := map[string]string{}
+	for _, spec := range file.Imports {
+		folder, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+		if !ours {
+			continue
+		}
+		local := names[folder]
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		imports[local] = folder
+	}
+	return imports
 }
 
 func (s *surface) useMember(src source, name string) {

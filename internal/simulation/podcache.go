@@ -12,8 +12,8 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a list,
-// which is a consistent read; later events come in their order, each when the choices say so.
+// podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a
+// list, which is a consistent read; later events come in their order, each when the choices say so.
 type podCache struct {
 	nodes map[string]*followedNode
 }

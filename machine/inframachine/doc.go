@@ -4,8 +4,8 @@
 // # Usage
 //
 // [SetupWithManager] adds a [Reconciler] to a manager, for the [Kinds] that [ClusterAPI] returns or for Go types of your own
-// (contract.NewTyped). For InfraMachines that follow Clusters, fill ClusterOf of the ports and call [New]. [Reconciler.ReconcileObject] makes
-// one pass inside a loop of your own. Package contract/conformance checks the CRD.
+// (contract.NewTyped). For InfraMachines that follow Clusters, fill ClusterOf of the ports and call [New]. [Reconciler.ReconcileObject]
+// makes one pass inside a loop of your own. Package contract/conformance checks the CRD.
 //
 // # A pass
 //
@@ -19,8 +19,8 @@
 //
 // # Errors
 //
-// What the Driver refuses costs no call until the specification or the credentials change, which a pass looks at. Refused credentials are also tried again after 5 seconds at first and after up to 10 minutes. Every other error
-// waits as long as its class says.
+// What the Driver refuses costs no call until the specification or the credentials change, which a pass looks at. Refused credentials are
+// also tried again after 5 seconds at first and after up to 10 minutes. Every other error waits as long as its class says.
 //
 // # Deletion
 //

@@ -35,7 +35,8 @@ type Reconciler struct {
 	indexed bool // see IndexInfraMachines
 }
 
-// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports all errors in its inputs at once, and makes no request and no call.
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports all errors in its inputs at once, and makes
+// no request and no call.
 func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.InfraMachine)
 	keeper, err := instance.NewKeeper(instance.Options{

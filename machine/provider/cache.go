@@ -18,8 +18,8 @@ type CacheOptions struct {
 }
 
 // Cache returns a Decorator that answers Get from the last answer of Create or Get: for one minute when the instance is Running or Stopped,
-// for 15 seconds otherwise. It keeps 100,000 answers; beyond, those that expire first are dropped. Errors are not kept: neither is the absence
-// of an instance, because a provider may show a new instance late. After Delete, nothing is kept about the instance.
+// for 15 seconds otherwise. It keeps 100,000 answers; beyond, those that expire first are dropped. Errors are not kept: neither is the
+// absence of an instance, because a provider may show a new instance late. After Delete, nothing is kept about the instance.
 func Cache(o CacheOptions) Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -62,7 +62,7 @@ func (m *metadata) read(ctx context.Context) (Values, error) {
 func (m *metadata) answer(ctx context.Context) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.last != nil && m.last.serves(time.Now()) {
+	if m.last != nil && m.last.serves(time.Now()) { //nolint:forbidigo // its tests run where time is virtual
 		return m.last
 	}
 	a := &answer{done: make(chan struct{})}
@@ -70,7 +70,7 @@ func (m *metadata) answer(ctx context.Context) *answer {
 	go func() {
 		defer close(a.done)
 		if a.values, a.err = m.ask(context.WithoutCancel(ctx)); a.err == nil {
-			a.until = time.Now().Add(metadataKept)
+			a.until = time.Now().Add(metadataKept) //nolint:forbidigo // as above
 		}
 	}()
 	return a

@@ -25,9 +25,9 @@ type Stages struct {
 }
 
 // RenderStages is Render for data that is too large for a cloud. The second stage is kept in a Secret of the cluster that the machine
-// joins, which the machine reads with its bootstrap token; key names the Secret, the Role and the RoleBinding, and has to be of one machine.
-// The caller may add labels and owners to the objects. The first stage trusts only Cluster.CA, and has the token in a file of mode 0600.
-// Errors are those of Render. A Secret has at most 1 MiB.
+// joins, which the machine reads with its bootstrap token; key names the Secret, the Role and the RoleBinding, and has to be of one
+// machine. The caller may add labels and owners to the objects. The first stage trusts only Cluster.CA, and has the token in a file of
+// mode 0600. Errors are those of Render. A Secret has at most 1 MiB.
 func RenderStages(system System, config Config, key types.NamespacedName) (Stages, error) {
 	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || !validName(key.Name) {
 		return Stages{}, errors.New("key: must be the namespace and the name of a Secret")

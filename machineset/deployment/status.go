@@ -53,7 +53,8 @@ type statusFacts struct {
 func (f statusFacts) available(available int32) metav1.Condition {
 	desired, known := f.Desired.Get()
 	if !known {
-		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
+		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet,
+			"Waiting for spec.replicas set")
 	}
 	least := desired - f.MaxUnavailable
 	if available >= least {

@@ -1,8 +1,8 @@
 // Package guard carries out what package safety decides: it freezes sets and deployments that overshoot, holds them while an API server
 // does not answer, and finds instances of a provider without a Machine. Each part works alone:
 //
-//   - a [Freezer] has a reconciler of sets and one of deployments, on the engine of all reconcilers. It writes the freeze label, the condition
-//     Frozen and events; packages machineset and machineset/deployment heed the label;
+//   - a [Freezer] has a reconciler of sets and one of deployments, on the engine of all reconcilers. It writes the freeze label, the
+//     condition Frozen and events; packages machineset and machineset/deployment heed the label;
 //   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while
 //     it is closed, and [FreezeStep] stops the passes of any kind;
 //   - a [Collector] lists instances with a provider.Driver, and by default only reports those without a Machine.

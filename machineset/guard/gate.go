@@ -229,8 +229,8 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 	return safety.Both(management, s.reach)
 }
 
-// closedFor says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to have
-// answered once. That of a cluster that is still being made, or that has no kubeconfig, holds nothing up.
+// closedFor says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to
+// have answered once. That of a cluster that is still being made, or that has no kubeconfig, holds nothing up.
 func (g *Gate) closedFor(ctx context.Context, cluster types.NamespacedName) string {
 	if reach := g.Of(cluster); reach.Answered && !reach.IsFrozen() {
 		return ""

@@ -45,7 +45,9 @@ func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
 const listLimit = 500
 
 // live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
-func live[S, U any](ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner) ([]safety.Owner, error) {
+func live[S, U any](
+	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner,
+) ([]safety.Owner, error) {
 	var all []safety.Owner
 	for next := ""; ; {
 		list := engine.NewList(kind)

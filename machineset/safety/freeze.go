@@ -83,8 +83,8 @@ type Verdict struct {
 	Count, high, low int
 }
 
-// Evaluate decides about one set. The set is frozen at twice the desired number and Limits.Up, and for a set of a deployment what that may have with
-// its surge, and Limits.Up; but never less than Mark allows. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
+// Evaluate decides about one set. The set is frozen at twice the desired number and Limits.Up, and for a set of a deployment what that
+// may have with its surge, and Limits.Up; but never less than Mark allows. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
 func Evaluate(s Set) Verdict {
 	desired, known := s.Desired.Get()
 	ceiling, read := s.Ceiling.Get()

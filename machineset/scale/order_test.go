@@ -174,7 +174,8 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 		"created by another set": {state(scale.Stamp("other", 7)), base},
 		"another hook":           {state(map[string]string{contract.PendingHooksAnnotation: "UpdateMachineSet"}), base},
 	} {
-		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set", scale.Marks("example.com")...), gocmp.AllowUnexported(scale.Machine{})); diff != "" {
+		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set", scale.Marks("example.com")...),
+			gocmp.AllowUnexported(scale.Machine{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

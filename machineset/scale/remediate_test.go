@@ -159,7 +159,8 @@ func TestReplacementsAreCountedUntilANewMachineStaysHealthy(t *testing.T) {
 		"the last was long ago": {record: record, late: 22 * time.Hour},
 		"the last was long ago, and its Machine is still there": {record: record, late: 22 * time.Hour,
 			machines: []scale.Machine{ailing("a", 4, inDeletion)}, want: scale.Replacements{Names: []string{"a"}}},
-		"the Machine that was to go has recovered": {record: record, machines: []scale.Machine{ailing("a", 4, isHealthy)}, want: bare, wake: week},
+		"the Machine that was to go has recovered": {record: record, machines: []scale.Machine{ailing("a", 4, isHealthy)}, want: bare,
+			wake: week},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +205,8 @@ func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, other)
 	require.Empty(t, scale.Replacements{}.Text("set"))
-	for _, broken := range []string{"?", `{"set":"set","from":0,"count":1}`, `{"set":"set","from":1}`, `{"set":"set","from":-1,"count":-1}`, `[]`} {
+	for _, broken := range []string{"?", `{"set":"set","from":0,"count":1}`, `{"set":"set","from":1}`,
+		`{"set":"set","from":-1,"count":-1}`, `[]`} {
 		_, err := scale.ParseReplacements(broken, "set")
 		require.ErrorIs(t, err, scale.ErrReplacements, broken)
 	}

@@ -18,9 +18,9 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/noderef"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // cluster is a real controller-runtime cache whose Node informer lists and watches a list in memory.

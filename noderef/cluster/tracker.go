@@ -86,8 +86,8 @@ func (t *Tracker) Of(key types.NamespacedName) (Workload, error) {
 	return t.config.Own, nil
 }
 
-// Sources returns what a controller has to watch (builder.WatchesRawSource). Mappers are called with ctx for events of TrackerConfig.Own and of
-// connections.
+// Sources returns what a controller has to watch (builder.WatchesRawSource). Mappers are called with ctx for events of TrackerConfig.Own
+// and of connections.
 func (t *Tracker) Sources(ctx context.Context) []source.Source {
 	var sources []source.Source
 	if nodes := t.nodesSource(ctx, types.NamespacedName{}, t.config.Own); nodes != nil {

@@ -96,8 +96,8 @@ type WorkloadWiring struct {
 	Writes bool
 }
 
-// WorkloadPolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is gone, to drain
-// them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
+// WorkloadPolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is
+// gone, to drain them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
 func WorkloadPolicyRules(w WorkloadWiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{{rule("nodes", "get", "list", "watch")}}
 	if w.Drains {

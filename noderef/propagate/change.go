@@ -30,7 +30,7 @@ func (s *side) changes() []change {
 		changes = appendChange(changes, s.have, key, value{text, true})
 	}
 	for key := range s.listed.entries {
-		if _, wanted := s.want(key); wanted || s.own(key) || contains(changes, key) {
+		if s.wants(key) || s.own(key) || contains(changes, key) {
 			continue // contains: a list with a repeated key must not remove it twice
 		}
 		changes = appendChange(changes, s.have, key, value{})

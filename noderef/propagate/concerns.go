@@ -11,8 +11,9 @@ import (
 // not concern the policy.
 //
 // With a ledger, only these count: keys and taints that the ledger remembers, the ledger itself, the marks and the startup
-// taints. Without a ledger every change counts. Other taints count too, because [Desired.WithoutTaints] may contain any taint, except those of Kubernetes' own controllers, such as
-// node.kubernetes.io/not-ready, unless the ledger remembers them. Neither Node may be nil. It allocates nothing.
+// taints. Without a ledger every change counts. Other taints count too, because [Desired.WithoutTaints] may contain any taint, except
+// those of Kubernetes' own controllers, such as node.kubernetes.io/not-ready, unless the ledger remembers them. Neither Node may be nil.
+// It allocates nothing.
 func (p *Policy) Concerns(old, updated *corev1.Node) bool {
 	annotations, labels := side{marks: p.AnnotationMarks, ledger: &p.Ledger}, side{}
 	if mapConcerns(&annotations, updated, old.Annotations, updated.Annotations, p.Ledger.Annotations) {

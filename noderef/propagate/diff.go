@@ -23,7 +23,8 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 			have: node.Labels, from: d.Labels, add: d.AddLabels, pick: &p.Labels, listed: memory.labels,
 		},
 		annotations: side{
-			have: node.Annotations, from: d.Annotations, pick: &p.Annotations, marks: p.AnnotationMarks, ledger: &p.Ledger, listed: memory.annotations,
+			have: node.Annotations, from: d.Annotations, pick: &p.Annotations, marks: p.AnnotationMarks, ledger: &p.Ledger,
+			listed: memory.annotations,
 		},
 	}
 }

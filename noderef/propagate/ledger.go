@@ -84,7 +84,7 @@ func (s *side) lists() bool {
 	}
 	last := ""
 	for key := range s.listed.entries {
-		if _, wanted := s.want(key); !wanted || key <= last {
+		if !s.wants(key) || key <= last {
 			return false
 		}
 		last = key

@@ -19,16 +19,16 @@ func (s *side) own(key string) bool {
 	return (s.ledger != nil && s.ledger.keeps(key)) || marked(s.marks, key)
 }
 
-// want returns the value that a key should have.
-func (s *side) want(key string) (string, bool) {
+// wants reports whether the Node should have a key.
+func (s *side) wants(key string) bool {
 	if s.own(key) {
-		return "", false
+		return false
 	}
-	if value, ok := s.add[key]; ok {
-		return value, true
+	if _, added := s.add[key]; added {
+		return true
 	}
-	value, ok := s.from[key]
-	return value, ok && s.pick.Contains(key)
+	_, ok := s.from[key]
+	return ok && s.pick.Contains(key)
 }
 
 // wanted iterates over the keys that the Node should have, with their values.

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // The API server is away for longer than any limit of the check: a Node may be silent for notReadyFor, and a Machine without one for

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/noderef"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/noderef"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 const workloadAgent = "machinist-workload-test"

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/fake"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +27,6 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
-	"github.com/machinist-dev/machinist/fake"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 const (

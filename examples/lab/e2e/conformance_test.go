@@ -5,13 +5,12 @@ package e2e_test
 import (
 	"testing"
 
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/apitest"
 )
 
 // One table, two servers: whatever differs fails.

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/conformance"
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/conformance"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // kwokMachines is how many Machines run on the driver at once.

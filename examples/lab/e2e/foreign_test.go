@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/internal/apitest/published"
 )
 
 // foreignMachine is what a user of another system writes, and what kubectl prints then.

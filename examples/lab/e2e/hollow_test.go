@@ -12,6 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,14 +27,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/userdata"
-	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // silence is how soon the control plane of this test notices a dead kubelet.

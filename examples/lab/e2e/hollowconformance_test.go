@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/provider/conformance"
+	"github.com/stretchr/testify/require"
 )
 
 // The cases have first-boot data that start no kubelet, so no control plane is needed.

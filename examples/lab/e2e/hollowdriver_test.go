@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // hollowScheme begins the provider IDs of instances whose first-boot data name none.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/machine/userdata"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 const (

@@ -10,6 +10,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	"github.com/machinist-dev/machinist/machine/userdata"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,14 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/remediation"
-	"github.com/machinist-dev/machinist/machine/userdata"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // hollowSet is a MachineSet of Cluster API v1beta1 that needs no infrastructure object, with a health check. Its Machines are real kubelets.

@@ -12,6 +12,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,13 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine/healthcheck"
-	"github.com/machinist-dev/machinist/machine/remediation"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // checked are the Machines and Nodes of one scenario, in zones that their names begin with, and the check of them.

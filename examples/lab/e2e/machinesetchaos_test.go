@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // made is which machines a provider was asked to make, by the slot that they were made for.

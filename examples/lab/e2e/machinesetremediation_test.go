@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/testenv"
 )
 
 // mark says what a health check says of a Machine that it wants to be replaced.

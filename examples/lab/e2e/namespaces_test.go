@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Its Machines have Nodes in the clusters of kubeconfig Secrets: it reads those of its namespace, and is told when one appears.

@@ -7,15 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // trail is everything that happened to a Machine and to Nodes from some moment on.

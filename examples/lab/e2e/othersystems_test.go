@@ -9,18 +9,18 @@ import (
 	"os"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
+	"github.com/machinist-dev/machinist/machineset"
+	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/apitest/published"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // otherSystem is a system with kinds of its own: where its CRDs are, and what a Machine of it is made of.

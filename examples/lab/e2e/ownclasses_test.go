@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // TestE2EMachineClassesSayWhatIsMade has a MachineDeployment and a Machine name MachineClasses of machinist.dev. The class of the Machine is

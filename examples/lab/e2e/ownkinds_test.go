@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/stretchr/testify/require"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // TestE2EOurOwnCRDsAreInstalledAndServed has the manager install its CRDs, with the rights that it prints, and lead Machines of them

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/api"
 )
 
 // installOwnCRDs installs the CRDs of machinist.dev.

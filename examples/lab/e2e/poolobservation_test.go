@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/noderef"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -21,10 +24,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // observation is all that the API server has seen of pools, their Nodes and their budget, in the order in which each was written.

@@ -5,6 +5,9 @@ package e2e_test
 import (
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 // TestE2EAPoolOfOurOwnIsScaledByTheHorizontalPodAutoscaler has the autoscaler of kube-controller-manager judge the scale subresource:

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/kubectl"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/drain/kubectl"
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
 )
 

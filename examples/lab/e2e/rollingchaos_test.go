@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/fake"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,13 +25,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
-	"github.com/machinist-dev/machinist/fake"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 const (

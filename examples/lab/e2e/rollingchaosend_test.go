@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 )
 
 const (

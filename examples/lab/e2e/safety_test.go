@@ -9,6 +9,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -17,12 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // TestE2EAScriptThatCreatesMachinesFreezesTheirSet creates Machines with the labels and the owner of a set, which cannot go for a while.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // said are the invariants that are broken, with what was said.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Users of the logs.

@@ -12,6 +12,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine"
+	workloads "github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,13 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machine"
-	workloads "github.com/machinist-dev/machinist/noderef/cluster"
-	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // fleet is a manager whose Machines have their Nodes in cluster "far", by its Secret, or in cluster "home", which is where the

@@ -78,7 +78,8 @@ func annotatedTime(m *Machine, key string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, &contract.FieldError{Path: contract.AtAnnotation[time.Time](key).Path(), Want: "RFC 3339 time", Got: "unreadable text"}
+		return time.Time{}, &contract.FieldError{Path: contract.AtAnnotation[time.Time](key).Path(), Want: "RFC 3339 time",
+			Got: "unreadable text"}
 	}
 	return at.UTC(), nil
 }
