@@ -67,6 +67,14 @@ func Example() {
 	// Output: unschedulable: true pod gone: true
 }
 
+// patiently lets Pods leave by eviction for ten minutes before they are deleted.
+func patiently(opts runner.DrainOptions) runner.DrainOptions {
+	opts.Timeout = 20 * time.Second
+	opts.Policy = &drain.Policy{DeleteAfter: 10 * time.Minute}
+	opts.Progress = func(r runner.NodeResult) { _ = r.Message } // print what is left to do
+	return opts
+}
+
 // Drains two Nodes without a manager, as a command would, and prints how each of them ended.
 func ExampleDrain() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -92,10 +100,7 @@ func ExampleDrain() {
 		return
 	}
 	cfg.Settle = 10 * time.Millisecond
-	opts.Timeout = 20 * time.Second
-	opts.Policy = &drain.Policy{DeleteAfter: 10 * time.Minute}
-	opts.Progress = func(r runner.NodeResult) { _ = r.Message } // say what is left to do
-	results, err := runner.Drain(ctx, cfg, opts, "node-1", "node-2")
+	results, err := runner.Drain(ctx, cfg, patiently(opts), "node-1", "node-2")
 	for _, r := range results {
 		fmt.Println(r.Node, "done:", r.Done)
 	}

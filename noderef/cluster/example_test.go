@@ -104,3 +104,18 @@ users: [{name: admin, user: {exec: {apiVersion: client.authentication.k8s.io/v1,
 	// unsafe kubeconfig: user "admin" has an exec plugin; put a token or a certificate in its place
 	// true
 }
+
+// Metrics of your own count clusters by why they are not connected.
+func ExampleNotConnectedError() {
+	count := map[cluster.Reason]int{}
+	for _, err := range []error{
+		&cluster.NotConnectedError{Reason: cluster.ReasonUnauthorized},
+		fmt.Errorf("edge: %w", &cluster.NotConnectedError{Reason: cluster.ReasonUnreachable}),
+	} {
+		if down, ok := errors.AsType[*cluster.NotConnectedError](err); ok {
+			count[down.Reason]++
+		}
+	}
+	fmt.Println(count)
+	// Output: map[Unauthorized:1 Unreachable:1]
+}
