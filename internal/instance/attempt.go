@@ -149,9 +149,8 @@ const (
 
 // creation is what a process remembers about the calls that create the instance of a Token.
 type creation struct {
-	// known: this process has decided about a creation. last is when it made the last call that may have made an instance.
-	known bool
-	last  time.Time
+	// last is when this process made the last call that may have made an instance.
+	last time.Time
 }
 
 // mayHaveMade reports whether a call of Create that ended with an error, or without one, may have made an instance.
@@ -163,15 +162,12 @@ func mayHaveMade(err error) bool {
 }
 
 // mayBeUnseen reports whether there may be an instance that is too new to be seen. created is when the object was created, zero when that
-// is not known: another process may have made an instance for a new object of which this one remembers nothing.
+// is not known: whatever this process did, another one may have made an instance for a new object before.
 func (c creation) mayBeUnseen(created, now time.Time) bool {
-	switch {
-	case !c.last.IsZero():
+	if !c.last.IsZero() {
 		return now.Sub(c.last) < seenLate
-	case c.known || created.IsZero():
-		return false
 	}
-	return now.Sub(created) < seenLate
+	return !created.IsZero() && now.Sub(created) < seenLate
 }
 
 // looksAgain reports whether another answer that there is no instance is not enough for a deletion.

@@ -70,10 +70,9 @@ func TestAnInstanceMayBeUnseenForSomeMinutesAfterItsCreation(t *testing.T) {
 		"nothing is known":           {},
 		"the object is new":          {created: noon.Add(-time.Minute), want: true},
 		"the object is old":          {created: noon.Add(-seenLate)},
-		"nothing was made":           {made: creation{known: true}, created: noon},
-		"it may have been made":      {made: creation{known: true, last: noon.Add(-time.Minute)}, created: noon.Add(-time.Hour), want: true},
-		"it would have been seen":    {made: creation{known: true, last: noon.Add(-seenLate)}, created: noon},
-		"the clock was set backward": {made: creation{known: true, last: noon.Add(time.Hour)}, want: true},
+		"it may have been made":      {made: creation{last: noon.Add(-time.Minute)}, created: noon.Add(-time.Hour), want: true},
+		"it would have been seen":    {made: creation{last: noon.Add(-seenLate)}, created: noon},
+		"the clock was set backward": {made: creation{last: noon.Add(time.Hour)}, want: true},
 	} {
 		require.Equal(t, tc.want, tc.made.mayBeUnseen(tc.created, noon), name)
 	}

@@ -125,7 +125,6 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 		facts.Err, facts.Failures = a.err, a.counted()
 		return k.outcome(facts, a.valid, wait), nil
 	}
-	a.made.known = true
 	valid, waits := recorded || (a.valid && a.of == asked), false
 	if facts.Err = refused; refused == nil {
 		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid, &a.made)

@@ -109,32 +109,48 @@ func TestTheWaitForAnInstanceThatIsNeverSeenEnds(t *testing.T) {
 	require.Zero(t, took)
 }
 
-func TestADeletionWaitsForNoInstanceThatWasNeverMade(t *testing.T) {
+// Another process made the instance, and died before it stored its provider ID. What this one was answered proves nothing about that.
+func TestARefusalIsNoProofThatAnotherProcessMadeNothing(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		refusal error
-		later   time.Duration
-	}{
-		"refused":                       {refusal: provider.Errorf(provider.Invalid, "size")},
-		"no room":                       {refusal: provider.Errorf(provider.Exhausted, "quota")},
-		"the credentials are wrong":     {refusal: provider.Errorf(provider.Unauthenticated, "401")},
-		"it was not its turn":           {refusal: &provider.Error{Class: provider.Unavailable, Delayed: true, RetryAfter: time.Second}},
-		"it would have been seen since": {refusal: errors.New("no connection"), later: 6 * time.Minute},
+	for name, refusal := range map[string]error{
+		"refused":                   provider.Errorf(provider.Invalid, "size"),
+		"no room":                   provider.Errorf(provider.Exhausted, "quota"), // which the instance uses up
+		"the credentials are wrong": provider.Errorf(provider.Unauthenticated, "401"),
+		"it was not its turn":       &provider.Error{Class: provider.Unavailable, Delayed: true, RetryAfter: time.Second},
 	} {
-		c := newCloud(t, fake.DriverOptions{}, provider.Around(
+		c := newCloud(t, fake.DriverOptions{Hidden: 30 * time.Second}, provider.Around(
 			func(ctx context.Context, op provider.Operation, _ *provider.Request, call func(context.Context) error) error {
 				if op == provider.OpCreate {
-					return tc.refusal
+					return refusal
 				}
 				return call(ctx)
 			}))
 		in := small("1", "one")
 		in.Created = c.clock.Now()
+		_, err := c.Create(t.Context(), in.Request)
+		require.NoError(t, err, name)
 		c.ensure(&in)
-		c.passes(tc.later)
-		took, messages := c.removed(&in)
-		require.Zero(t, took, "%s: %v", name, messages)
+		took, _ := c.removed(&in)
+		require.Positive(t, took, name)
+		require.False(t, c.Lose("1"), name)
 	}
+}
+
+func TestADeletionWaitsForNoInstanceThatWouldHaveBeenSeen(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, fake.DriverOptions{}, provider.Around(
+		func(ctx context.Context, op provider.Operation, _ *provider.Request, call func(context.Context) error) error {
+			if op == provider.OpCreate {
+				return errors.New("no connection")
+			}
+			return call(ctx)
+		}))
+	in := small("1", "one")
+	in.Created = c.clock.Now()
+	c.ensure(&in)
+	c.passes(6 * time.Minute)
+	took, messages := c.removed(&in)
+	require.Zero(t, took, "%v", messages)
 }
 
 // The first creation was accepted, and its answer was lost. The second one was refused before the cloud looked for the first.
