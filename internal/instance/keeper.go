@@ -290,7 +290,7 @@ const (
 )
 
 // Remove deletes the instance. Without a provider ID, an answer that nothing is left does not end the deletion while a new instance may not
-// be seen yet: the answer to a creation was lost or could not be stored, or the object is new and this process remembers nothing. Then
+// be seen yet: the answer to a creation was lost or could not be stored, or the object is new: another process may have made it. Then
 // five such answers in a row are needed, with the pauses of the class NotFound between them. It needs no complete Request: neither a class
 // nor a valid specification, and Secrets only where the Driver has its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
