@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,5 +32,12 @@ func TestFollower(t *testing.T) {
 		require.Equal(t, "   0.0s draining 1 Node: 5 pods to go (Ctrl-C stops, the same command resumes)\n"+
 			"   0.0s a: blocked: default/web-0 and 1 more: full\n", out.String())
 		require.Equal(t, "   0.0s a: 1 of 5 pods gone, 2 blocked", f.status())
+	})
+	t.Run("ends with what has gone of a Node that is stopped", func(t *testing.T) {
+		stopped := runner.NodeResult{Node: "a", Ended: true, Err: context.Canceled, Result: runner.Result{
+			Counts: drain.Counts{Total: 5, Blocked: 2, Ignored: 1}}}
+		f.progress(stopped)
+		f.end(exitInterrupted, context.Canceled, []runner.NodeResult{stopped})
+		require.Contains(t, out.String(), "\n  a: stopped, 1 gone, 4 left\n")
 	})
 }

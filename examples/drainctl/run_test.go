@@ -60,23 +60,22 @@ func TestRun_WaitsUntilABudgetAllowsAnEviction(t *testing.T) {
 func TestRun_AnInterruptLeavesAStateThatTheSameCommandResumes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "a", "b")
-	s.pods(append(numbered("a", "web", 3), newPod("a", "free", app("free")), newPod("b", "later", app("later")))...)
+	s.pods(append(numbered("a", "web", 3), newPod("b", "free", app("free")), newPod("b", "later", app("later")))...)
 	pdb := s.budget("web", 3)
 	out, interrupt, wait := s.start("run", "a", "b", "--wait")
-	s.until("the budget is in the way, and one pod has gone", func() bool {
+	s.until("the budget is in the way, and the other pods have gone", func() bool {
 		return strings.Contains(out.String(), "a: blocked") && strings.Contains(out.String(), "b: drained") && len(s.allPods()) == 3
 	})
 	interrupt()
 	got := wait()
 	require.Equal(t, exitInterrupted, got.code)
 	for _, want := range []string{
-		"Stopped: no further evictions are asked for", "b: drained, 1 gone, 0 left",
+		"Stopped: no further evictions are asked for", "a: stopped, 0 gone, 3 left", "b: drained, 2 gone, 0 left",
 		"  a: blocked: default/web-0, default/web-1, default/web-2: cannot evict pod as it would violate the pod's disruption budget.",
 		"To go on: the same command again", "drainctl uncordon a b",
 	} {
 		require.Contains(t, got.stdout, want)
 	}
-	require.Regexp(t, "a: stopped, (1 gone, 3|0 gone, 4) left", got.stdout, "it is what the runner has seen when it is stopped")
 	require.Len(t, s.allPods(), 3)
 	require.True(t, s.node("b").Spec.Unschedulable)
 
