@@ -31,22 +31,20 @@
 //
 // # Creation
 //
-// Create is idempotent by a token, usually the UID of the Machine: the answer to a request may be lost, and a process may die between an
-// answer and the write that records it. So the same call is simply made again. Where the cloud has idempotency tokens, pass Request.Token.
-// Where it has none, put the token into a label or tag, look for it before you create, and serialize the calls of one token. Where a new
-// instance is seen late, wait until it is seen before Create returns.
+// Create is idempotent by a token, usually the UID of the Machine: an answer may be lost, and a process may die before it stores one, so
+// the same call is made again. Where the cloud has idempotency tokens, pass Request.Token. Where it has none, put the token into a label or
+// tag, look for it before you create, and serialize the calls of one token. Wait until a new instance is seen before Create returns.
 //
 // # Deletion
 //
-// Delete uses what identifies an instance and nothing else, so that a Machine can go whose specification is not valid any more, or whose
-// class is gone. It is called again until it says that everything is gone; an instance that does not exist is gone.
+// Delete uses what identifies an instance and nothing else, so that a Machine can go whose specification is invalid or whose class is gone.
+// It is called again until everything is gone; an instance that does not exist is gone.
 //
 // # Errors
 //
-// An Error has a Class, and Backoff says for each how long to wait. Invalid, Unauthenticated and Terminal park a Machine: only a change of
-// its specification or of its credentials is expected to help. Credentials are nevertheless tried again, soon at first, because an API
-// server that has just started refuses what it allows a second later. For the other classes, no wait is shorter than a provider's
-// RetryAfter. An error without a class counts as Unavailable: it is not known what the provider has done.
+// An Error has a Class, and Backoff the wait for each. Invalid, Unauthenticated and Terminal park a Machine until its specification or its
+// credentials change; credentials are tried again all the same, soon at first, because an API server that has just started refuses what it
+// allows a second later. No other wait is shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
 //
 // # Limits
 //
@@ -55,6 +53,6 @@
 //
 // # Secrets
 //
-// Credentials are a function value, read by the Driver when it needs them. Requests and Values print no secrets; a Driver's errors must not
-// contain any, which conformance checks.
+// Credentials are a function value that the Driver reads when it needs them. Requests and Values print no secrets, and conformance checks
+// that a Driver's errors contain none.
 package provider
