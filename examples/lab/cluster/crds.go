@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -25,10 +27,14 @@ var crdResource = schema.GroupVersionResource{
 }
 
 // InstallCRDs creates or replaces CustomResourceDefinitions (apiextensions.k8s.io/v1) and returns when the API
-// server lists every served version of each. It waits a minute for each at most. The
+// server lists every served version of each, and its discovery describes them. It waits a minute for each at most. The
 // objects are not changed.
 func InstallCRDs(ctx context.Context, config *rest.Config, crds ...*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("install CRDs: %w", err)
+	}
+	served, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
@@ -38,7 +44,7 @@ func InstallCRDs(ctx context.Context, config *rest.Config, crds ...*unstructured
 		}
 	}
 	for _, crd := range crds {
-		if err := waitForCRD(ctx, client, crd); err != nil {
+		if err := waitForCRD(ctx, client, served, crd); err != nil {
 			return fmt.Errorf("wait for the CRD %s: %w", crd.GetName(), err)
 		}
 	}
@@ -61,15 +67,16 @@ func applyCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.U
 	return err
 }
 
-// waitForCRD asks for the objects, because the API server says Established shortly before it serves them.
-func waitForCRD(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+// waitForCRD asks for the objects and for the description of their version, because the API server has the condition Established shortly
+// before it serves them, and serves them shortly before its discovery lists them: a RESTMapper keeps an answer without them.
+func waitForCRD(ctx context.Context, client dynamic.Interface, served discovery.DiscoveryInterface, crd *unstructured.Unstructured) error {
 	resources, err := servedResources(crd)
 	if err != nil {
 		return err
 	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
-		last = listAll(ctx, client, resources)
+		last = listAll(ctx, client, served, resources)
 		return last == nil, nil
 	})
 	if err != nil {
@@ -78,10 +85,19 @@ func waitForCRD(ctx context.Context, client dynamic.Interface, crd *unstructured
 	return nil
 }
 
-func listAll(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) error {
+func listAll(
+	ctx context.Context, client dynamic.Interface, served discovery.DiscoveryInterface, resources []schema.GroupVersionResource,
+) error {
 	for _, resource := range resources {
 		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return fmt.Errorf("list %s: %w", resource, err)
+		}
+		described, err := served.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+		if err != nil {
+			return fmt.Errorf("discover %s: %w", resource, err)
+		}
+		if !slices.ContainsFunc(described.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Resource }) {
+			return fmt.Errorf("discover %s: it is not listed", resource)
 		}
 	}
 	return nil
