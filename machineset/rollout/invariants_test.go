@@ -64,7 +64,29 @@ func broken(f rollout.Facts, d rollout.Decision) string {
 	if text := passesMarkedOver(f, d, c); text != "" {
 		return text
 	}
+	if text := shrinksTooFar(f, d, c); text != "" {
+		return text
+	}
 	return deletesTooMany(f, d, c)
+}
+
+// shrinksTooFar finds a set that has all Machines of the deployment and is lowered below the desired number: it
+// would create again what it deletes.
+func shrinksTooFar(f rollout.Facts, d rollout.Decision, c census) string {
+	if f.Strategy.Type == rollout.InPlaceAuto || f.Strategy.Type == rollout.InPlaceManual {
+		return "" // Machines that are moved count apart
+	}
+	for i := range f.Sets {
+		if s := &f.Sets[i]; s.Name != c.current && s.Replicas+len(s.Machines) > 0 {
+			return ""
+		}
+	}
+	for _, change := range d.Replicas {
+		if change.Set == c.current && change.From >= f.Desired.Or(0) && change.To < f.Desired.Or(0) {
+			return fmt.Sprintf("%s %d->%d, and %d are desired", change.Set, change.From, change.To, f.Desired.Or(0))
+		}
+	}
+	return ""
 }
 
 func createsTooMany(f rollout.Facts, d rollout.Decision, c census) string {
@@ -142,17 +164,21 @@ func deletesTooMany(f rollout.Facts, d rollout.Decision, c census) string {
 	if f.Strategy.Type != rollout.RollingUpdate || f.Paused {
 		return "" // named exceptions
 	}
-	deleted := 0
+	deleted, current := 0, 0
 	for _, change := range d.Replicas {
 		for _, v := range change.Victims {
 			if c.machines[v.UID].Available {
 				deleted++
+				if change.Set == c.current {
+					current++
+				}
 			}
 		}
 	}
 	least := f.Desired.Or(0) - f.Strategy.MaxUnavailable
-	if deleted > max(c.available-least, 0)+c.currentSurplus {
-		return fmt.Sprintf("deletes %d of %d available Machines, and %d must stay", deleted, c.available, least)
+	slack := max(c.available-least, 0)
+	if deleted > slack+c.currentSurplus || current > max(slack, c.currentSurplus) {
+		return fmt.Sprintf("deletes %d of %d available Machines, %d of the current set, and %d must stay", deleted, c.available, current, least)
 	}
 	return ""
 }

@@ -16,8 +16,10 @@ type bounds struct {
 	slack int
 	// free is how many Machines may go beyond budget and slack, because there are more than desired.
 	free int
-	// surplus is how many Machines of the current set must go.
+	// surplus is how many Machines of the current set must go, and alone says that no other set has Machines: then no more of them go,
+	// whatever their marks are. cluster-autoscaler marks several, and lowers the replicas by one after each.
 	surplus int
+	alone   bool
 }
 
 // bounds returns those of a rolling update.
@@ -72,8 +74,8 @@ func (s *set) ranked(r int) []*Machine {
 func (p *plan) shrink(b bounds) {
 	olds := p.outdated()
 	held, blocked := false, false
-	active := b.surplus > 0 || slices.ContainsFunc(olds, func(s *set) bool { return len(s.alive) > 0 })
-	for r := rankMarkedUnavailable; r <= rankOther && active; r++ {
+	b.alone = !slices.ContainsFunc(olds, func(s *set) bool { return len(s.alive) > 0 })
+	for r := rankMarkedUnavailable; r <= rankOther && (b.surplus > 0 || !b.alone); r++ {
 		for _, s := range append(olds, p.current) {
 			if r == rankOther && held {
 				break
@@ -97,12 +99,13 @@ func (p *plan) shrink(b bounds) {
 
 // takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
 func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
-	if s == p.current && b.surplus == 0 && r >= rankUnavailable {
+	limited := s == p.current && (b.alone || r >= rankUnavailable)
+	if limited && b.surplus == 0 {
 		return true
 	}
 	ranked := s.ranked(r)
 	most := len(ranked)
-	if s == p.current && r >= rankUnavailable {
+	if limited {
 		most = min(most, b.surplus)
 	}
 	allowed := b.allow(most, s == p.current, r)
@@ -134,6 +137,9 @@ func (b *bounds) allow(n int, current bool, rank int) int {
 	}
 	if !current && rank > rankMarked {
 		return covered
+	}
+	if current {
+		b.free = max(b.free-covered, 0) // they were more than desired
 	}
 	extra := min(n-covered, max(b.free, 0))
 	b.free -= extra
