@@ -106,7 +106,7 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	s.memory().token = r.Token
 	return instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
-		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), Created: s.Object.GetCreationTimestamp().Time, FirstBoot: s.firstBoot,
+		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), FirstBoot: s.firstBoot,
 	}
 }
 
