@@ -35,6 +35,21 @@ func (c Credentials) Read(ctx context.Context) (Values, error) {
 	return c(ctx)
 }
 
+// FirstOf returns the Credentials of the first source that has any, in order: for example a Secret, the environment, the metadata service
+// of the instance that this process runs on. A source that cannot be read ends the search with its error: another one could be that of
+// another account.
+func FirstOf(sources ...Credentials) Credentials {
+	return func(ctx context.Context) (Values, error) {
+		for _, source := range sources {
+			values, err := source.Read(ctx)
+			if !errors.Is(err, ErrNoCredentials) {
+				return values, err
+			}
+		}
+		return nil, ErrNoCredentials
+	}
+}
+
 // FromSecret returns Credentials from a Secret, which read returns the data of: from a cache, or from an API server. found is false when
 // the Secret does not exist.
 func FromSecret(

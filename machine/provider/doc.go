@@ -20,7 +20,7 @@
 //  5. Give errors their [Class]: first Invalid, for what only a change of the specification mends, then RateLimited with RetryAfter,
 //     Exhausted and Unauthenticated.
 //  6. Add what is optional, each a method that [Of] finds: [Validator], so that a Machine says what is wrong before it costs anything,
-//     [Defaulter] and [Lister].
+//     [Defaulter], [Lister] and [CloudConfigurer].
 //  7. Run the cases against the real cloud, with an Env.Token that is new in each run.
 //
 // # The specification and its source

@@ -7,7 +7,7 @@ import (
 )
 
 // Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
-// Defaulter and Lister. Every method must be safe for concurrent use, return when its context ends, return errors of type
+// Defaulter, Lister and CloudConfigurer. Every method must be safe for concurrent use, return when its context ends, return errors of type
 // *Error where it knows their Class, and put neither credentials nor user data into errors. Package conformance checks these rules.
 type Driver interface {
 	// Name is a short, constant name of the provider, such as hcloud. It is the value of labels in metrics.
@@ -41,6 +41,11 @@ type Defaulter interface {
 // Request.Cluster with Request.Credentials, those in deletion included, with their Tokens.
 type Lister interface {
 	List(ctx context.Context, r Request) ([]Instance, error)
+}
+
+// CloudConfigurer is a Driver that writes the configuration file of its cloud provider for the kubelet.
+type CloudConfigurer interface {
+	GetCloudConfig(ctx context.Context, r Request) (string, error)
 }
 
 // Request is what a Driver is asked for. A Driver must not change what it refers to. Its text form has neither user data nor
@@ -123,23 +128,25 @@ type Operation string
 
 // Operations.
 const (
-	OpCreate   Operation = "create"
-	OpGet      Operation = "get"
-	OpDelete   Operation = "delete"
-	OpValidate Operation = "validate"
-	OpList     Operation = "list"
+	OpCreate         Operation = "create"
+	OpGet            Operation = "get"
+	OpDelete         Operation = "delete"
+	OpValidate       Operation = "validate"
+	OpList           Operation = "list"
+	OpGetCloudConfig Operation = "get-cloud-config"
 )
 
 // Calls are the methods of a Driver as function values, so that each can be decorated alone. An optional one that the Driver does not have
 // is nil. Safe for concurrent use.
 type Calls struct {
 	// Name is that of the Driver.
-	Name        string
-	Create, Get func(context.Context, Request) (Instance, error)
-	Delete      func(context.Context, Request) (gone bool, err error)
-	Validate    func(context.Context, Request) error
-	AddDefaults func(json.RawMessage) (json.RawMessage, error)
-	List        func(context.Context, Request) ([]Instance, error)
+	Name           string
+	Create, Get    func(context.Context, Request) (Instance, error)
+	Delete         func(context.Context, Request) (gone bool, err error)
+	Validate       func(context.Context, Request) error
+	AddDefaults    func(json.RawMessage) (json.RawMessage, error)
+	List           func(context.Context, Request) ([]Instance, error)
+	GetCloudConfig func(context.Context, Request) (string, error)
 }
 
 // Decorator adds something to each call of a Driver.
@@ -166,6 +173,9 @@ func Of(d Driver, decorators ...Decorator) Calls {
 	if v, ok := d.(Lister); ok {
 		c.List = v.List
 	}
+	if v, ok := d.(CloudConfigurer); ok {
+		c.GetCloudConfig = v.GetCloudConfig
+	}
 	for _, decorate := range decorators {
 		c = decorate(c)
 	}
@@ -176,14 +186,15 @@ func Of(d Driver, decorators ...Decorator) Calls {
 // the request, and the call, which it makes at most once; it returns the error of the call or its own.
 func Around(around func(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error) Decorator {
 	return func(c Calls) Calls {
-		validate := c.Validate
-		c.Create, c.Get = wrap(OpCreate, c.Create, around), wrap(OpGet, c.Get, around)
-		c.Delete, c.List = wrap(OpDelete, c.Delete, around), wrap(OpList, c.List, around)
+		create, get, remove, validate, list, config := c.Create, c.Get, c.Delete, c.Validate, c.List, c.GetCloudConfig
+		c.Create, c.Get = wrap(OpCreate, create, around), wrap(OpGet, get, around)
+		c.Delete = wrap(OpDelete, remove, around)
 		if validate != nil {
 			c.Validate = func(ctx context.Context, r Request) error {
 				return around(ctx, OpValidate, &r, func(ctx context.Context) error { return validate(ctx, r) })
 			}
 		}
+		c.List, c.GetCloudConfig = wrap(OpList, list, around), wrap(OpGetCloudConfig, config, around)
 		return c
 	}
 }

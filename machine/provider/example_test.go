@@ -9,13 +9,37 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// Credentials are read from a Secret, each time that the Driver needs them.
-func ExampleFromSecret() {
-	read := func(_ context.Context, namespace, name string) (map[string][]byte, bool, error) { // from a cache
-		return map[string][]byte{"token": []byte("s3cret")}, true, nil
+// regional is a Driver whose kubelets need a configuration of the cloud.
+type regional struct{ *fake.Driver }
+
+var _ provider.CloudConfigurer = regional{}
+
+func (regional) GetCloudConfig(_ context.Context, r provider.Request) (string, error) {
+	return fmt.Sprintf("[global]\ncluster = %q", r.Cluster), nil
+}
+
+// First-boot data for a cloud provider in the tree has the configuration that the Driver writes.
+func ExampleCloudConfigurer() {
+	calls := provider.Of(regional{fake.NewDriver(fake.DriverOptions{})})
+	if calls.GetCloudConfig == nil {
+		fmt.Println("the Driver has none")
+		return
 	}
-	r := provider.Request{Account: "default/cloud", Credentials: provider.FromSecret("default", "cloud", read)}
-	fmt.Println(r.Credentials.Read(context.Background()))
+	fmt.Println(calls.GetCloudConfig(context.Background(), provider.Request{Token: "uid-1", Cluster: "c1"}))
+	// Output:
+	// [global]
+	// cluster = "c1" <nil>
+}
+
+// Credentials of a Secret, or else of the environment, or else of the instance that the operator runs on.
+func ExampleFirstOf() {
+	secret := func(context.Context, string, string) (map[string][]byte, bool, error) { return nil, false, nil } // from a cache
+	ask := func(context.Context, string) ([]byte, error) { return []byte("s3cret"), nil }                       // an HTTP GET
+	credentials := provider.FirstOf(
+		provider.FromSecret("default", "cloud", secret),
+		provider.FromEnvironment(map[string]string{"token": "CLOUD_TOKEN"}, func(string) (string, bool) { return "", false }),
+		provider.FromMetadata(map[string]string{"token": "/iam/token"}, ask))
+	fmt.Println(credentials.Read(context.Background()))
 	// Output:
 	// credentials [token] <nil>
 }

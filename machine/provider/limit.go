@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -74,7 +73,8 @@ type turn struct {
 const (
 	// pauseLimited is for how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
 	pauseLimited = 10 * time.Second
-	// unusedAccount is after how long an account without calls is forgotten.
+	// Turns that were not used, and accounts that had no calls, are forgotten.
+	unusedTurn    = 10 * time.Minute
 	unusedAccount = time.Hour
 )
 
@@ -97,7 +97,7 @@ func (l *limits) wait(name string, of turn) time.Duration {
 	now := l.options.Clock.Now()
 	a := l.accounts[name]
 	if a == nil {
-		maps.DeleteFunc(l.accounts, func(_ string, a *account) bool { return now.Sub(a.used) > unusedAccount })
+		l.forgetUnused(now)
 		a = &account{limiter: rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst), turns: map[turn]time.Time{}}
 		l.accounts[name] = a
 	}
@@ -128,5 +128,19 @@ func (l *limits) block(name string, err error) {
 		a.limiter = rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst)
 		a.limiter.ReserveN(until, l.options.Burst)
 		clear(a.turns)
+	}
+}
+
+// forgetUnused removes what no call has used for long.
+func (l *limits) forgetUnused(now time.Time) {
+	for name, a := range l.accounts {
+		for of, at := range a.turns {
+			if now.Sub(at) > unusedTurn {
+				delete(a.turns, of)
+			}
+		}
+		if now.Sub(a.used) > unusedAccount && len(a.turns) == 0 {
+			delete(l.accounts, name)
+		}
 	}
 }

@@ -53,6 +53,7 @@ type whole struct{ scripted }
 func (*whole) Validate(context.Context, provider.Request) error                    { return nil }
 func (*whole) AddDefaults(spec json.RawMessage) (json.RawMessage, error)           { return spec, nil }
 func (*whole) List(context.Context, provider.Request) ([]provider.Instance, error) { return nil, nil }
+func (*whole) GetCloudConfig(context.Context, provider.Request) (string, error)    { return "", nil }
 
 func TestWhatADriverHasIsFoundOnceAndDecorated(t *testing.T) {
 	var seen []provider.Operation
@@ -65,6 +66,7 @@ func TestWhatADriverHasIsFoundOnceAndDecorated(t *testing.T) {
 	require.Nil(t, least.Validate)
 	require.Nil(t, least.AddDefaults)
 	require.Nil(t, least.List)
+	require.Nil(t, least.GetCloudConfig)
 
 	all := provider.Of(&whole{}, note)
 	ctx, r := t.Context(), provider.Request{}
@@ -73,9 +75,10 @@ func TestWhatADriverHasIsFoundOnceAndDecorated(t *testing.T) {
 	_, _ = all.Delete(ctx, r)
 	_ = all.Validate(ctx, r)
 	_, _ = all.List(ctx, r)
+	_, _ = all.GetCloudConfig(ctx, r)
 	_, _ = all.AddDefaults(nil) // no request
 	require.Equal(t, []provider.Operation{
-		provider.OpCreate, provider.OpGet, provider.OpDelete, provider.OpValidate, provider.OpList,
+		provider.OpCreate, provider.OpGet, provider.OpDelete, provider.OpValidate, provider.OpList, provider.OpGetCloudConfig,
 	}, seen)
 }
 
@@ -134,6 +137,24 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 	require.Contains(t, fmt.Sprint(r), "m1")
 	require.Contains(t, fmt.Sprint(values), "key")
+}
+
+func TestCredentialsAreThoseOfTheFirstSourceThatHasAny(t *testing.T) {
+	none := func(context.Context) (provider.Values, error) {
+		return nil, fmt.Errorf("%w: nothing here", provider.ErrNoCredentials)
+	}
+	broken := func(context.Context) (provider.Values, error) { return nil, errors.New("no connection") }
+	one := func(context.Context) (provider.Values, error) { return provider.Values{"a": []byte("1")}, nil }
+	two := func(context.Context) (provider.Values, error) { return provider.Values{"a": []byte("2")}, nil }
+	values, err := provider.FirstOf(nil, none, one, two).Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, provider.Values{"a": []byte("1")}, values)
+	_, err = provider.FirstOf(broken, one).Read(t.Context())
+	require.ErrorContains(t, err, "no connection", "another source could be another account's")
+	_, err = provider.FirstOf(none).Read(t.Context())
+	require.ErrorIs(t, err, provider.ErrNoCredentials)
+	_, err = provider.FirstOf().Read(t.Context())
+	require.ErrorIs(t, err, provider.ErrNoCredentials)
 }
 
 func TestCredentialsComeFromASecretOrTheEnvironment(t *testing.T) {
