@@ -101,7 +101,7 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	r.ProviderID = s.State.ProviderID
 	in := instance.Input{
 		Request: r, Err: err, Provisioned: s.State.InfrastructureReady.Or(false), Deleting: s.Deleting(), Now: s.Now,
-		IsKept: s.IsKept, Created: s.Object.GetCreationTimestamp().Time,
+		IsKept: s.IsKept,
 	}
 	if d.UserData != nil {
 		in.FirstBoot = func(ctx context.Context) (data []byte, ready bool, err error) {

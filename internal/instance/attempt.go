@@ -23,8 +23,6 @@ type attempt struct {
 	accepted bool
 	// absent: a deletion has looked often enough for an instance that may be too new to be seen.
 	absent bool
-	// made outlasts attempts of another kind.
-	made creation
 	// err is the last error, one of so many in a row. Before until no call is made; parked says that only another fingerprint ends that, where
 	// until is zero.
 	err      error
@@ -91,10 +89,10 @@ func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, h
 // after returns the attempt after a call for a Token.
 func (a attempt) after(token, fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
 	if err == nil {
-		return attempt{of: fingerprint, valid: true, made: a.made}
+		return attempt{of: fingerprint, valid: true}
 	}
 	if a.of != fingerprint {
-		a = attempt{of: fingerprint, made: a.made}
+		a = attempt{of: fingerprint}
 	}
 	a.err = err
 	if _, delayed := provider.IsDelayed(err); !delayed {
@@ -140,35 +138,9 @@ func fingerprint(ctx context.Context, r *provider.Request) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// seenLate is for how long a new instance may not be seen by its Token. surelyNone is how many answers in a row must say during that time
-// that there is none: with the pauses of the default Backoff they take more than a minute.
-const (
-	seenLate   = 5 * time.Minute
-	surelyNone = 5
-)
-
-// creation is what a process remembers about the calls that create the instance of a Token.
-type creation struct {
-	// last is when this process made the last call that may have made an instance.
-	last time.Time
-}
-
-// mayHaveMade reports whether a call of Create that ended with an error, or without one, may have made an instance.
-func mayHaveMade(err error) bool {
-	if _, delayed := provider.IsDelayed(err); delayed {
-		return false
-	}
-	return !slices.Contains([]provider.Class{provider.Invalid, provider.Exhausted, provider.Unauthenticated}, provider.ClassOf(err))
-}
-
-// mayBeUnseen reports whether there may be an instance that is too new to be seen. created is when the object was created, zero when that
-// is not known: whatever this process did, another one may have made an instance for a new object before.
-func (c creation) mayBeUnseen(created, now time.Time) bool {
-	if !c.last.IsZero() {
-		return now.Sub(c.last) < seenLate
-	}
-	return !created.IsZero() && now.Sub(created) < seenLate
-}
+// surelyNone is how many answers in a row must say that there is no instance before a deletion that no provider ID helps believes it: with the
+// pauses of the default Backoff they take more than a minute.
+const surelyNone = 5
 
 // looksAgain reports whether another answer that there is no instance is not enough for a deletion.
 func (a attempt) looksAgain() bool { return !a.absent && a.missed+1 < surelyNone }

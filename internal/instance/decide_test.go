@@ -61,30 +61,6 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 	}
 }
 
-func TestAnInstanceMayBeUnseenForSomeMinutesAfterItsCreation(t *testing.T) {
-	for name, tc := range map[string]struct {
-		made    creation
-		created time.Time
-		want    bool
-	}{
-		"nothing is known":           {},
-		"the object is new":          {created: noon.Add(-time.Minute), want: true},
-		"the object is old":          {created: noon.Add(-seenLate)},
-		"it may have been made":      {made: creation{last: noon.Add(-time.Minute)}, created: noon.Add(-time.Hour), want: true},
-		"it would have been seen":    {made: creation{last: noon.Add(-seenLate)}, created: noon},
-		"the clock was set backward": {made: creation{last: noon.Add(time.Hour)}, want: true},
-	} {
-		require.Equal(t, tc.want, tc.made.mayBeUnseen(tc.created, noon), name)
-	}
-	for class, want := range map[provider.Class]bool{
-		provider.Invalid: false, provider.Exhausted: false, provider.Unauthenticated: false,
-		provider.RateLimited: true, provider.Unavailable: true, provider.NotFound: true, provider.Terminal: true,
-	} {
-		require.Equal(t, want, mayHaveMade(provider.Errorf(class, "no")), class)
-	}
-	require.True(t, mayHaveMade(nil), "the answer may not have been stored")
-}
-
 // noon is a time that tests begin at.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 

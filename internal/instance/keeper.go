@@ -73,9 +73,6 @@ type Input struct {
 	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
 	// is not asked.
 	IsKept func(context.Context) (bool, error)
-	// Created is when the object was created; zero when that is not known. A deletion without a provider ID looks several times for the
-	// instance of a new object, because another process may have made it a moment ago.
-	Created time.Time
 	// Now is the time of the pass.
 	Now time.Time
 }
@@ -127,7 +124,7 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	}
 	valid, waits := recorded || (a.valid && a.of == asked), false
 	if facts.Err = refused; refused == nil {
-		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid, &a.made)
+		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
 	}
 	if errors.Is(facts.Err, errNotKept) {
 		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
@@ -173,7 +170,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 		return o
 	}
 	if a.of != looking {
-		a = attempt{of: looking, made: a.made}
+		a = attempt{of: looking}
 	}
 	a, wait := k.later(key, a, err, now)
 	return k.unread(o, a, wait)
@@ -234,11 +231,9 @@ func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, strin
 	return r, fingerprint(ctx, &r), nil
 }
 
-// ask makes the call that is next. It sets valid when the Driver has accepted the specification, and made when there may be an instance
-// now. waits says that the first-boot data is missing.
-func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool, made *creation) (
-	i provider.Instance, waits bool, err error,
-) {
+// ask makes the call that is next. It sets valid when the Driver has accepted the specification. waits says that the first-boot data is
+// missing.
+func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool) (i provider.Instance, waits bool, err error) {
 	calls := k.options.Calls
 	if r.ProviderID != "" {
 		i, err = calls.Get(ctx, r)
@@ -267,9 +262,6 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 	}
 	i, err = calls.Create(ctx, r)
 	*valid = provider.ClassOf(err) != provider.Invalid
-	if mayHaveMade(err) {
-		made.last = in.Now
-	}
 	return i, false, err
 }
 
@@ -289,16 +281,16 @@ const (
 	deletionByToken = "deletion by the Token"
 )
 
-// Remove deletes the instance. Without a provider ID, an answer that nothing is left does not end the deletion while a new instance may not
-// be seen yet: the answer to a creation was lost or could not be stored, or the object is new: another process may have made it. Then
-// five such answers in a row are needed, with the pauses of the class NotFound between them. It needs no complete Request: neither a class
-// nor a valid specification, and Secrets only where the Driver has its credentials from them.
+// Remove deletes the instance. Without a provider ID, one answer that nothing is left does not end the deletion, because a new instance may
+// not be seen yet: the answer to a creation was lost or could not be stored, by this process or by one before it. Then five such answers in
+// a row are needed, with the pauses of the class NotFound between them, however old the Machine is. It needs no complete Request: neither a
+// class nor a valid specification, and Secrets only where the Driver has its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 	r, _, unread := k.request(ctx, in)
 	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
-	a, of, unsure := k.attempts.of(key), deletion, false
-	if r.ProviderID == "" {
-		of, unsure = deletionByToken, k.attempts.of(attemptKey{token: r.Token}).made.mayBeUnseen(in.Created, in.Now)
+	a, of, unsure := k.attempts.of(key), deletion, r.ProviderID == ""
+	if unsure {
+		of = deletionByToken
 	}
 	if a.of != of {
 		a = attempt{of: of, accepted: a.accepted}

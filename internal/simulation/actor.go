@@ -89,7 +89,8 @@ type cloudControllers struct {
 }
 
 // missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
-// none acts: a request that arrives late, or the garbage collector. A Machine that has not recorded its instance has its name.
+// none acts: a request that arrives late, or the garbage collector. A Machine with an infrastructure object has recorded no instance while
+// that has not: the Node has its name.
 func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	id, actors := providerIDIn(m), []*process{w.acting}
 	if w.acting == nil {
@@ -100,7 +101,7 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 		late := sameID(providerIDIn(node), id) && slices.ContainsFunc(actors, func(p *process) bool {
 			return !slices.ContainsFunc(nodes{p.view}.ByProviderID(id), shown)
 		})
-		if late || id == "" && node.GetName() == m.GetName() {
+		if late || w.provided != nil && id == "" && node.GetName() == m.GetName() {
 			c.unseen[node.GetName()] = true
 		}
 	}

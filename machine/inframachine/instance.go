@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,8 +32,11 @@ const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
 func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if reason, message := s.waitsFor(); reason != "" {
 		s.notReady(reason, message)
-		again, err := s.lookFor(ctx, reason)
-		return Result{Stop: true, RequeueAfter: again}, err // an event of the Machine or of the Cluster follows
+		if reason != ReasonMachineDeleting {
+			return Result{Stop: true}, nil // an event of the Cluster follows
+		}
+		found, err := s.look(ctx) // it may have been made just before: the Machine finds its Node by the provider ID
+		return Result{Stop: true, RequeueAfter: found.RequeueAfter}, err
 	}
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if !found.Keep {
@@ -56,16 +58,6 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: found.RequeueAfter}, nil
 }
 
-// lookFor records the provider ID of an instance that was made just before its Machine was deleted: the Machine finds its Node by it. It
-// returns when to look again where the Driver did not say whether there is an instance.
-func (s *Scope) lookFor(ctx context.Context, reason string) (again time.Duration, err error) {
-	if reason != ReasonMachineDeleting {
-		return 0, nil
-	}
-	found, err := s.look(ctx)
-	return found.RequeueAfter, err
-}
-
 // look asks the Driver in a deletion for the instance, and records what finds it again. What resumes it is not cleared: another one
 // may have nothing else yet, see sharing.
 func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
@@ -82,13 +74,12 @@ func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 // waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists
 // waits for nothing.
 func (s *Scope) waitsFor() (reason, message string) {
-	provisioned := s.Cluster.State.InfrastructureProvisioned
 	switch {
 	case s.State.ProviderID != "":
 		return "", ""
 	case !s.Machine.Deleting.IsZero():
 		return ReasonMachineDeleting, fmt.Sprintf("%s %s is being deleted", s.env.kinds.Machine.GVK.Kind, s.Machine.Key.Name)
-	case s.Cluster.Presence == external.Present && !provisioned:
+	case s.Cluster.Presence == external.Present && !s.Cluster.State.InfrastructureProvisioned:
 		return ReasonWaitingForCluster, "Waiting for the infrastructure of Cluster " + s.Cluster.State.Key.Name
 	}
 	return "", ""
@@ -106,7 +97,7 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	s.memory().token = r.Token
 	return instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
-		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), Created: s.Object.GetCreationTimestamp().Time, FirstBoot: s.firstBoot,
+		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), FirstBoot: s.firstBoot,
 	}
 }
 

@@ -1,9 +1,7 @@
 package provider
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +16,8 @@ type CacheOptions struct {
 }
 
 // Cache returns a Decorator that answers Get from the last answer of Create or Get: for one minute when the instance is Running or Stopped,
-// for 15 seconds otherwise. It keeps 100,000 answers; beyond, those that expire first are dropped. Errors are not kept: neither is the
-// absence of an instance, because a provider may show a new instance late. After Delete, nothing is kept about the instance.
+// for 15 seconds otherwise. It keeps 100,000 answers; beyond, it begins anew. Errors are not kept: neither is the absence of an instance,
+// because a provider may show a new instance late. Delete drops what is kept about the instance.
 func Cache(o CacheOptions) Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -33,8 +31,6 @@ type cacheKey struct{ account, token string }
 type cacheEntry struct {
 	instance Instance
 	until    time.Time
-	// deleted: Delete was called, and answers to calls that began before must not be kept.
-	deleted bool
 }
 
 // cached keeps the last answers.
@@ -45,12 +41,8 @@ type cached struct {
 	entries map[cacheKey]cacheEntry
 }
 
-const (
-	// afterDelete is for how long nothing is kept about an instance after Delete.
-	afterDelete = 10 * time.Minute
-	// mostKept is how many instances are kept.
-	mostKept = 100_000
-)
+// mostKept is how many instances are kept.
+const mostKept = 100_000
 
 // keptFor is for how long an answer is used again.
 func keptFor(s State) time.Duration {
@@ -87,7 +79,7 @@ func (c *cached) kept(r Request) (Instance, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry, found := c.entries[cacheKey{r.Account, r.Token}]
-	if !found || entry.deleted || !c.options.Clock.Now().Before(entry.until) ||
+	if !found || !c.options.Clock.Now().Before(entry.until) ||
 		(r.ProviderID != "" && r.ProviderID != entry.instance.ProviderID) {
 		return Instance{}, false
 	}
@@ -100,37 +92,16 @@ func (c *cached) keep(r Request, instance Instance, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, key := c.options.Clock.Now(), cacheKey{r.Account, r.Token}
-	if before := c.entries[key]; before.deleted && now.Before(before.until) {
-		return
+	if len(c.entries) >= mostKept {
+		clear(c.entries)
 	}
-	c.entries[key] = cacheEntry{instance: instance.clone(), until: now.Add(keptFor(instance.State))}
-	c.shrink(now)
+	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{instance.clone(), c.options.Clock.Now().Add(keptFor(instance.State))}
 }
 
 func (c *cached) drop(r Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.options.Clock.Now()
-	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{deleted: true, until: now.Add(afterDelete)}
-	c.shrink(now)
-}
-
-// shrink drops what has expired when there is too much, and then the tenth that expires first.
-func (c *cached) shrink(now time.Time) {
-	if len(c.entries) <= mostKept {
-		return
-	}
-	maps.DeleteFunc(c.entries, func(_ cacheKey, e cacheEntry) bool { return !now.Before(e.until) })
-	if len(c.entries) <= mostKept {
-		return
-	}
-	keys := slices.SortedFunc(maps.Keys(c.entries), func(a, b cacheKey) int {
-		return cmp.Or(c.entries[a].until.Compare(c.entries[b].until), cmp.Compare(a.account, b.account), cmp.Compare(a.token, b.token))
-	})
-	for _, key := range keys[:len(keys)/10+1] {
-		delete(c.entries, key)
-	}
+	delete(c.entries, cacheKey{r.Account, r.Token})
 }
 
 // clone returns a copy that shares nothing that can be changed.

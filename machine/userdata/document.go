@@ -83,7 +83,8 @@ func (b boot) cloudConfig() (string, error) {
 		}
 		doc.Files = append(doc.Files, made)
 	}
-	return encode(cloudConfigHeader, doc)
+	text, err := encode(doc, " ")
+	return cloudConfigHeader + text, err
 }
 
 // readable is true for text that JSON and every reader of YAML see alike: YAML 1.1 refuses some characters that JSON allows.
@@ -91,11 +92,12 @@ func readable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r > '~') })
 }
 
-func encode(header string, value any) (string, error) {
-	out := bytes.NewBufferString(header)
-	encoder := json.NewEncoder(out)
+// encode writes JSON as a person reads it: without the escapes for web pages.
+func encode(value any, indent string) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", " ")
+	encoder.SetIndent("", indent)
 	err := encoder.Encode(value)
 	return out.String(), err
 }

@@ -81,5 +81,5 @@ func (b boot) ignition() (string, error) {
 		}
 		doc.Systemd.Units = append(doc.Systemd.Units, made)
 	}
-	return encode("", doc)
+	return encode(doc, " ")
 }

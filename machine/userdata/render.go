@@ -134,12 +134,7 @@ func mergeJSON(text string, patch json.RawMessage) (string, error) {
 		}
 		target = merged(target, change)
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err = encoder.Encode(target)
-	return out.String(), err
+	return encode(target, "  ")
 }
 
 func decodeJSON(text []byte) (any, error) {

@@ -3,7 +3,6 @@ package userdata
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -141,13 +140,11 @@ func quoteJSON(value any) (string, error) {
 	if s, ok := value.(Secret); ok {
 		value = s.Reveal()
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	text, err := encode(value, "")
+	if err != nil {
 		return "", fmt.Errorf("a value of the type %T cannot be written as JSON", value)
 	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
+	return strings.TrimSuffix(text, "\n"), nil
 }
 
 // quoteTOML writes a basic string of TOML, whose escapes are those of JSON.

@@ -86,6 +86,15 @@ func (e Env) create(ctx context.Context, r provider.Request) (provider.Instance,
 	return instance, e.cleanup(ctx, r), nil
 }
 
+// with makes an instance, has a function look at it, and deletes it.
+func (e Env) with(ctx context.Context, r provider.Request, look func(provider.Instance) error) error {
+	instance, clean, err := e.create(ctx, r)
+	if err == nil {
+		err = look(instance)
+	}
+	return errors.Join(err, clean())
+}
+
 // cleanup returns what deletes an instance, also when ctx has ended.
 func (e Env) cleanup(ctx context.Context, r provider.Request) func() error {
 	return func() error {

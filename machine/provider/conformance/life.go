@@ -11,59 +11,49 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-func identifies(ctx context.Context, e Env) (err error) {
+func identifies(ctx context.Context, e Env) error {
 	r := e.request()
-	instance, clean, err := e.create(ctx, r)
-	defer func() { err = errors.Join(err, clean()) }()
-	if err != nil {
-		return err
-	}
-	if instance.ProviderID == "" && instance.Resume == nil {
-		return errors.New("create returned neither a provider ID nor what to resume with")
-	}
-	if instance.ProviderID != "" && !strings.Contains(instance.ProviderID, "://") {
-		return fmt.Errorf("provider ID %q has no scheme", instance.ProviderID)
-	}
-	if instance.Token != r.Token {
-		return fmt.Errorf("create returned the token %q, not %q", instance.Token, r.Token)
-	}
-	return nil
-}
-
-func runs(ctx context.Context, e Env) (err error) {
-	r := e.request()
-	_, clean, err := e.create(ctx, r)
-	defer func() { err = errors.Join(err, clean()) }()
-	if err != nil {
-		return err
-	}
-	return e.eventually(ctx, "the instance to run", func(ctx context.Context) (bool, error) {
-		instance, err := e.Driver.Get(ctx, r)
-		if err == nil && (instance.State != provider.Running || instance.ProviderID == "") {
-			err = fmt.Errorf("it is %s %q, with the provider ID %q", instance.State, instance.Message, instance.ProviderID)
+	return e.with(ctx, r, func(instance provider.Instance) error {
+		switch {
+		case instance.ProviderID == "" && instance.Resume == nil:
+			return errors.New("create returned neither a provider ID nor what to resume with")
+		case instance.ProviderID != "" && !strings.Contains(instance.ProviderID, "://"):
+			return fmt.Errorf("provider ID %q has no scheme", instance.ProviderID)
+		case instance.Token != r.Token:
+			return fmt.Errorf("create returned the token %q, not %q", instance.Token, r.Token)
 		}
-		return err == nil, err
+		return nil
 	})
 }
 
-func repeats(ctx context.Context, e Env) (err error) {
+func runs(ctx context.Context, e Env) error {
 	r := e.request()
-	first, clean, err := e.create(ctx, r)
-	defer func() { err = errors.Join(err, clean()) }()
-	if err != nil {
-		return err
-	}
-	if _, err := e.found(ctx, r, "the new instance"); err != nil {
-		return err
-	}
-	second, again, err := e.create(ctx, r) // nothing is recorded: the answer was lost
-	if err != nil {
-		return err
-	}
-	if first.ProviderID != second.ProviderID {
-		return errors.Join(fmt.Errorf("there are two instances, %s and %s", first.ProviderID, second.ProviderID), again())
-	}
-	return nil
+	return e.with(ctx, r, func(provider.Instance) error {
+		return e.eventually(ctx, "the instance to run", func(ctx context.Context) (bool, error) {
+			instance, err := e.Driver.Get(ctx, r)
+			if err == nil && (instance.State != provider.Running || instance.ProviderID == "") {
+				err = fmt.Errorf("it is %s %q, with the provider ID %q", instance.State, instance.Message, instance.ProviderID)
+			}
+			return err == nil, err
+		})
+	})
+}
+
+func repeats(ctx context.Context, e Env) error {
+	r := e.request()
+	return e.with(ctx, r, func(first provider.Instance) error {
+		if _, err := e.found(ctx, r, "the new instance"); err != nil {
+			return err
+		}
+		second, again, err := e.create(ctx, r) // nothing is recorded: the answer was lost
+		if err != nil {
+			return err
+		}
+		if first.ProviderID != second.ProviderID {
+			return errors.Join(fmt.Errorf("there are two instances, %s and %s", first.ProviderID, second.ProviderID), again())
+		}
+		return nil
+	})
 }
 
 func races(ctx context.Context, e Env) (err error) {
@@ -99,27 +89,24 @@ func races(ctx context.Context, e Env) (err error) {
 	return err
 }
 
-func finds(ctx context.Context, e Env) (err error) {
+func finds(ctx context.Context, e Env) error {
 	r := e.request()
-	_, clean, err := e.create(ctx, r)
-	defer func() { err = errors.Join(err, clean()) }()
-	if err != nil {
-		return err
-	}
-	byToken, err := e.found(ctx, r, "get by the token")
-	if err != nil {
-		return err
-	}
-	byID := r
-	byID.Token, byID.ProviderID = e.Token(), byToken.ProviderID // as after a restore from a backup
-	other, err := e.found(ctx, byID, "get by the provider ID")
-	if err != nil {
-		return err
-	}
-	if other.ProviderID != byToken.ProviderID || other.Token != r.Token {
-		return fmt.Errorf("get by the provider ID %s found %s of the token %s", byToken.ProviderID, other.ProviderID, other.Token)
-	}
-	return nil
+	return e.with(ctx, r, func(provider.Instance) error {
+		byToken, err := e.found(ctx, r, "get by the token")
+		if err != nil {
+			return err
+		}
+		byID := r
+		byID.Token, byID.ProviderID = e.Token(), byToken.ProviderID // as after a restore from a backup
+		other, err := e.found(ctx, byID, "get by the provider ID")
+		if err != nil {
+			return err
+		}
+		if other.ProviderID != byToken.ProviderID || other.Token != r.Token {
+			return fmt.Errorf("get by the provider ID %s found %s of the token %s", byToken.ProviderID, other.ProviderID, other.Token)
+		}
+		return nil
+	})
 }
 
 func misses(ctx context.Context, e Env) error {
@@ -132,17 +119,16 @@ func misses(ctx context.Context, e Env) error {
 
 func deletes(ctx context.Context, e Env) error {
 	r := e.request()
-	instance, clean, err := e.create(ctx, r)
+	var made provider.Instance
+	err := e.with(ctx, r, func(instance provider.Instance) error {
+		made = instance
+		_, err := e.found(ctx, r, "the new instance")
+		return err
+	})
 	if err != nil {
-		return errors.Join(err, clean())
-	}
-	if _, err := e.found(ctx, r, "the new instance"); err != nil {
-		return errors.Join(err, clean())
-	}
-	if err := clean(); err != nil {
 		return err
 	}
-	r.ProviderID = instance.ProviderID
+	r.ProviderID = made.ProviderID
 	if still, err := e.Driver.Get(ctx, r); provider.ClassOf(err) != provider.NotFound {
 		return errors.Join(fmt.Errorf("delete said that the instance is gone, and get finds it %s", still.State), err)
 	}

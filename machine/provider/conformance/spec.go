@@ -64,29 +64,26 @@ func defaults(ctx context.Context, e Env) error {
 	return nil
 }
 
-func lists(ctx context.Context, e Env) (err error) {
+func lists(ctx context.Context, e Env) error {
 	l, ok := e.Driver.(provider.Lister)
 	if !ok {
 		return nil
 	}
 	r, other := e.request(), e.request()
 	other.Cluster += "-other"
-	_, clean, err := e.create(ctx, r)
-	defer func() { err = errors.Join(err, clean()) }()
-	if err != nil {
-		return err
-	}
-	_, cleanOther, err := e.create(ctx, other)
-	defer func() { err = errors.Join(err, cleanOther()) }()
-	if err != nil {
-		return err
-	}
+	return e.with(ctx, r, func(provider.Instance) error {
+		return e.with(ctx, other, func(provider.Instance) error { return e.listsApart(ctx, l, r, other) })
+	})
+}
+
+// listsApart looks at the lists of two clusters with an instance each: each is seen before the other's absence says anything.
+func (e Env) listsApart(ctx context.Context, l provider.Lister, r, other provider.Request) error {
 	var all []provider.Instance
 	has := func(token string) bool {
 		return slices.ContainsFunc(all, func(i provider.Instance) bool { return i.Token == token })
 	}
-	for _, one := range []provider.Request{r, other} { // each is seen before the other's absence says anything
-		if err := e.eventually(ctx, "the list of "+one.Cluster+" to have the new instance", func(ctx context.Context) (bool, error) {
+	for _, one := range []provider.Request{r, other} {
+		if err := e.eventually(ctx, "the list of "+one.Cluster+" to have the new instance", func(ctx context.Context) (seen bool, err error) {
 			all, err = l.List(ctx, one)
 			return has(one.Token), err
 		}); err != nil {
