@@ -98,13 +98,13 @@ func (p *Scope) holdsList(facts matchFacts) {
 		return
 	}
 	p.Requeue(again)
-	ids := textsOf(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
+	ids := mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
 	p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
-		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(textsOf(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
+		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)

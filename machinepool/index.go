@@ -21,7 +21,7 @@ import (
 // indexKeys returns the keys under which events of other objects find a pool.
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
-	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)), workloadKey(cluster))
+	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)))
 	of := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
 	keys = append(keys, engine.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
@@ -37,9 +37,6 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 
 // labelKey is that of the objects which a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
-
-// workloadKey is that of all pools whose Nodes are in one cluster.
-func workloadKey(cluster types.NamespacedName) string { return "workload:" + cluster.String() }
 
 // What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
 func instanceKey(cluster types.NamespacedName, id string) string {
@@ -100,24 +97,11 @@ type claims struct {
 	r       *Reconciler
 	cluster types.NamespacedName
 	self    types.NamespacedName
-	others  bool // there are other pools
 	err     error
-}
-
-// claimsIn returns the claims of other pools on the Nodes of a cluster.
-func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.NamespacedName) (*claims, error) {
-	c := &claims{ctx: ctx, r: r, cluster: cluster, self: self}
-	err := r.frame.Each(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
-		c.others = c.others || client.ObjectKeyFromObject(obj) != self
-	})
-	return c, err
 }
 
 // ClaimsOn implements noderef.Claims.
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
-	if !c.others {
-		return nil
-	}
 	var all []noderef.Identity
 	seen := sets.New(c.self)
 	add := func(obj client.Object) {
@@ -242,7 +226,7 @@ func (p *Scope) spareClaimed(ctx context.Context) error {
 // withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
 func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	free, claimed, err := p.unclaimed(ctx, nodes)
-	p.match.OfMachines = append(p.match.OfMachines, textsOf(claimed, (*corev1.Node).GetName)...)
+	p.match.OfMachines = append(p.match.OfMachines, mapped(claimed, (*corev1.Node).GetName)...)
 	slices.Sort(p.match.OfMachines)
 	if len(claimed) > 0 {
 		p.Requeue(claimedRetry)
