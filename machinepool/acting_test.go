@@ -378,10 +378,10 @@ func TestAMachineHasTheVersionOfItsInstancesKubelet(t *testing.T) {
 	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""),
 		"broken": {Object: map[string]any{"spec": "x"}}}
 	p.match.Nodes = []*corev1.Node{testNode("n", "p://a", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.1" })}
-	if diff := cmp.Diff(map[string]string{"a": "v1.35.1", "joining": ""}, p.kubelets([]string{"a", "joining", "new", "broken"})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	p.State.Template.Version = "v1.36.0"
+	for name, want := range map[string]string{"a": "v1.35.1", "joining": "v1.36.0", "new": "v1.36.0", "broken": "v1.36.0"} {
+		require.Equal(t, want, p.versionOf(name), name)
 	}
-	require.Empty(t, p.kubelets(nil))
 	p.infrastructure.Contract = ""
-	require.Empty(t, p.kubelets([]string{"a"}), "no contract, no place of the provider ID")
+	require.Equal(t, "v1.36.0", p.versionOf("a"), "no contract, no place of the provider ID")
 }

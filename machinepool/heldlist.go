@@ -30,16 +30,16 @@ type believeFacts struct {
 // is Ready for a while.
 const silentFor = 5 * time.Minute
 
-// silentIn returns how long it takes until a Node has not been Ready for silentFor; absent while it is Ready.
-func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
+// silentIn returns how long it takes until a Node has not been Ready for silentFor, at least.
+func silentIn(node *corev1.Node, now time.Time) time.Duration {
 	since, found := readySince(node)
 	switch {
 	case noderef.Ready(node):
-		return contract.Opt[time.Duration]{}
+		return silentFor
 	case !found: // it has never answered
-		return contract.Some(time.Duration(0))
+		return 0
 	}
-	return contract.Some(since.Add(silentFor).Sub(now))
+	return since.Add(silentFor).Sub(now)
 }
 
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
@@ -55,8 +55,8 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 		return nil, 0
 	}
 	for _, node := range f.Retired {
-		left, silent := silentIn(node, f.Now).Get()
-		if (silent && left <= 0) || node.DeletionTimestamp != nil || f.Leaves(node) {
+		left := silentIn(node, f.Now)
+		if left <= 0 || node.DeletionTimestamp != nil || f.Leaves(node) {
 			continue
 		}
 		standing, again = append(standing, node), engine.Soonest(again, left)

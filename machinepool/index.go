@@ -3,6 +3,7 @@ package machinepool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -178,36 +179,29 @@ func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, clai
 	return free, claimed, nil
 }
 
+// claimedByMachine reports whether a Machine claims a Node. The pool's own Machines do not count, and no Machine that cannot be read: it
+// reports itself what is wrong with it.
 func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (taken bool, err error) {
-	cluster := p.env.clusterOf(&p.State)
-	for _, key := range nodeKeys(cluster, node, p.env.options.Matching) {
+	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
+	var unknown error
+	judge := func(obj client.Object) {
+		var m contract.MachineState
+		if p.env.kinds.Machine.Adapter.Read(obj, &m) != nil || !claimsNode(&m, node, rules) {
+			return
+		}
+		owned, err := p.owns(ctx, obj)
+		taken, unknown = taken || !owned, cmp.Or(unknown, err)
+	}
+	for _, key := range nodeKeys(cluster, node, rules) {
 		list := engine.NewList(p.env.kinds.Machine)
 		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
 			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
-		if listed == nil {
-			listed = engine.EachObject(list, func(obj client.Object) {
-				loses, unknown := p.losesTo(ctx, obj, node)
-				taken, err = taken || loses, cmp.Or(err, unknown)
-			})
-		}
-		if err = cmp.Or(listed, err); err != nil {
-			return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
-		}
+		err = errors.Join(err, listed, engine.EachObject(list, judge))
+	}
+	if err = errors.Join(err, unknown); err != nil {
+		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
 	}
 	return taken, nil
-}
-
-// losesTo reports whether a Machine claims a Node that leaves the pool. The pool's own Machines do not count.
-func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
-	var m contract.MachineState
-	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
-		return false, nil //nolint:nilerr // the Machine itself reports what is wrong with it
-	}
-	if !claimsNode(&m, node, p.env.options.Matching) {
-		return false, nil
-	}
-	owned, err := p.owns(ctx, obj)
-	return err == nil && !owned, err
 }
 
 // spareClaimed excludes Nodes that Machines claim: those whose instance has left the pool and, in a deletion, all.

@@ -36,11 +36,6 @@ type leavingFacts struct {
 	CanDrain, Excluded bool
 }
 
-// takesBack reports whether a Node that is not about to leave says that it is, and its instance stays.
-func (f *leavingFacts) takesBack(node *corev1.Node) bool {
-	return hasMark(node) && f.Listed(node)
-}
-
 // leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
 // leave, and do not. Release are Nodes that are not drained, for which what has marked them may wait.
 type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
@@ -63,7 +58,7 @@ func planLeaving(f leavingFacts) leavingPlan {
 		switch {
 		case node.DeletionTimestamp != nil:
 		case !f.Leaving(node):
-			if f.takesBack(node) {
+			if hasMark(node) && f.Listed(node) {
 				plan.Stay = append(plan.Stay, node)
 			}
 		case f.CanDrain && !f.Drained(node):

@@ -23,24 +23,18 @@ import (
 // madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
 const madeGrace = 30 * time.Second
 
-// kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
-func (p *Scope) kubelets(names []string) map[string]string {
-	layout := contract.InfraMachine(p.infrastructure.Contract)
-	if len(names) == 0 || layout == nil {
-		return nil
-	}
-	rules, ids := p.env.options.Matching, make(map[string]string, len(p.match.Nodes))
-	for _, node := range p.match.Nodes {
-		ids[rules.Key(node.Spec.ProviderID)] = node.Status.NodeInfo.KubeletVersion
-	}
-	versions := make(map[string]string, len(names))
-	for _, name := range names {
-		id, _, err := layout.ProviderID.Get(p.machines.infra[name].Object)
-		if key := rules.Key(id); err == nil && key != "" {
-			versions[name] = ids[key]
+// versionOf is the version of the instance of an InfraMachine: that of its kubelet, because an instance can be older than its Machine, or
+// of the template while its Node is not known.
+func (p *Scope) versionOf(infra string) string {
+	if layout := contract.InfraMachine(p.infrastructure.Contract); layout != nil {
+		id, _, err := layout.ProviderID.Get(p.machines.infra[infra].Object)
+		for _, node := range p.match.Nodes {
+			if err == nil && p.env.options.Matching.Same(id, node.Spec.ProviderID) {
+				return cmp.Or(node.Status.NodeInfo.KubeletVersion, p.State.Template.Version)
+			}
 		}
 	}
-	return versions
+	return p.State.Template.Version
 }
 
 // createMachines creates Machines, except those that were created a moment ago.
@@ -51,10 +45,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	if len(names) < len(missing) {
 		p.Requeue(madeGrace)
 	}
-	kubelets := p.kubelets(names)
-	errs := each(p, names, func(name string) error {
-		return p.createMachine(ctx, name, cmp.Or(kubelets[name], p.State.Template.Version))
-	})
+	errs := each(p, names, func(name string) error { return p.createMachine(ctx, name) })
 	var created []string
 	for i, name := range names {
 		switch {
@@ -74,11 +65,11 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 }
 
 // createMachine creates the Machine of an InfraMachine. The error is errThere when it exists.
-func (p *Scope) createMachine(ctx context.Context, name, version string) error {
+func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
 	machine, err := p.env.kinds.NewMachine(Seed{
 		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
-		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: version,
+		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: p.versionOf(name),
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
 	})

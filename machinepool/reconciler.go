@@ -40,8 +40,6 @@ type Reconciler struct {
 	// machines are those that represent single instances.
 	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
 	unreadLimit time.Duration // defaultUnreadLimit; tests have a shorter one
-	// tellsSelector: the kind has a field for the selector.
-	tellsSelector bool
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request.
@@ -62,7 +60,7 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 		return nil, err
 	}
 	r := &Reconciler{
-		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit, tellsSelector: keepsSelector(kinds.Pool),
+		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
 		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}

@@ -87,9 +87,3 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 func (p *Scope) isDone() bool {
 	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer)
 }
-
-// managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not
-// conflict.
-func (p *Scope) managedElsewhere() bool {
-	return p.State.ReplicasManagedElsewhere()
-}
