@@ -32,8 +32,7 @@ func hasMark(node *corev1.Node) bool {
 // isYetToBegin reports whether the drain of a Node has yet to begin: the Node is not cordoned, or has no record of the begin from which
 // every process counts the limit. A drain whose recorded begin is yet to come begins anew, and so does that of a Node that was uncordoned.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
-	began := timeIn(node.Annotations, contract.DrainStartedAnnotation)
-	return !node.Spec.Unschedulable || began.IsZero() || contract.IsAhead(began, p.Now)
+	return !node.Spec.Unschedulable || p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero()
 }
 
 // beginDrains records on Nodes that their drains begin, and cordons those that are not, in one patch for each.

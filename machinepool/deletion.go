@@ -46,7 +46,7 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 // counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain is
 // not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
-	started, limit := p.started(contract.DrainStartedAnnotation), p.drainLimit()
+	started, limit := p.started(p.State.Annotations, contract.DrainStartedAnnotation), p.drainLimit()
 	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit
 	switch {
 	case !p.wantsDrain():
@@ -166,7 +166,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
-	started := p.started(NodeDeletionStartedAnnotation)
+	started := p.started(p.State.Annotations, NodeDeletionStartedAnnotation)
 	if started.IsZero() {
 		p.begin(NodeDeletionStartedAnnotation)
 	}
@@ -211,20 +211,11 @@ func (p *Scope) recordedNodes() []*corev1.Node {
 	return slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
 }
 
-// timeIn returns the time in an annotation, zero without one.
-func timeIn(annotations map[string]string, key string) time.Time {
+// started returns the time at which an annotation says that a stage began, zero before. A stage whose start is yet to come begins anew: a
+// process whose clock was ahead has recorded it, and its limit would end as much later.
+func (p *Scope) started(annotations map[string]string, key string) time.Time {
 	at, err := time.Parse(time.RFC3339, annotations[key])
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
-// started returns when a stage began, zero before. A stage whose start is yet to come begins anew: a process whose clock was ahead has
-// recorded it, and its limit would end as much later.
-func (p *Scope) started(annotation string) time.Time {
-	at := timeIn(p.State.Annotations, annotation)
-	if contract.IsAhead(at, p.Now) {
+	if err != nil || contract.IsAhead(at, p.Now) {
 		return time.Time{}
 	}
 	return at

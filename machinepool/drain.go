@@ -43,7 +43,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, nil // its event is on the way, and may show that its marks were removed
 	}
 	policy, limit := p.env.options.Policy, p.drainLimit()
-	began := timeIn(node.Annotations, contract.DrainStartedAnnotation)
+	began := p.started(node.Annotations, contract.DrainStartedAnnotation)
 	if reached(began, limit, p.Now) {
 		return p.ends(ctx, node, func() {
 			p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
