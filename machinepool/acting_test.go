@@ -246,8 +246,7 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 	}{
 		"accepted":     {want: []string{"a uid=a-uid"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
 		"as they were": {asRead: true, want: []string{"a uid=a-uid version=7"}, told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
-		"gone": {refuses: notFound(false), want: []string{"a uid=a-uid"},
-			told: []string{"Normal SuccessfulDelete Deleted Machine a"}},
+		"gone":         {refuses: notFound(false), want: []string{"a uid=a-uid", "a uid=a-uid"}, again: engine.ConflictRetry},
 		"another since": {refuses: apierrors.NewConflict(schema.GroupResource{}, "a", nil), want: []string{"a uid=a-uid", "a uid=a-uid"},
 			again: engine.ConflictRetry},
 		"refused":         {refuses: errors.New("no"), want: []string{"a uid=a-uid", "a uid=a-uid"}, fails: true},
@@ -326,25 +325,22 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 		{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "pool-uid", Controller: new(true)}}
 	theirs := []metav1.OwnerReference{
 		{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachinePool", Name: "pool", UID: "other", Controller: new(true)}}
-	labels := map[string]string{contract.PoolNameLabel: "pool"}
+	labels, unknown := map[string]string{contract.PoolNameLabel: "pool"}, errors.New("no")
 	for name, tc := range map[string]struct {
 		api     api
-		there   bool
-		fails   bool
+		want    error
 		patched int
 	}{
-		"gone meanwhile":      {api: api{unread: notFound(false)}},
-		"unknown":             {api: api{unread: errors.New("no")}, fails: true},
-		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, fails: true},
-		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, fails: true},
-		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, there: true},
-		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, there: true, patched: 1},
+		"gone meanwhile":      {api: api{unread: notFound(false)}, want: errAgain},
+		"unknown":             {api: api{unread: unknown}, want: unknown},
+		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
+		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
+		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: errThere},
+		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, want: errThere, patched: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
-			there, err := p.alreadyThere(t.Context(), "m")
-			require.Equal(t, tc.fails, err != nil, err)
-			require.Equal(t, tc.there, there)
+			require.ErrorIs(t, p.alreadyThere(t.Context(), "m"), tc.want)
 			require.Len(t, tc.api.patched, tc.patched)
 			for _, body := range tc.api.patched {
 				require.JSONEq(t, `{"metadata":{"uid":"m","labels":{"`+contract.PoolNameLabel+`":"pool"}}}`, body)
@@ -382,10 +378,10 @@ func TestAMachineHasTheVersionOfItsInstancesKubelet(t *testing.T) {
 	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""),
 		"broken": {Object: map[string]any{"spec": "x"}}}
 	p.match.Nodes = []*corev1.Node{testNode("n", "p://a", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.1" })}
-	if diff := cmp.Diff(map[string]string{"a": "v1.35.1", "joining": ""}, p.kubelets([]string{"a", "joining", "new", "broken"})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	p.State.Template.Version = "v1.36.0"
+	for name, want := range map[string]string{"a": "v1.35.1", "joining": "v1.36.0", "new": "v1.36.0", "broken": "v1.36.0"} {
+		require.Equal(t, want, p.versionOf(name), name)
 	}
-	require.Empty(t, p.kubelets(nil))
 	p.infrastructure.Contract = ""
-	require.Empty(t, p.kubelets([]string{"a"}), "no contract, no place of the provider ID")
+	require.Equal(t, "v1.36.0", p.versionOf("a"), "no contract, no place of the provider ID")
 }

@@ -82,11 +82,19 @@ func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeReco
 	p.workload.Drainer, p.infrastructure = drainer, refTo(external.Present)
 	p.State.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
 	p.State.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
-	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
-	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
+	drained := func(n *corev1.Node) { n.Annotations[contract.DrainedAnnotation] = string(n.UID) }
 	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
-	p.match.Nodes = []*corev1.Node{testNode("a", "p://a", cordoned), testNode("b", "p://b", cordoned, drained), testNode("c", "p://c", going)}
+	p.match.Nodes = []*corev1.Node{begunNode("a"), begunNode("b", drained), testNode("c", "p://c", going)}
 	return p, drainer, told
+}
+
+// begunNode is a Node whose drain began a minute ago.
+func begunNode(name string, change ...func(*corev1.Node)) *corev1.Node {
+	begun := func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
+	}
+	return testNode(name, "p://"+name, append([]func(*corev1.Node){begun}, change...)...)
 }
 
 func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T) {
@@ -118,7 +126,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	p.mem().nodesUnread = actingNow
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, defaultLimits().unread, p.RequeueAfter())
+	require.Equal(t, defaultUnreadLimit, p.RequeueAfter())
 
 	p, drainer, told := draining(t, &api{}, 60)
 	done, err = p.drainAll(t.Context())
@@ -138,22 +146,28 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 }
 
 func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
-	p, drainer, told := draining(t, &api{}, 60)
+	a := &api{refuses: apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))}
+	p, drainer, told := draining(t, a, 60)
 	node := p.match.Nodes[0]
-	over, err := p.step(t.Context(), node, actingNow.Add(-time.Minute))
+	_, err := p.advance(t.Context(), node)
+	require.ErrorIs(t, err, errAgain)
+	require.Empty(t, tellsOf(told), "the Node does not say so yet")
+	a.refuses = nil
+	over, err := p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.True(t, over)
 	require.Empty(t, drainer.asked)
 	require.Equal(t, []string{"Warning FailedDrainNode Node a was not drained within 1m0s: going on without"}, tellsOf(told))
 
-	over, err = p.step(t.Context(), node, actingNow)
+	node.Annotations[contract.DrainStartedAnnotation] = actingNow.Format(time.RFC3339)
+	over, err = p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.False(t, over)
 	require.Equal(t, time.Minute, p.RequeueAfter())
 	require.Empty(t, tellsOf(told))
 
 	drainer.result = runner.Result{Done: true}
-	over, err = p.step(t.Context(), node, actingNow)
+	over, err = p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.True(t, over)
 	require.Equal(t, []string{"Normal SuccessfulDrainNode success draining Node a"}, tellsOf(told))
@@ -165,7 +179,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		began   time.Duration
 		refuses error
-		asked   bool
+		going   bool
 		unread  time.Duration
 		done    bool
 		deleted int
@@ -175,8 +189,8 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 	}{
 		"it begins": {says: "Waiting for Nodes to be deleted: a", deleted: 1, told: []string{"Normal SuccessfulDeleteNode a"},
 			again: 10 * time.Second},
-		"asked for, and within": {began: 4 * time.Second, asked: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
-		"asked for, and it is time": {began: 10 * time.Second, asked: true, done: true, told: []string{gaveUp},
+		"on its way, and within": {began: 4 * time.Second, going: true, says: "Waiting for Nodes to be deleted: a", again: 6 * time.Second},
+		"on its way, and it is time": {began: 10 * time.Second, going: true, done: true, told: []string{gaveUp},
 			says: "Waiting for Nodes to be deleted: a", again: time.Second},
 		"not asked for before": {began: time.Hour, done: true, deleted: 1, told: []string{"Normal SuccessfulDeleteNode a", gaveUp},
 			says: "Waiting for Nodes to be deleted: a", again: time.Second},
@@ -204,8 +218,8 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			if tc.began > 0 {
 				p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
 			}
-			if tc.asked {
-				p.mem().requested.Add(node.UID, "", p.Now)
+			if tc.going {
+				node.DeletionTimestamp = &metav1.Time{Time: actingNow}
 			}
 			if tc.unread > 0 {
 				p.nodesKnown, p.unread.Message = false, "not connected"
@@ -237,45 +251,50 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 }
 
 func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
-	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
-	a, b := testNode("a", "p://a", cordoned), testNode("b", "p://b", cordoned)
-	began := func(t *testing.T) (*Scope, *steps) {
+	a, b := begunNode("a"), begunNode("b")
+	drain := func(t *testing.T, p *Scope, left int, nodes ...*corev1.Node) {
 		t.Helper()
-		p, drainer, _ := draining(t, &api{}, 90)
-		require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
+		got, err := p.drain(t.Context(), nodes)
+		require.NoError(t, err)
+		require.Equal(t, left, got)
+	}
+	began := func(t *testing.T, server *api) (*Scope, *steps) {
+		t.Helper()
+		p, drainer, _ := draining(t, server, 90)
+		drain(t, p, 2, a, b)
 		require.Equal(t, []string{"a", "b"}, drainer.asked)
 		require.Empty(t, drainer.released)
 		return p, drainer
 	}
 	for name, tc := range map[string]struct {
-		then func(*testing.T, *Scope, *steps)
+		then func(*testing.T, *Scope, *steps, *api)
 		want []string
 	}{
-		"one stays after all": {func(t *testing.T, p *Scope, _ *steps) {
+		"one stays after all": {func(t *testing.T, p *Scope, _ *steps, _ *api) {
 			t.Helper()
-			require.NoError(t, p.drain(t.Context(), []*corev1.Node{b}, actingNow, nil))
+			drain(t, p, 1, b)
 		}, []string{"a"}},
-		"both are drained": {func(t *testing.T, p *Scope, drainer *steps) {
+		"both are drained": {func(t *testing.T, p *Scope, drainer *steps, server *api) {
 			t.Helper()
 			drainer.result = runner.Result{Done: true}
-			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return nil }))
-			require.True(t, p.wasDrained(a))
+			drain(t, p, 0, a, b)
+			require.Len(t, server.patched, 2)
 		}, []string{"a", "b"}},
-		"that one was drained could not be said": {func(t *testing.T, p *Scope, drainer *steps) {
+		"that one was drained could not be said": {func(t *testing.T, p *Scope, drainer *steps, server *api) {
 			t.Helper()
 			drainer.result = runner.Result{Done: true}
-			require.NoError(t, p.drain(t.Context(), []*corev1.Node{a, b}, actingNow, func(*corev1.Node) error { return errAgain }))
-			require.False(t, p.wasDrained(a))
+			server.refuses = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))
+			drain(t, p, 2, a, b)
 			require.Equal(t, engine.ConflictRetry, p.RequeueAfter())
 		}, nil},
-		"the time of all is up": {func(t *testing.T, p *Scope, _ *steps) {
+		"the time of all is up": {func(t *testing.T, p *Scope, _ *steps, _ *api) {
 			t.Helper()
 			p.Now = actingNow.Add(time.Hour)
 			done, err := p.drainAll(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)
 		}, []string{"a", "b"}},
-		"it is not wanted": {func(t *testing.T, p *Scope, _ *steps) {
+		"it is not wanted": {func(t *testing.T, p *Scope, _ *steps, _ *api) {
 			t.Helper()
 			p.State.Annotations[contract.ExcludeDrain] = ""
 			done, err := p.drainAll(t.Context())
@@ -284,31 +303,13 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 		}, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, drainer := began(t)
-			tc.then(t, p, drainer)
+			server := &api{}
+			p, drainer := began(t, server)
+			tc.then(t, p, drainer, server)
 			slices.Sort(drainer.released)
 			require.Equal(t, tc.want, drainer.released)
 		})
 	}
-}
-
-func TestOnePassDeletesSoManyNodesAndTheNextOneTheRest(t *testing.T) {
-	a := &api{}
-	p, told := acting(t, a)
-	p.env.options.Parallel = 1
-	var nodes []*corev1.Node
-	for i := range maxNodeWrites + 1 {
-		nodes = append(nodes, testNode(fmt.Sprintf("n-%03d", i), ""))
-	}
-	for range 2 {
-		refused, err := p.deleteNodes(t.Context(), nodes)
-		require.NoError(t, err)
-		require.False(t, refused)
-		require.Equal(t, maxNodeWrites == len(a.deleted), p.RequeueAfter() == atOnce)
-		p = scopeOf(t, p.env, a)
-	}
-	require.Len(t, a.deleted, maxNodeWrites+1)
-	require.Len(t, tellsOf(told), 2)
 }
 
 func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
@@ -331,12 +332,11 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
-			p.infraRead, p.infrastructure = tc.read, tc.e
-			p.mem().drained[marked.UID], p.mem().confirmed[marked.UID] = struct{}{}, struct{}{}
-			require.NoError(t, p.takeBack(t.Context(), []*corev1.Node{marked}))
+			p.infraRead, p.infrastructure, p.infrastructure.Foreign = tc.read, tc.e, false
+			p.machineKind, p.machines = "", &machines{}
+			p.listed, p.match.Nodes = []string{"p://a"}, []*corev1.Node{marked}
+			require.NoError(t, p.removeNodes(t.Context()))
 			require.Len(t, tc.api.patched, tc.want)
-			require.Len(t, p.mem().drained, 1-tc.want)
-			require.Len(t, p.mem().confirmed, 1-tc.want)
 		})
 	}
 }
@@ -371,14 +371,17 @@ func (l *letGo) Release(node string) { l.released = append(l.released, node) }
 func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
 	p, _ := acting(t, &api{})
 	volumes := &letGo{}
+	p.mem().workload.Volumes = volumes
 	for _, name := range []string{"a", "b"} {
-		require.Equal(t, actingNow, p.mem().detaches(volumes, name, actingNow))
+		p.mem().drains(name)
+		require.Equal(t, actingNow, p.mem().detaches(name, actingNow))
 	}
 	p.mem().release(sets.Set[string]{"b": {}})
 	require.Equal(t, []string{"a"}, volumes.released)
 	p.env.memory.Forget(testPool)
 	require.Equal(t, []string{"a", "b"}, volumes.released)
-	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches(volumes, "a", actingNow.Add(time.Hour)), "it begins anew")
+	p.mem().workload.Volumes = volumes
+	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches("a", actingNow.Add(time.Hour)), "it begins anew")
 	p.env.memory.Of(testPool, "another of its name")
 	require.Equal(t, []string{"a", "b", "a"}, volumes.released)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -17,124 +16,97 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-func TestADrainBeginsWhenItsTurnComesAndItsNodeSaysSoWhereThereIsALimit(t *testing.T) {
-	since := actingNow.Add(-time.Minute)
-	said := func(value string) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: value} }
+func TestADrainBeginsWithACordonOfTheNodeAsItWasReadAndARecordOfItsBegin(t *testing.T) {
+	const began, early, ahead = "2026-01-02T11:00:00Z", "2026-01-02T12:01:00Z", "2026-01-02T17:00:00Z"
+	asRead := func(annotations, spec string) string {
+		return `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{` + annotations + `}}` + spec + `}`
 	}
+	const now = `"` + contract.DrainStartedAnnotation + `":"2026-01-02T12:00:00Z","` + contract.DrainedAnnotation + `":null`
+	cordons := asRead(now+`,"`+CordonedAnnotation+`":"2026-01-02T12:00:00Z"`, `,"spec":{"unschedulable":true}`)
 	for name, tc := range map[string]struct {
-		node    *corev1.Node
-		limit   time.Duration
-		refuses error
-		want    time.Time
-		patched int
+		cordoned bool
+		says     string
+		want     string
 	}{
-		"it says so":           {node: testNode("a", "", said("2026-01-02T11:00:00Z")), limit: time.Hour, want: actingNow.Add(-time.Hour)},
-		"it says so, no limit": {node: testNode("a", "", said("2026-01-02T11:00:00Z")), want: actingNow.Add(-time.Hour)},
-		"what it says is none": {node: testNode("a", "", said("yesterday")), limit: time.Hour, want: since, patched: 1},
-		"it has yet to say so": {node: testNode("a", ""), limit: time.Hour, want: since, patched: 1},
-		"without a limit":      {node: testNode("a", ""), want: since},
-		"it says so a minute early": {node: testNode("a", "", said("2026-01-02T12:01:00Z")), limit: time.Hour,
-			want: actingNow.Add(time.Minute)},
-		"it is hours ahead":           {node: testNode("a", "", said("2026-01-02T17:00:00Z")), limit: time.Hour, want: actingNow, patched: 1},
-		"it is hours ahead, no limit": {node: testNode("a", "", said("2026-01-02T17:00:00Z")), want: actingNow, patched: 1},
-		"it could not be said":        {node: testNode("a", ""), limit: time.Hour, refuses: errors.New("no"), want: since, patched: 1},
+		"it has yet to begin":                       {want: cordons},
+		"it was cordoned by another":                {cordoned: true, want: asRead(now, "")},
+		"it has begun":                              {cordoned: true, says: began},
+		"it has begun, and the Node was uncordoned": {says: began, want: cordons},
+		"it begins in a minute":                     {cordoned: true, says: early},
+		"it begins in hours":                        {cordoned: true, says: ahead, want: asRead(now, "")},
+		"what the Node says is no time":             {cordoned: true, says: "yesterday", want: asRead(now, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &api{refuses: tc.refuses}
-			p, _ := acting(t, a)
-			got, err := p.begun(t.Context(), tc.node, since, tc.limit)
-			require.Equal(t, tc.refuses != nil, err != nil, err)
-			require.True(t, got.Equal(tc.want), got)
-			require.Len(t, a.patched, tc.patched)
-			for _, body := range a.patched {
-				require.Contains(t, body, `{"op":"test","path":"/metadata/uid","value":"a-uid"}`)
-				require.Contains(t, body, tc.want.Format(time.RFC3339), "the limit counts from there in every process")
+			a := &api{}
+			p, drainer, _ := draining(t, a, 0)
+			node := testNode("a", "p://a", func(n *corev1.Node) {
+				n.ResourceVersion, n.Spec.Unschedulable = "7", tc.cordoned
+				if tc.says != "" {
+					n.Annotations = map[string]string{contract.DrainStartedAnnotation: tc.says}
+				}
+			})
+			left, err := p.drain(t.Context(), []*corev1.Node{node})
+			require.NoError(t, err)
+			require.Equal(t, 1, left)
+			if tc.want == "" {
+				require.Empty(t, a.patched)
+				require.Equal(t, []string{"a"}, drainer.asked)
+				return
 			}
+			require.Len(t, a.patched, 1)
+			require.JSONEq(t, tc.want, a.patched[0])
+			require.Empty(t, drainer.asked, "no pod is evicted before the Node says so")
 		})
 	}
 }
 
-func TestAllNodesThatLeaveAreCordonedByUIDAndTheDrainsOfTheFirstBegin(t *testing.T) {
-	a := &api{}
-	p, _ := acting(t, a)
-	p.env.options.Parallel = 1
-	cordoned := testNode("b", "", func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	require.NoError(t, p.cordon(t.Context(), []*corev1.Node{testNode("a", ""), cordoned, testNode("c", "")}, 1))
-	require.Len(t, a.patched, 2, "b is cordoned already")
-	for _, body := range a.patched {
-		first := strings.Contains(body, `"value":"a-uid"`)
-		require.NotEqual(t, first, strings.Contains(body, `"value":"c-uid"`))
-		require.Equal(t, first, strings.Contains(body, annotationPath(contract.DrainStartedAnnotation)), body)
-		require.Contains(t, body, annotationPath(CordonedAnnotation))
-		require.Contains(t, body, `{"op":"test","path":"/spec/unschedulable","value":null}`, "it must not be cordoned meanwhile")
-	}
+func TestADrainWhoseBeginCannotBeRecordedDoesNotBegin(t *testing.T) {
+	p, drainer, _ := draining(t, &api{refuses: errors.New("no")}, 0)
+	left, err := p.drain(t.Context(), []*corev1.Node{testNode("a", "")})
+	require.Error(t, err)
+	require.Equal(t, 1, left)
+	require.Empty(t, drainer.asked)
 }
 
 // A cache showed a drain, from which the pool had taken the Node back since: the provider would have deleted an instance with pods.
-func TestANodeIsReportedAsDrainedOnlyWithTheMarksOfThatDrain(t *testing.T) {
+func TestMarksAreWrittenOnANodeAsItWasRead(t *testing.T) {
 	a := &api{}
 	p, _ := acting(t, a)
-	node := testNode("a", "", func(n *corev1.Node) {
-		n.Spec.Unschedulable = true
-		n.Annotations = map[string]string{CordonedAnnotation: "then", contract.DrainStartedAnnotation: "later"}
-	})
-	require.NoError(t, p.sayDrained(t.Context(), node))
-	require.NoError(t, p.sayDrained(t.Context(), testNode("b", "")))
-	at := func(key string) string { return `"path":"` + annotationPath(key) + `","value":` }
-	require.Equal(t, []string{
-		`[{"op":"test","path":"/metadata/uid","value":"a-uid"},{"op":"test","path":"/spec/unschedulable","value":true},{"op":"test",` +
-			at(CordonedAnnotation) + `"then"},{"op":"test",` + at(contract.DrainStartedAnnotation) + `"later"},{"op":"add",` +
-			at(contract.DrainedAnnotation) + `"a-uid"}]`,
-		`[{"op":"test","path":"/metadata/uid","value":"b-uid"},{"op":"test","path":"/metadata/annotations","value":null},{"op":"add",` +
-			`"path":"/metadata/annotations","value":{}},{"op":"add",` + at(contract.DrainedAnnotation) + `"b-uid"}]`,
-	}, a.patched)
-}
-
-func TestANodeThatIsStuckPassesItsTurnOnInTime(t *testing.T) {
-	p, drainer, _ := draining(t, &api{}, 0)
-	p.env.limits.draining = 1
-	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
-	nodes := []*corev1.Node{testNode("a", "", cordoned), testNode("b", "", cordoned)}
-	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
-	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
-	require.Equal(t, []string{"a"}, drainer.asked)
-	require.Equal(t, p.env.limits.stuck, p.RequeueAfter(), "b waits, and no event tells that a is stuck")
-	p.Now = p.Now.Add(p.RequeueAfter())
-	require.NoError(t, p.drain(t.Context(), nodes, time.Time{}, nil))
-	require.Equal(t, []string{"a", "b"}, drainer.asked)
-	require.Equal(t, []string{"a"}, drainer.released)
-	require.Equal(t, p.Now, p.mem().turns["a-uid"].Lost)
-	require.NoError(t, p.drain(t.Context(), nil, time.Time{}, nil))
-	require.Empty(t, p.mem().turns, "what is drained no more is forgotten")
+	node := func(change ...func(*corev1.Node)) *corev1.Node {
+		return testNode("a", "", append(change, func(n *corev1.Node) { n.ResourceVersion, n.Spec.Unschedulable = "7", true })...)
+	}
+	ours := node(func(n *corev1.Node) { n.Annotations = map[string]string{CordonedAnnotation: "then"} })
+	require.NoError(t, p.sayDrained(t.Context(), node()))
+	require.NoError(t, p.removeMarks(t.Context(), ours))
+	require.NoError(t, p.removeMarks(t.Context(), node()))
+	removes := `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` + CordonedAnnotation + `":null,"` +
+		contract.DrainStartedAnnotation + `":null,"` + contract.DrainedAnnotation + `":null}}`
+	for i, want := range []string{
+		`{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` + contract.DrainedAnnotation + `":"a-uid"}}}`,
+		removes + `,"spec":{"unschedulable":null}}`,
+		removes + `}`, // another has cordoned it
+	} {
+		require.JSONEq(t, want, a.patched[i])
+	}
 }
 
 // A program uncordons a in each pass, for ever.
 func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 	a := &api{}
 	p, drainer, _ := draining(t, a, 0)
-	p.env.limits.draining = 1
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
-	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
-	drained := func(n *corev1.Node) {
-		n.Annotations = map[string]string{
-			CordonedAnnotation: "then", contract.DrainStartedAnnotation: "later", contract.DrainedAnnotation: "a-uid"}
-	}
-	p.mem().drained.Insert("a-uid")
+	uncordoned := begunNode("a", func(n *corev1.Node) {
+		n.Spec.Unschedulable, n.Annotations[contract.DrainedAnnotation] = false, "a-uid"
+	})
+	require.False(t, p.wasDrained(uncordoned), "pods may be on it")
 	for range 3 {
-		require.NoError(t, p.drain(t.Context(), []*corev1.Node{testNode("a", "", drained), testNode("b", "", cordoned)}, time.Time{}, nil))
-		require.False(t, p.wasDrained(testNode("a", "", cordoned)), "pods may be on it")
+		_, err := p.drain(t.Context(), []*corev1.Node{uncordoned, begunNode("b")})
+		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"b", "b", "b"}, drainer.asked)
-	at := func(key string) string { return `"path":"` + annotationPath(key) + `"` }
-	require.Contains(t, a.patched[0], `{"op":"remove",`+at(contract.DrainedAnnotation), "the provider is not to delete its instance")
-	require.Contains(t, a.patched[0], `{"op":"remove",`+at(contract.DrainStartedAnnotation), "its limit counts anew")
-	require.NotContains(t, a.patched[0], `{"op":"add",`+at(contract.DrainStartedAnnotation), "it waits for its turn")
-	later := p.Now.Add(time.Hour)
-	p.Now = later
-	require.NoError(t, p.drain(t.Context(), []*corev1.Node{testNode("a", "", cordoned)}, time.Time{}, nil))
-	require.Equal(t, "a", drainer.asked[len(drainer.asked)-1])
-	require.Equal(t, later, p.mem().turns["a-uid"].Began, "its limit counts from its first turn")
+	require.Len(t, a.patched, 3)
+	require.Contains(t, a.patched[0], `"`+contract.DrainedAnnotation+`":null`, "the provider is not to delete its instance")
+	require.Contains(t, a.patched[0], `"`+contract.DrainStartedAnnotation+`":"2026-01-02T12:00:00Z"`, "its limit counts anew")
 }
 
 // synced are Nodes that are known.
@@ -177,7 +149,7 @@ func TestAnInstanceIsListedInEachFormThatMatchingTakesForEqual(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.listed = []string{"P://A", "", "p://b"}
 	listed := func() [3]bool {
-		is := p.isListed()
+		is := p.isListed
 		return [3]bool{is(testNode("a", "p://a")), is(testNode("b", "p://b")), is(testNode("c", "p://c"))}
 	}
 	require.Equal(t, [3]bool{false, true, false}, listed())

@@ -3,7 +3,6 @@ package machinepool
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,82 +37,41 @@ func (p *Scope) isNewStage() bool {
 	return staged && p.Deleting() && before.Reason != now.Reason
 }
 
-// drainAllAction is what to do about the Nodes of a pool whose instances are about to be deleted.
-type drainAllAction uint8
-
-const (
-	drainNone drainAllAction = iota
-	drainBegin
-	drainGo
-	drainUnread
-	// drainGiveUp: continue without the drain, with an event.
-	drainGiveUp
-)
-
-type drainAllFacts struct {
-	// Wanted: draining is configured, the cluster is not being deleted, and the instances still exist.
-	Wanted bool
-	Known  bool
-	// Started is zero before the drain began. UnreadSince is since when this process cannot read the Nodes.
-	Started, UnreadSince time.Time
-	// Limit is how long it may take, and UnreadLimit how long it waits for Nodes that cannot be read; zero and below mean no limit.
-	Limit, UnreadLimit time.Duration
-	Now                time.Time
-}
-
-// decideDrainAll: the start is recorded before the first Node is cordoned, so that its limit counts from there in every process. A pool
-// must not wait for ever for a cluster that is gone without a record of that; but a long drain is not given up because the connection or
-// the process is restarted.
-func decideDrainAll(f drainAllFacts) drainAllAction {
-	switch {
-	case !f.Wanted:
-		return drainNone
-	case f.Started.IsZero():
-		return drainBegin
-	case reached(f.Started, f.Limit, f.Now), !f.Known && reached(f.UnreadSince, f.UnreadLimit, f.Now):
-		return drainGiveUp
-	case !f.Known:
-		return drainUnread
-	}
-	return drainGo
-}
-
 // reached reports whether a limit that counts from began is reached; a limit of zero and below is never reached.
 func reached(began time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
 }
 
+// drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that the limit
+// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain is
+// not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
-	facts := drainAllFacts{
-		Wanted: p.wantsDrain(), Known: p.nodesKnown, Started: p.started(contract.DrainStartedAnnotation), UnreadSince: p.mem().nodesUnread,
-		Limit: p.drainLimit(), UnreadLimit: p.env.limits.unread, Now: p.Now,
-	}
-	switch decideDrainAll(facts) {
-	case drainNone:
+	started, limit := p.started(p.State.Annotations, contract.DrainStartedAnnotation), p.drainLimit()
+	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit
+	switch {
+	case !p.wantsDrain():
 		p.mem().release(nil)
 		return true, nil
-	case drainGiveUp:
-		p.warn(EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
-		p.mem().release(nil)
-		return true, nil
-	case drainBegin:
+	case started.IsZero():
 		p.begin(contract.DrainStartedAnnotation)
 		p.Wait(contract.ReasonDrainingNode, "Drain not completed yet")
 		return false, nil
-	case drainUnread:
+	case reached(started, limit, p.Now), !p.nodesKnown && reached(unreadSince, unreadLimit, p.Now):
+		p.warn(EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
+		p.mem().release(nil)
+		return true, nil
+	case !p.nodesKnown:
 		p.Wait(contract.ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
-		p.requeueAt(facts.Started, facts.Limit)
-		p.requeueAt(facts.UnreadSince, facts.UnreadLimit)
+		p.requeueAt(started, limit)
+		p.requeueAt(unreadSince, unreadLimit)
 		return false, nil
-	case drainGo:
 	}
-	left := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
-	over := 0
-	err := p.drain(ctx, left, facts.Started, func(*corev1.Node) error { over++; return nil })
+	going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
+	left, err := p.drain(ctx, going)
 	switch {
-	case over < len(left):
-		p.Wait(contract.ReasonDrainingNode, drainProgress(facts.Started, len(left)-over, p.attached))
-	case p.missedHolds(facts.UnreadLimit):
+	case left > 0:
+		p.Wait(contract.ReasonDrainingNode, p.drainProgress(started, left))
+	case p.missedHolds(unreadLimit):
 		p.Wait(contract.ReasonDrainingNode, p.missed)
 	default:
 		if p.missed != "" {
@@ -121,19 +79,18 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		}
 		return true, err
 	}
-	p.requeueAt(facts.Started, facts.Limit)
+	p.requeueAt(started, limit)
 	return false, err
 }
 
 // drainProgress returns the message for a drain: how many Nodes are left, and which of them have volumes attached, with the volumes of the
 // first Node.
-func drainProgress(started time.Time, left int, attached map[string]string) string {
+func (p *Scope) drainProgress(started time.Time, left int) string {
 	message := fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left", started.UTC().Format(time.RFC3339), left)
-	names := slices.Sorted(maps.Keys(attached))
-	if len(names) == 0 {
+	if len(p.attached) == 0 {
 		return message
 	}
-	return message + "; waiting for volumes of " + engine.Named(names) + ":\n" + attached[names[0]]
+	return message + "; waiting for volumes of " + engine.Named(p.attached) + ":\n" + p.volumes
 }
 
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
@@ -209,7 +166,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
-	started := p.started(NodeDeletionStartedAnnotation)
+	started := p.started(p.State.Annotations, NodeDeletionStartedAnnotation)
 	if started.IsZero() {
 		p.begin(NodeDeletionStartedAnnotation)
 	}
@@ -220,21 +177,17 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		return p.givesNodesUp(reached(started, limit, p.Now) && reached(p.mem().nodesUnread, limit, p.Now), limit), nil
 	}
 	nodes := p.recordedNodes()
-	names := textsOf(nodes, (*corev1.Node).GetName)
+	names := mapped(nodes, (*corev1.Node).GetName)
 	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(names), ": "))
 	if len(nodes) == 0 && p.missed != "" {
 		p.Wait(contract.ReasonDeletingNode, p.missed)
 	}
 	p.urgent = p.urgent || len(p.match.all()) > len(nodes)
-	refused, err := p.deleteNodes(ctx, nodes)
-	if err != nil {
+	if err := p.deleteNodes(ctx, nodes); err != nil {
 		p.Wait(contract.ReasonDeletingNode, err.Error())
 		p.Requeue(engine.ConflictRetry)
 	}
-	// While the deletion of any was not requested, the pool continues: a large pool has more Nodes than can be deleted within the limit, which
-	// is for Nodes that cannot be deleted or do not disappear.
-	over := reached(started, limit, p.Now) && (refused || !slices.ContainsFunc(nodes, p.isUnasked))
-	return p.givesNodesUp(over, limit), nil
+	return p.givesNodesUp(reached(started, limit, p.Now), limit), nil
 }
 
 func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
@@ -258,20 +211,11 @@ func (p *Scope) recordedNodes() []*corev1.Node {
 	return slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
 }
 
-// timeIn returns the time in an annotation, zero without one.
-func timeIn(annotations map[string]string, key string) time.Time {
+// started returns the time at which an annotation says that a stage began, zero before. A stage whose start is yet to come begins anew: a
+// process whose clock was ahead has recorded it, and its limit would end as much later.
+func (p *Scope) started(annotations map[string]string, key string) time.Time {
 	at, err := time.Parse(time.RFC3339, annotations[key])
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
-// started returns when a stage began, zero before. A stage whose start is yet to come begins anew: a process whose clock was ahead has
-// recorded it, and its limit would end as much later.
-func (p *Scope) started(annotation string) time.Time {
-	at := timeIn(p.State.Annotations, annotation)
-	if contract.IsAhead(at, p.Now) {
+	if err != nil || contract.IsAhead(at, p.Now) {
 		return time.Time{}
 	}
 	return at

@@ -14,9 +14,7 @@ func PageExamples(t *testing.T) (bootstrap, infrastructure *unstructured.Unstruc
 	return parse(t, pageBootstrap), parse(t, pageInfrastructure)
 }
 
-// SetLimits shortens the limits of the drains of pools; one that is zero stays.
-func (r *Reconciler) SetLimits(draining int, stuck, unread time.Duration) {
-	r.limits = limits{
-		draining: cmp.Or(draining, r.limits.draining), stuck: cmp.Or(stuck, r.limits.stuck), unread: cmp.Or(unread, r.limits.unread),
-	}
+// SetUnreadLimit shortens the time for which a deletion waits for Nodes that cannot be read; zero leaves it as it is.
+func (r *Reconciler) SetUnreadLimit(unread time.Duration) {
+	r.unreadLimit = cmp.Or(unread, r.unreadLimit)
 }

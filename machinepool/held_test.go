@@ -158,7 +158,7 @@ func TestAListThatNamesNoInstanceOfBeforeChangesNothingWhileNodesAreUnread(t *te
 
 func TestANodeWithoutPodsIsDrainedHoweverManyAreStuck(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{draining: 1, stuck: time.Second})
+	w := newWorld(t, worldOptions{})
 	_, _ = w.poolOf("p://1", "p://2")
 	w.guarded("n-0")
 	w.writeNode("n-0", markLeaving)

@@ -30,16 +30,16 @@ type believeFacts struct {
 // is Ready for a while.
 const silentFor = 5 * time.Minute
 
-// silentIn returns how long it takes until a Node has not been Ready for silentFor; absent while it is Ready.
-func silentIn(node *corev1.Node, now time.Time) contract.Opt[time.Duration] {
+// silentIn returns how long it takes until a Node has not been Ready for silentFor, at least.
+func silentIn(node *corev1.Node, now time.Time) time.Duration {
 	since, found := readySince(node)
 	switch {
 	case noderef.Ready(node):
-		return contract.Opt[time.Duration]{}
+		return silentFor
 	case !found: // it has never answered
-		return contract.Some(time.Duration(0))
+		return 0
 	}
-	return contract.Some(since.Add(silentFor).Sub(now))
+	return since.Add(silentFor).Sub(now)
 }
 
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
@@ -55,8 +55,8 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 		return nil, 0
 	}
 	for _, node := range f.Retired {
-		left, silent := silentIn(node, f.Now).Get()
-		if (silent && left <= 0) || node.DeletionTimestamp != nil || f.Leaves(node) {
+		left := silentIn(node, f.Now)
+		if left <= 0 || node.DeletionTimestamp != nil || f.Leaves(node) {
 			continue
 		}
 		standing, again = append(standing, node), engine.Soonest(again, left)
@@ -98,13 +98,13 @@ func (p *Scope) holdsList(facts matchFacts) {
 		return
 	}
 	p.Requeue(again)
-	ids := textsOf(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
+	ids := mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID })
 	p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
-		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(textsOf(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
+		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
 	p.keepInstances(ids)
 	facts.IDs, facts.Complete = p.ids, false
 	p.match = matchNodes(facts)

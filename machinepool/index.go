@@ -3,6 +3,7 @@ package machinepool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ import (
 // indexKeys returns the keys under which events of other objects find a pool.
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
-	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)), workloadKey(cluster))
+	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)))
 	of := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
 	keys = append(keys, engine.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
@@ -37,9 +38,6 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 
 // labelKey is that of the objects which a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
-
-// workloadKey is that of all pools whose Nodes are in one cluster.
-func workloadKey(cluster types.NamespacedName) string { return "workload:" + cluster.String() }
 
 // What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
 func instanceKey(cluster types.NamespacedName, id string) string {
@@ -100,24 +98,11 @@ type claims struct {
 	r       *Reconciler
 	cluster types.NamespacedName
 	self    types.NamespacedName
-	others  bool // there are other pools
 	err     error
-}
-
-// claimsIn returns the claims of other pools on the Nodes of a cluster.
-func (r *Reconciler) claimsIn(ctx context.Context, cluster, self types.NamespacedName) (*claims, error) {
-	c := &claims{ctx: ctx, r: r, cluster: cluster, self: self}
-	err := r.frame.Each(ctx, cluster.Namespace, workloadKey(cluster), func(obj client.Object) {
-		c.others = c.others || client.ObjectKeyFromObject(obj) != self
-	})
-	return c, err
 }
 
 // ClaimsOn implements noderef.Claims.
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
-	if !c.others {
-		return nil
-	}
 	var all []noderef.Identity
 	seen := sets.New(c.self)
 	add := func(obj client.Object) {
@@ -194,36 +179,29 @@ func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, clai
 	return free, claimed, nil
 }
 
+// claimedByMachine reports whether a Machine claims a Node. The pool's own Machines do not count, and no Machine that cannot be read: it
+// reports itself what is wrong with it.
 func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (taken bool, err error) {
-	cluster := p.env.clusterOf(&p.State)
-	for _, key := range nodeKeys(cluster, node, p.env.options.Matching) {
+	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
+	var unknown error
+	judge := func(obj client.Object) {
+		var m contract.MachineState
+		if p.env.kinds.Machine.Adapter.Read(obj, &m) != nil || !claimsNode(&m, node, rules) {
+			return
+		}
+		owned, err := p.owns(ctx, obj)
+		taken, unknown = taken || !owned, cmp.Or(unknown, err)
+	}
+	for _, key := range nodeKeys(cluster, node, rules) {
 		list := engine.NewList(p.env.kinds.Machine)
 		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
 			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
-		if listed == nil {
-			listed = engine.EachObject(list, func(obj client.Object) {
-				loses, unknown := p.losesTo(ctx, obj, node)
-				taken, err = taken || loses, cmp.Or(err, unknown)
-			})
-		}
-		if err = cmp.Or(listed, err); err != nil {
-			return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
-		}
+		err = errors.Join(err, listed, engine.EachObject(list, judge))
+	}
+	if err = errors.Join(err, unknown); err != nil {
+		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
 	}
 	return taken, nil
-}
-
-// losesTo reports whether a Machine claims a Node that leaves the pool. The pool's own Machines do not count.
-func (p *Scope) losesTo(ctx context.Context, obj client.Object, node *corev1.Node) (bool, error) {
-	var m contract.MachineState
-	if err := p.env.kinds.Machine.Adapter.Read(obj, &m); err != nil {
-		return false, nil //nolint:nilerr // the Machine itself reports what is wrong with it
-	}
-	if !claimsNode(&m, node, p.env.options.Matching) {
-		return false, nil
-	}
-	owned, err := p.owns(ctx, obj)
-	return err == nil && !owned, err
 }
 
 // spareClaimed excludes Nodes that Machines claim: those whose instance has left the pool and, in a deletion, all.
@@ -242,7 +220,7 @@ func (p *Scope) spareClaimed(ctx context.Context) error {
 // withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
 func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	free, claimed, err := p.unclaimed(ctx, nodes)
-	p.match.OfMachines = append(p.match.OfMachines, textsOf(claimed, (*corev1.Node).GetName)...)
+	p.match.OfMachines = append(p.match.OfMachines, mapped(claimed, (*corev1.Node).GetName)...)
 	slices.Sort(p.match.OfMachines)
 	if len(claimed) > 0 {
 		p.Requeue(claimedRetry)

@@ -82,7 +82,7 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "Infra", Name: "infra"}
 	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
 	want := []string{
-		labelKey(testPool.Name), workloadKey(cluster), engine.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
+		labelKey(testPool.Name), engine.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
 		engine.CRDKey(crd), engine.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
 	}
 	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {
@@ -90,7 +90,7 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	}
 	var bare contract.MachinePoolState
 	bare.Key = testPool
-	require.Equal(t, []string{labelKey(testPool.Name), workloadKey(cluster)}, indexKeys(&bare, cluster, noderef.Rules{}))
+	require.Equal(t, []string{labelKey(testPool.Name)}, indexKeys(&bare, cluster, noderef.Rules{}))
 }
 
 func TestANodeWakesEachPoolOfItsClusterOnce(t *testing.T) {

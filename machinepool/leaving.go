@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -39,11 +36,6 @@ type leavingFacts struct {
 	CanDrain, Excluded bool
 }
 
-// takesBack reports whether a Node that is not about to leave says that it is, and its instance stays.
-func (f *leavingFacts) takesBack(node *corev1.Node) bool {
-	return (f.Drained(node) || hasMark(node)) && f.Listed(node)
-}
-
 // leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
 // leave, and do not. Release are Nodes that are not drained, for which what has marked them may wait.
 type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
@@ -66,7 +58,7 @@ func planLeaving(f leavingFacts) leavingPlan {
 		switch {
 		case node.DeletionTimestamp != nil:
 		case !f.Leaving(node):
-			if f.takesBack(node) {
+			if hasMark(node) && f.Listed(node) {
 				plan.Stay = append(plan.Stay, node)
 			}
 		case f.CanDrain && !f.Drained(node):
@@ -78,52 +70,35 @@ func planLeaving(f leavingFacts) leavingPlan {
 	return plan
 }
 
-// isListed returns a function that reports whether the list of instances names that of a Node.
-func (p *Scope) isListed() func(*corev1.Node) bool {
-	rules := p.env.options.Matching
-	keys := sync.OnceValue(func() sets.Set[string] { return keysOf(p.listed, rules) }) // few Nodes are asked about, in few passes
-	return func(node *corev1.Node) bool { return keys().Has(rules.Key(node.Spec.ProviderID)) }
+// isListed reports whether the list of instances names that of a Node.
+func (p *Scope) isListed(node *corev1.Node) bool {
+	return slices.ContainsFunc(p.listed, func(id string) bool { return p.env.options.Matching.Same(id, node.Spec.ProviderID) })
 }
 
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
+// The API server confirms which instances are listed: the first list of a process may be older than what the process before it has read,
+// and a provider may already have read that a Node was drained.
 func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.actsOnNodes() {
 		return nil
 	}
-	retired, unconfirmed := p.confirmRetired(ctx)
 	plan := planLeaving(leavingFacts{
-		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
-		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, Listed: p.isListed(),
+		Nodes: p.match.Nodes, Retired: p.match.Retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, Listed: p.isListed,
 	})
-	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
-	gone := uidsOf(retired)
-	undrained := p.drain(ctx, leaving, time.Time{}, func(node *corev1.Node) error {
-		if gone.Has(node.UID) {
-			plan.Delete = append(plan.Delete, node)
-			return nil
+	if !p.infraRead && p.infrastructure.Presence != external.NotReferenced {
+		plan.Stay = nil
+	}
+	if len(p.match.Retired)+len(plan.Stay) > 0 {
+		if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
+			return err
 		}
-		return p.sayDrained(ctx, node)
-	})
-	_, undeleted := p.deleteNodes(ctx, p.notBehind(plan.Delete))
-	return errors.Join(unconfirmed, unread, undrained, undeleted, p.release(ctx, plan.Release), p.takeBack(ctx, plan.Stay))
-}
-
-// confirmRetired returns the Nodes whose instance has left the pool as the API server confirms: the first list of a process may be older
-// than what the process before it has read.
-func (p *Scope) confirmRetired(ctx context.Context) ([]*corev1.Node, error) {
-	confirmed := p.mem().confirmed
-	isNew := func(node *corev1.Node) bool { return !confirmed.Has(node.UID) }
-	if !slices.ContainsFunc(p.match.Retired, isNew) {
-		return p.match.Retired, nil
 	}
-	current, err := p.infrastructureIsCurrent(ctx)
-	if !current {
-		return slices.DeleteFunc(slices.Clone(p.match.Retired), isNew), err
-	}
-	for _, node := range p.match.Retired {
-		confirmed.Insert(node.UID)
-	}
-	return p.match.Retired, nil
+	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
+	_, undrained := p.drain(ctx, leaving)
+	return errors.Join(unread, undrained, p.deleteNodes(ctx, plan.Delete),
+		p.eachNode(plan.Release, func(node *corev1.Node) error { return p.sayDrained(ctx, node) }), // what has marked them may wait for that
+		p.eachNode(plan.Stay, func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 
 // infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its
@@ -146,39 +121,6 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	return current, nil
 }
 
-// release marks Nodes that are excluded from drains as drained: what has marked them may wait for that.
-func (p *Scope) release(ctx context.Context, nodes []*corev1.Node) error {
-	return p.eachNode(p.notBehind(nodes), func(node *corev1.Node) error { return p.sayDrained(ctx, node) })
-}
-
-// takeBack removes the marks of Nodes whose instances stay, and uncordons them. The API server confirms which instances leave: a provider
-// may already have read that a Node was drained.
-func (p *Scope) takeBack(ctx context.Context, nodes []*corev1.Node) error {
-	known := p.infraRead || p.infrastructure.Presence == external.NotReferenced
-	if nodes = p.notBehind(nodes); !known || len(nodes) == 0 {
-		return nil
-	}
-	if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
-		return err
-	}
-	nodes = p.someNow(nodes)
-	for _, node := range nodes {
-		p.mem().drained.Delete(node.UID)
-		p.mem().confirmed.Delete(node.UID)
-	}
-	return p.eachNode(nodes, func(node *corev1.Node) error {
-		if !hasMark(node) {
-			return nil // it was only remembered
-		}
-		return p.operate(ctx, node, takeBackPatch(node))
-	})
-}
-
-// notBehind returns the Nodes that are as this process has written them.
-func (p *Scope) notBehind(nodes []*corev1.Node) []*corev1.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return p.env.frame.Writer.Behind(node) })
-}
-
 // canDrain reports whether Nodes of this pool are drained at all.
 func (p *Scope) canDrain() bool {
 	return p.workload.Drainer != nil && !p.isExcluded()
@@ -190,12 +132,9 @@ func (p *Scope) isExcluded() bool {
 	return excluded
 }
 
-// wasDrained reports whether a Node was drained, as this process knows or its annotation says. The annotation of a Node that this process
-// has written since may be one that it has removed. Where Nodes are drained, one that was uncordoned since is not: pods may be on it again.
+// wasDrained reports whether a Node says that it was drained. What a Node says that this process has written since may be what it has
+// removed. Where Nodes are drained, one that was uncordoned since is not drained: pods may be on it again.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
-	if p.canDrain() && !node.Spec.Unschedulable {
-		return false
-	}
-	says := node.Annotations[contract.DrainedAnnotation] == string(node.UID)
-	return p.mem().drained.Has(node.UID) || says && !p.env.frame.Writer.Behind(node)
+	return (node.Spec.Unschedulable || !p.canDrain()) && !p.env.frame.Writer.Behind(node) &&
+		node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }

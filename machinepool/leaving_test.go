@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,32 +118,6 @@ func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 		w.writeNode("pool-0", `{"metadata":{"annotations":{"`+contract.DrainStartedAnnotation+`":"2020-01-01T00:00:00Z"}}}`)
 	})
 	w.nodeIs("pool-0", true, true)
-}
-
-func TestTheLimitOfADrainDoesNotCountWhileOthersGoFirst(t *testing.T) {
-	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w := newWorld(t, worldOptions{
-		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Clock: clock, StatusDelay: -1}, draining: 1,
-	})
-	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
-	w.says(pool, "Running", 2, 2)
-	w.guarded("pool-0")
-	w.create(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "default"},
-		Spec:       corev1.PodSpec{NodeName: "pool-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-	})
-	w.writeNode("pool-0", markLeaving)
-	w.nodeIs("pool-0", true, false)
-	w.writeNode("pool-1", markLeaving)
-	w.nodeIs("pool-1", true, false)
-	clock.SetTime(clock.Now().Add(2 * time.Hour))
-	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"look": "again"}) })
-	w.nodeIs("pool-0", true, true)
-	w.nodeIs("pool-1", true, true)
-	if !slices.ContainsFunc(w.store.Requests(), func(r fake.Request) bool { return r.Subresource == "eviction" && r.Name == "other" }) {
-		t.Error("its time was up before it was drained")
-	}
 }
 
 func TestAPoolWhoseNodesAreNotToBeDrainedHoldsNoInstanceUp(t *testing.T) {

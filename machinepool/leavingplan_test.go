@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 )
 
 func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
@@ -25,10 +27,11 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	}
 	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
 	marked := func(n *corev1.Node) { n.Annotations = map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"} }
+	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
 	facts := leavingFacts{
 		Nodes: []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going),
-			node("stays-drained"), node("stays-cordoned", marked), node("stays-deleted", marked, going),
-			node("unlisted-drained"), node("unlisted-cordoned", marked)},
+			node("stays-drained", drained), node("stays-cordoned", marked), node("stays-deleted", marked, going),
+			node("unlisted-drained", drained), node("unlisted-cordoned", marked)},
 		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
 		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
 		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
@@ -64,16 +67,14 @@ func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
 		excluded bool
 		want     bool
 	}{
-		"it says so":                            {node: testNode("a", "p://a", cordoned, drained), want: true},
-		"this process knows":                    {node: testNode("known", "p://a", cordoned), want: true},
-		"it says so, and is uncordoned":         {node: testNode("a", "p://a", drained)},
-		"this process knows, and it is not now": {node: testNode("known", "p://a")},
-		"it was never to be drained":            {node: testNode("a", "p://a", drained), excluded: true, want: true},
+		"it says so":                    {node: testNode("a", "p://a", cordoned, drained), want: true},
+		"it does not say so":            {node: testNode("a", "p://a", cordoned)},
+		"it says so, and is uncordoned": {node: testNode("a", "p://a", drained)},
+		"it was never to be drained":    {node: testNode("a", "p://a", drained), excluded: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
 			p.workload.Drainer = &steps{}
-			p.mem().drained.Insert("known-uid")
 			if tc.excluded {
 				p.State.Annotations = map[string]string{contract.ExcludeDrain: ""}
 			}
@@ -89,28 +90,39 @@ func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
 }
 
 func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
-	began := time.Unix(1000, 0)
-	base := drainAllFacts{
-		Wanted: true, Known: true, Started: began, UnreadSince: began, UnreadLimit: time.Minute, Now: began.Add(2 * time.Minute),
-	}
+	since := func(ago time.Duration) string { return actingNow.Add(-ago).Format(time.RFC3339) }
 	for name, tc := range map[string]struct {
-		change func(*drainAllFacts)
-		want   drainAllAction
+		limit  int
+		began  string
+		unread time.Duration // for so long, zero: known
+		change func(*Scope)
+		done   bool
+		asked  bool
+		says   string
 	}{
-		"its start is recorded first":                  {func(f *drainAllFacts) { f.Started = time.Time{} }, drainBegin},
-		"it goes on for as long as it takes":           {func(*drainAllFacts) {}, drainGo},
-		"or as long as it may":                         {func(f *drainAllFacts) { f.Limit = time.Minute }, drainGiveUp},
-		"a cluster that does not answer is waited for": {func(f *drainAllFacts) { f.Known, f.Now = false, began }, drainUnread},
-		"but not for ever":                             {func(f *drainAllFacts) { f.Known = false }, drainGiveUp},
-		"and not when only the drain takes long":       {func(f *drainAllFacts) { f.Known, f.UnreadSince = false, f.Now }, drainUnread},
-		"where nothing is to be drained":               {func(f *drainAllFacts) { f.Wanted = false }, drainNone},
+		"its start is recorded first":                  {says: "Drain not completed yet"},
+		"it goes on for as long as it takes":           {began: since(time.Hour), asked: true, says: "1 Nodes are left"},
+		"or as long as it may":                         {began: since(2 * time.Minute), limit: 60, done: true},
+		"a cluster that does not answer is waited for": {began: since(time.Hour), unread: time.Minute, says: "cannot be read"},
+		"but not for ever":                             {began: since(time.Hour), unread: defaultUnreadLimit, done: true},
+		"where nothing is to be drained": {began: since(time.Minute), done: true,
+			change: func(p *Scope) { p.infrastructure = refTo(external.Absent) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := base
-			tc.change(&f)
-			if got := decideDrainAll(f); got != tc.want {
-				t.Errorf("want %d, got %d", tc.want, got)
+			p, drainer, _ := draining(t, &api{}, tc.limit)
+			p.State.Annotations = map[string]string{contract.DrainStartedAnnotation: tc.began}
+			if tc.unread > 0 {
+				p.nodesKnown, p.mem().nodesUnread = false, actingNow.Add(-tc.unread)
 			}
+			if tc.change != nil {
+				tc.change(p)
+			}
+			done, err := p.drainAll(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tc.done, done)
+			require.Equal(t, tc.asked, len(drainer.asked) > 0)
+			said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
+			require.Contains(t, said.Message, tc.says)
 		})
 	}
 }
@@ -127,27 +139,23 @@ func TestADrainDoesNotWaitForAKubeletThatIsGone(t *testing.T) {
 }
 
 func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
-	pool := newRecollection()
-	set := func(uids ...types.UID) sets.Set[types.UID] {
-		all := sets.Set[types.UID]{}
-		for _, uid := range uids {
-			all[uid] = struct{}{}
-		}
-		return all
+	p, _ := acting(t, &api{})
+	requests := func() sets.Set[types.UID] {
+		p.forgetRequests()
+		return sets.KeySet(p.mem().requested)
 	}
-	pool.requested = engine.Deletions{"a": {}, "gone": {}}
-	pool.drained, pool.confirmed = set("b", "gone"), set("c", "d", "gone")
-	pool.keep(set("a", "b", "c", "d"), set("c"))
-	got := []sets.Set[types.UID]{sets.KeySet(pool.requested), pool.drained, pool.confirmed}
-	if diff := cmp.Diff([]sets.Set[types.UID]{set("a"), set("b"), set("c")}, got); diff != "" {
-		t.Errorf("requested, drained, confirmed (-want +got):\n%s", diff)
-	}
+	p.mem().requested = engine.Deletions{"a": {}, "infra-uid": {}, "gone": {}}
+	require.Len(t, requests(), 3, "a pool in deletion ends soon")
+	p.State.Deleting, p.machines = time.Time{}, nil
+	require.Len(t, requests(), 3, "its Machines are not known")
+	p.machines = &machines{objects: map[types.UID]client.Object{"a": refTo(external.Present).Object}}
+	require.Equal(t, sets.New[types.UID]("a"), requests(), "a pool that lives has requested no deletion of what it refers to")
 }
 
 func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
 	pool, began := newRecollection(), time.Unix(1000, 0)
 	for i, known := range []bool{false, false, true, false, false} {
-		pool.sees(known, began.Add(time.Duration(i)*time.Second))
+		lasts(&pool.nodesUnread, !known, began.Add(time.Duration(i)*time.Second))
 	}
 	if want := began.Add(3 * time.Second); !pool.nodesUnread.Equal(want) {
 		t.Errorf("want %s, got %s", want, pool.nodesUnread)

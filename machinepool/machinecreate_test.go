@@ -1,22 +1,28 @@
 package machinepool
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 func TestAMachineThatWasMadeIsMissedAfterAWhile(t *testing.T) {
-	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	made := map[string]time.Time{"just": now, "before": now.Add(-20 * time.Second), "long ago": now.Add(-madeGrace), "shown": now}
-	names, waiting, again := decideMade([]string{"before", "just", "long ago", "never"}, made, now)
-	require.Equal(t, []string{"long ago", "never"}, names)
-	require.Equal(t, map[string]time.Time{"just": now, "before": now.Add(-20 * time.Second)}, waiting, "what the cache shows is forgotten")
-	require.Equal(t, 10*time.Second, again)
-	require.Len(t, made, 4)
-	names, waiting, again = decideMade(nil, made, now)
-	require.Empty(t, names)
-	require.Empty(t, waiting)
-	require.Zero(t, again)
+	p, _ := acting(t, &api{})
+	var asked []string
+	p.env.options.Parallel = 1
+	p.env.kinds.NewMachine = func(s Seed) (contract.Object, error) {
+		asked = append(asked, s.Key.Name)
+		return nil, errors.New("no")
+	}
+	now := p.Now
+	p.mem().made = map[string]time.Time{"just": now, "before": now.Add(-20 * time.Second), "long ago": now.Add(-madeGrace)}
+	require.Error(t, p.createMachines(t.Context(), []string{"before", "just", "long ago", "never"}))
+	require.Equal(t, []string{"long ago", "never"}, asked)
+	require.Equal(t, map[string]time.Time{"just": now, "before": now.Add(-20 * time.Second)}, p.mem().made)
+	require.LessOrEqual(t, p.RequeueAfter(), madeGrace)
+	require.NotZero(t, p.RequeueAfter())
 }

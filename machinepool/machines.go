@@ -64,7 +64,7 @@ func (m *machines) sort() {
 // such Machines. Rule: Cluster API's MachinePool controller, which finds its Machines by their labels.
 func (m *machines) adoptable(others *machines, labels map[string]string, pool metav1.OwnerReference) (all []*contract.MachineState) {
 	others.sort()
-	has := sets.New(textsOf(m.states, func(s *contract.MachineState) string { return s.Infrastructure.Name })...)
+	has := sets.New(mapped(m.states, func(s *contract.MachineState) string { return s.Infrastructure.Name })...)
 	another := func(ref metav1.OwnerReference) bool {
 		isPool := ref.Kind == pool.Kind && engine.Group(ref.APIVersion) == engine.Group(pool.APIVersion)
 		return engine.IsController(ref) || (isPool && !contract.IsOwner(ref, pool))

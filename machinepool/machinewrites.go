@@ -23,62 +23,38 @@ import (
 // madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
 const madeGrace = 30 * time.Second
 
-// decideMade divides missing Machines into those to create and those that were created a moment ago, with the time of the creation. again
-// is when the first of the latter counts as missing; zero without any.
-func decideMade(
-	missing []string, made map[string]time.Time, now time.Time,
-) (names []string, waiting map[string]time.Time, again time.Duration) {
-	waiting = map[string]time.Time{}
-	for _, name := range missing {
-		if left := made[name].Add(madeGrace).Sub(now); left > 0 {
-			waiting[name], again = made[name], engine.Soonest(again, left)
-			continue
-		}
-		names = append(names, name)
-	}
-	return names, waiting, again
-}
-
-// kubelets are the versions of instances, by the names of their InfraMachines: an instance can be older than its Machine.
-func (p *Scope) kubelets(names []string) map[string]string {
-	layout := contract.InfraMachine(p.infrastructure.Contract)
-	if len(names) == 0 || layout == nil {
-		return nil
-	}
-	rules, ids := p.env.options.Matching, make(map[string]string, len(p.match.Nodes))
-	for _, node := range p.match.Nodes {
-		ids[rules.Key(node.Spec.ProviderID)] = node.Status.NodeInfo.KubeletVersion
-	}
-	versions := make(map[string]string, len(names))
-	for _, name := range names {
-		id, _, err := layout.ProviderID.Get(p.machines.infra[name].Object)
-		if key := rules.Key(id); err == nil && key != "" {
-			versions[name] = ids[key]
+// versionOf is the version of the instance of an InfraMachine: that of its kubelet, because an instance can be older than its Machine, or
+// of the template while its Node is not known.
+func (p *Scope) versionOf(infra string) string {
+	if layout := contract.InfraMachine(p.infrastructure.Contract); layout != nil {
+		id, _, err := layout.ProviderID.Get(p.machines.infra[infra].Object)
+		for _, node := range p.match.Nodes {
+			if err == nil && p.env.options.Matching.Same(id, node.Spec.ProviderID) {
+				return cmp.Or(node.Status.NodeInfo.KubeletVersion, p.State.Template.Version)
+			}
 		}
 	}
-	return versions
+	return p.State.Template.Version
 }
 
+// createMachines creates Machines, except those that were created a moment ago.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
-	mem := p.mem()
-	names, waiting, again := decideMade(missing, mem.made, p.Now)
-	mem.made = waiting
-	p.Requeue(again)
-	kubelets := p.kubelets(names)
-	made, there := make([]bool, len(names)), make([]bool, len(names))
-	errs := p.each(len(names), func(i int) (err error) {
-		made[i], there[i], err = p.createMachine(ctx, names[i], cmp.Or(kubelets[names[i]], p.State.Template.Version))
-		return err
-	})
+	made := p.mem().made
+	maps.DeleteFunc(made, func(_ string, at time.Time) bool { return reached(at, madeGrace, p.Now) })
+	names := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return !made[name].IsZero() })
+	if len(names) < len(missing) {
+		p.Requeue(madeGrace)
+	}
+	errs := each(p, names, func(name string) error { return p.createMachine(ctx, name) })
 	var created []string
 	for i, name := range names {
-		if made[i] {
+		switch {
+		case errs[i] == nil:
 			created = append(created, name)
-		}
-		if there[i] {
-			mem.made[name] = p.Now
-		}
-		if errors.Is(errs[i], errForeignMachine) {
+			made[name] = p.Now
+		case errors.Is(errs[i], errThere):
+			made[name], errs[i] = p.Now, nil
+		case errors.Is(errs[i], errForeignMachine):
 			p.machines.foreign = append(p.machines.foreign, name)
 		}
 	}
@@ -88,61 +64,63 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	return p.joinErrors(errs)
 }
 
-// createMachine creates the Machine of an InfraMachine. made: this pass has made it. there: it exists.
-func (p *Scope) createMachine(ctx context.Context, name, version string) (made, there bool, err error) {
+// createMachine creates the Machine of an InfraMachine. The error is errThere when it exists.
+func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
 	machine, err := p.env.kinds.NewMachine(Seed{
 		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
-		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: version,
+		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: p.versionOf(name),
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
 	})
 	obj, ok := machine.(client.Object)
 	if err != nil || !ok {
-		return false, false, errors.Join(err, fmt.Errorf("make Machine %s: got %T", name, machine))
+		return errors.Join(err, fmt.Errorf("make Machine %s: got %T", name, machine))
 	}
 	err = p.env.frame.Ports.Client.Create(ctx, obj)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		there, err = p.alreadyThere(ctx, name)
-		return false, there, err
+		return p.alreadyThere(ctx, name)
 	case err != nil:
-		return false, false, fmt.Errorf("create Machine %s: %w", name, err)
+		return fmt.Errorf("create Machine %s: %w", name, err)
 	}
-	return true, true, nil
+	return nil
 }
 
-// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
-var errForeignMachine = errors.New("it exists and is not one")
+var (
+	// errThere says that a Machine which the cache does not show exists.
+	errThere = errors.New("it exists")
+	// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
+	errForeignMachine = errors.New("it exists and is not one")
+)
 
 // foreignAdvice is what a person can do about it. A Machine that is deleted may take an instance with it.
 const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
 	"or have the provider name the InfraMachine otherwise"
 
-// alreadyThere distinguishes a Machine that the cache does not show yet from one of the same name with another owner. A Machine whose
-// labels were removed, by which it is found, gets them again.
-func (p *Scope) alreadyThere(ctx context.Context, name string) (there bool, err error) {
+// alreadyThere distinguishes a Machine that the cache does not show yet, errThere, from one of the same name with another owner. A Machine
+// whose labels were removed, by which it is found, gets them again.
+func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	have := &metav1.PartialObjectMetadata{}
 	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
-	err = p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
-	if external.SaysGone(err) {
-		return false, nil
+	err := p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
+	switch {
+	case external.SaysGone(err):
+		return errAgain
+	case err != nil:
+		return err
 	}
-	owned := false
-	if err == nil {
-		owned, err = p.owns(ctx, have)
-	}
-	if err == nil && !owned {
-		err = fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
+	owned, err := p.owns(ctx, have)
+	switch labels, annotations := p.machineMetadata(); {
+	case err != nil:
+		return err
+	case !owned:
+		return fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
 			foreignAdvice)
+	case lacks(have.Labels, labels):
+		err = p.giveMetadata(ctx, have, labels, annotations)
 	}
-	if err != nil {
-		return false, err
-	}
-	if labels, annotations := p.machineMetadata(); lacks(have.Labels, labels) {
-		return true, p.giveMetadata(ctx, have, labels, annotations)
-	}
-	return true, nil
+	return cmp.Or(err, errThere)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -166,7 +144,7 @@ func (p *Scope) labelMachines(ctx context.Context) error {
 			due = append(due, obj)
 		}
 	}
-	return p.joinErrors(p.each(len(due), func(i int) error { return p.giveMetadata(ctx, due[i], labels, annotations) }))
+	return p.joinErrors(each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj, labels, annotations) }))
 }
 
 func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
@@ -215,7 +193,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	if len(p.machines.states) == 0 {
 		return p.confirmNoMachines(ctx)
 	}
-	names := textsOf(p.machines.states, func(m *contract.MachineState) string { return m.Key.Name })
+	names := mapped(p.machines.states, func(m *contract.MachineState) string { return m.Key.Name })
 	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+engine.Named(names))
 	return false, p.deleteMachines(ctx, p.machines.states, false)
 }
@@ -289,8 +267,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
 		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	errs := p.each(len(going), func(i int) error {
-		m := going[i]
+	errs := each(p, going, func(m *contract.MachineState) error {
 		only := client.Preconditions{UID: &m.UID}
 		if asRead {
 			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())

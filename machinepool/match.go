@@ -93,12 +93,8 @@ func refOf(node *corev1.Node) contract.NodeRef {
 // refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The schema
 // has a limit: of a pool of that size, new Nodes wait for the old ones to go, or the whole status would be refused.
 func (m *matching) refs() []contract.NodeRef {
-	room := max(maxNodeRefs-len(m.Retired)-len(m.kept), 0)
-	refs := make([]contract.NodeRef, 0, len(m.Nodes)+len(m.Retired)+len(m.kept))
-	for _, node := range slices.Concat(m.Nodes[:min(len(m.Nodes), room)], m.Retired) {
-		refs = append(refs, refOf(node))
-	}
-	refs = append(refs, m.kept...)
+	refs := slices.Concat(mapped(m.Retired, refOf), m.kept, mapped(m.Nodes, refOf))
+	refs = refs[:min(len(refs), maxNodeRefs)]
 	slices.SortFunc(refs, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
 }

@@ -11,10 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -230,34 +228,6 @@ func TestTheNodesOfRecordedInstancesAreKnownBeforeTheFirstStatusIsWritten(t *tes
 		f.Recorded = tc.recorded
 		if diff := cmp.Diff(tc.want, f.known(tc.ids)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestWhichMissedNodesTheAPIServerIsAskedFor(t *testing.T) {
-	refs := func(n int) (all []contract.NodeRef) {
-		for i := range n {
-			all = append(all, contract.NodeRef{Name: fmt.Sprintf("n-%03d", i), UID: types.UID(fmt.Sprint(i))})
-		}
-		return all
-	}
-	unnamed := contract.NodeRef{Name: "n"}
-	for name, tc := range map[string]struct {
-		missed     []contract.NodeRef
-		gone       sets.Set[contract.NodeRef]
-		requested  engine.Deletions
-		now, later int
-	}{
-		"one that is missed":                     {missed: refs(1), now: 1},
-		"one that is known to be gone":           {missed: refs(1), gone: sets.Set[contract.NodeRef]{refs(1)[0]: {}}},
-		"one whose deletion was asked for":       {missed: refs(1), requested: engine.Deletions{"0": {}}},
-		"one that was recorded without a UID":    {missed: []contract.NodeRef{unnamed}, requested: engine.Deletions{"": {}}, now: 1},
-		"more than a pass asks for":              {missed: refs(maxNodeReads + 3), now: maxNodeReads, later: 3},
-		"as many as a pass asks for, one is not": {missed: refs(maxNodeReads + 1), requested: engine.Deletions{"0": {}}, now: maxNodeReads},
-	} {
-		now, later := planMissed(tc.missed, tc.gone, tc.requested)
-		if len(now) != tc.now || len(later) != tc.later {
-			t.Errorf("%s: want %d now and %d later, got %v and %v", name, tc.now, tc.later, now, later)
 		}
 	}
 }

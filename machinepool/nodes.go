@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -19,12 +18,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-const (
-	// claimedRetry is when a pool looks again at Nodes that another pool or a Machine claims too: the other's events do not wake it.
-	claimedRetry = 30 * time.Second
-	// maxNodeReads bounds how many Nodes one pass asks the API server for.
-	maxNodeReads = 20
-)
+// claimedRetry is when a pool looks again at Nodes that another pool or a Machine claims too: the other's events do not wake it.
+const claimedRetry = 30 * time.Second
 
 // observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are no error: an event tells
 // when they can.
@@ -32,10 +27,10 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 	key := p.env.clusterOf(&p.State)
 	synced, err := p.lookForNodes(ctx, key)
 	p.nodesKnown = synced && err == nil
-	p.mem().sees(p.nodesKnown, p.Now)
+	lasts(&p.mem().nodesUnread, !p.nodesKnown, p.Now)
 	if p.nodesKnown {
 		p.confirmMissed(ctx)
-		p.forgetGone()
+		p.forgetRequests()
 		return nil
 	}
 	p.match, p.unread = matching{}, unreadProblem(key, err)
@@ -53,10 +48,7 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	if p.workload, err = p.env.workloads.Of(key); err != nil || !p.workload.Nodes.HasSynced() {
 		return false, err
 	}
-	others, err := p.env.claimsIn(ctx, key, p.State.Key)
-	if err != nil {
-		return false, err
-	}
+	others := &claims{ctx: ctx, r: p.env, cluster: key, self: p.State.Key}
 	facts := matchFacts{
 		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
 		Claims: others, Rules: p.env.options.Matching,
@@ -107,62 +99,43 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 	return slices.ContainsFunc(ids, func(id string) bool { return rules.Same(id, node.Spec.ProviderID) })
 }
 
-// planMissed parts recorded Nodes that the index does not have into those to ask the API server for in this pass and those for the next
-// one. It leaves out those that are known to be gone.
-func planMissed(
-	missed []contract.NodeRef, gone sets.Set[contract.NodeRef], requested engine.Deletions,
-) (now, later []contract.NodeRef) {
-	for _, ref := range missed {
-		switch {
-		case gone.Has(ref) || (ref.UID != "" && requested.Has(ref.UID)):
-		case len(now) < maxNodeReads:
-			now = append(now, ref)
-		default:
-			later = append(later, ref)
-		}
-	}
-	return now, later
-}
-
 // confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
-	mem := p.mem()
-	now, later := planMissed(p.match.missed, mem.gone, mem.requested)
-	gone := make([]bool, len(now))
-	err := p.joinErrors(p.each(len(now), func(i int) (err error) {
-		gone[i], err = p.workload.IsGone(ctx, now[i].Name, func(live *corev1.Node) bool {
-			return isStill(live, now[i], p.ids, p.env.options.Matching)
+	missed := p.match.missed
+	errs := each(p, missed, func(ref contract.NodeRef) error {
+		gone, err := p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
+			return isStill(live, ref, p.ids, p.env.options.Matching)
 		})
+		if err == nil && !gone {
+			err = errAgain
+		}
 		return err
-	}))
-	unconfirmed := later
-	for i, ref := range now {
-		if !gone[i] {
+	})
+	var unconfirmed []contract.NodeRef
+	for i, ref := range missed {
+		if errs[i] != nil {
 			unconfirmed = append(unconfirmed, ref)
 		}
 	}
-	mem.gone = sets.New(p.match.missed...).Delete(unconfirmed...)
+	p.urgent = p.urgent || len(unconfirmed) < len(missed) // what is not recorded any more is not asked for again
 	p.match.kept, p.match.missed = append(p.match.kept, unconfirmed...), unconfirmed
-	mem.misses(len(unconfirmed) > 0, p.Now)
+	lasts(&p.mem().missedSince, len(unconfirmed) > 0, p.Now)
 	if len(unconfirmed) == 0 {
 		return
 	}
-	names := textsOf(unconfirmed, func(ref contract.NodeRef) string { return ref.Name })
+	names := mapped(unconfirmed, func(ref contract.NodeRef) string { return ref.Name })
 	slices.Sort(names)
 	p.missed = "The recorded Nodes are not known to be gone: " + engine.Named(names)
-	if err != nil {
+	failed := slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, errAgain) })
+	if err := errors.Join(failed...); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		p.missed += ": " + first
 	}
-	again := claimedRetry // a safety net: the event of a Node that is there is on the way
-	switch {
-	case len(unconfirmed) == len(later):
-		again = atOnce
-	case p.Deleting():
-		again = engine.BehindRetry
+	p.Requeue(claimedRetry) // a safety net: the event of a Node that is there is on the way
+	if p.Deleting() {
+		p.Requeue(engine.BehindRetry)
 	}
-	p.Requeue(again)
 }
 
 // missedHolds reports whether a stage waits until it is known that recorded Nodes are gone, and no longer than its limit; zero and below

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,13 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
-)
-
-const (
-	// maxNodeWrites bounds how many Nodes one pass writes, so that counters are not held up by a burst of Nodes that join.
-	maxNodeWrites = 100
-	// atOnce asks for a pass right after this one.
-	atOnce = time.Millisecond
 )
 
 // defaultPropagation returns a pool's policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
@@ -76,45 +68,14 @@ func (p *Scope) propagate(ctx context.Context) error {
 			patches[node.UID] = patch
 		}
 	}
-	return p.eachNode(p.someNow(changed), func(node *corev1.Node) error {
+	return p.eachNode(changed, func(node *corev1.Node) error {
 		return p.patchNode(ctx, node, types.JSONPatchType, patches[node.UID].JSON())
 	})
 }
 
-// someNow returns the Nodes that this pass writes, and requests another pass for the others. Those whose writes were refused come last.
-func (p *Scope) someNow(nodes []*corev1.Node) []*corev1.Node {
-	nodes = byRefusal(nodes, p.mem().refused)
-	if len(nodes) > maxNodeWrites {
-		nodes = nodes[:maxNodeWrites]
-		p.Requeue(atOnce)
-	}
-	return nodes
-}
-
-// byRefusal puts Nodes whose writes were refused behind the others, the one that was refused last at the end: a pass writes some of
-// them, and those that are refused must not hold up the rest.
-func byRefusal(nodes []*corev1.Node, refused map[types.UID]time.Time) []*corev1.Node {
-	if len(refused) == 0 {
-		return nodes
-	}
-	return slices.SortedStableFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return refused[a.UID].Compare(refused[b.UID]) })
-}
-
-// eachNode writes Nodes, a few of them at the same time, and remembers those whose writes were refused. That a Node was drained is
-// forgotten when it is not as it was read.
+// eachNode writes Nodes, a few of them at the same time.
 func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
-	errs := p.each(len(nodes), func(i int) error { return do(nodes[i]) })
-	for i, node := range nodes {
-		if errs[i] == nil {
-			delete(p.mem().refused, node.UID)
-		} else {
-			p.mem().refused[node.UID] = p.Now
-		}
-		if errors.Is(errs[i], errAgain) {
-			p.mem().drained.Delete(node.UID)
-		}
-	}
-	return p.joinErrors(errs)
+	return p.joinErrors(each(p, nodes, do))
 }
 
 // patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
@@ -132,59 +93,46 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 	return err
 }
 
-// deleteNodes deletes Nodes whose deletion was not requested yet, and reports whether any of these was refused: a conflict is no error. In
-// a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or another process may have uncordoned
-// it.
-func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) (refused bool, err error) {
-	nodes = p.someNow(slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return !p.isUnasked(node) }))
-	err = p.eachNode(nodes, func(node *corev1.Node) error {
-		gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+// deleteNodes deletes Nodes that are not being deleted. In a pool that lives, a Node is deleted only as it was read: since then its kubelet
+// may answer again, or another process may have uncordoned it.
+func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
+	errs := each(p, nodes, func(node *corev1.Node) error {
 		only := client.Preconditions{UID: &node.UID}
 		if !p.Deleting() {
 			only.ResourceVersion = &node.ResourceVersion
 		}
-		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, gone, only)
+		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, only)
 	})
 	var names []string
-	for _, node := range nodes {
-		if _, failed := p.mem().refused[node.UID]; !failed {
-			p.mem().requested.Add(node.UID, node.ResourceVersion, p.Now)
+	for i, node := range nodes {
+		if errs[i] == nil {
 			names = append(names, node.Name)
 		}
 	}
 	if len(names) > 0 {
 		p.tell(EventNodeDeleted, "%s", engine.Named(names))
 	}
-	return len(names) < len(nodes), err
-}
-
-// isUnasked reports whether the deletion of a Node was not requested yet.
-func (p *Scope) isUnasked(node *corev1.Node) bool {
-	return node.DeletionTimestamp == nil && !p.mem().requested.Has(node.UID)
+	return p.joinErrors(errs)
 }
 
 // errAgain means that an object must be read again soon. No pass returns it.
 var errAgain = errors.New("the object is not as it was read")
 
-// deleteObject requests the deletion of an object that was read. One that is gone is no error, and one that is another one by now is
-// errAgain.
+// deleteObject requests the deletion of an object that was read. One that is gone, or is another one by now, is errAgain.
 func deleteObject(ctx context.Context, c client.Client, name string, obj client.Object, only client.Preconditions) error {
 	err := c.Delete(ctx, obj, only)
 	switch {
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), external.SaysGone(err):
 		return errAgain
-	case err != nil && !external.SaysGone(err):
+	case err != nil:
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
 	return nil
 }
 
 // each calls a function for several objects, for a few of them at the same time, and returns the errors in the order of the objects.
-func (p *Scope) each(n int, do func(i int) error) []error {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
+func each[T any](p *Scope, all []T, do func(T) error) []error {
 	return engine.InParallel(p.env.options.Parallel, all, do)
 }
 
@@ -201,11 +149,11 @@ func (p *Scope) joinErrors(errs []error) error {
 	return errors.Join(failed...)
 }
 
-// textsOf returns a text of each object, such as its name, in their order.
-func textsOf[T any](all []T, text func(T) string) []string {
-	texts := make([]string, 0, len(all))
+// mapped returns something of each object, such as its name, in their order.
+func mapped[T, R any](all []T, of func(T) R) []R {
+	some := make([]R, 0, len(all))
 	for _, one := range all {
-		texts = append(texts, text(one))
+		some = append(some, of(one))
 	}
-	return texts
+	return some
 }

@@ -155,23 +155,9 @@ func (p Policy) withDefaults(group string) Policy {
 	return p
 }
 
-// limits bound the drains of a pool.
-type limits struct {
-	// draining is how many Nodes of a pool are drained at the same time. A Node without pods that waits for its volumes to be detached
-	// does not count.
-	draining int
-	// stuck is for how long no pod of a Node may leave, because of budgets or rejected evictions, until another Node that waits to be
-	// drained takes its turn. It stays cordoned, its limit continues to count, and its turn comes again.
-	stuck time.Duration
-	// unread is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does not answer
-	// or its kubeconfig is gone; then the pool is deleted without.
-	unread time.Duration
-}
-
-// defaultLimits are those of every Reconciler; tests have shorter ones.
-func defaultLimits() limits {
-	return limits{draining: 10, stuck: time.Minute, unread: 5 * time.Minute}
-}
+// defaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does not
+// answer or its kubeconfig is gone; then the pool is deleted without.
+const defaultUnreadLimit = 5 * time.Minute
 
 // maxRemediating is how many unhealthy Machines of a pool are deleted at the same time.
 const maxRemediating = 1

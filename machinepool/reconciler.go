@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,13 +35,11 @@ type Reconciler struct {
 	kinds     Kinds
 	ports     Ports
 	options   Options
-	limits    limits
 	memory    *engine.Memory[recollection]
 	workloads *cluster.Tracker
 	// machines are those that represent single instances.
-	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
-	// tellsSelector: the kind has a field for the selector.
-	tellsSelector bool
+	machines    *children.Frame[contract.MachineState, contract.MachineUpdate]
+	unreadLimit time.Duration // defaultUnreadLimit; tests have a shorter one
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request.
@@ -61,7 +60,7 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 		return nil, err
 	}
 	r := &Reconciler{
-		frame: f, kinds: kinds, ports: ports, options: options, limits: defaultLimits(), tellsSelector: keepsSelector(kinds.Pool),
+		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
 		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}

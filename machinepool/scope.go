@@ -38,8 +38,9 @@ type Scope struct {
 	nodesKnown bool
 	unread     external.Problem // why the Nodes are not known
 	match      matching
-	attached   map[string]string // the messages about volumes of Nodes without pods that are still attached, by the names of the Nodes
-	missed     string            // why recorded Nodes that the index does not have do not count as gone; empty when they do
+	attached   []string // the names of the Nodes without pods that have volumes attached
+	volumes    string   // the message about the volumes of the first one
+	missed     string   // why recorded Nodes that the index does not have do not count as gone; empty when they do
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
 	machineKind string
@@ -85,10 +86,4 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 // isDone reports whether this pass has removed the finalizer.
 func (p *Scope) isDone() bool {
 	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer)
-}
-
-// managedElsewhere reports whether another controller manages the number of replicas. A pool never writes it, so that the two do not
-// conflict.
-func (p *Scope) managedElsewhere() bool {
-	return p.State.ReplicasManagedElsewhere()
 }

@@ -28,11 +28,11 @@ func TestANodeThatWasTakenBackIsNotDrainedByTheMarksOfBefore(t *testing.T) {
 	taken := testNode("a", "p://a", func(n *corev1.Node) { n.ResourceVersion = "8" })
 	p.env.frame.Writer.Wrote(taken)
 	require.False(t, p.wasDrained(shown))
-	over := func(*corev1.Node) error { t.Error("it is not over"); return nil }
-	require.NoError(t, p.drain(t.Context(), []*corev1.Node{shown}, time.Time{}, over))
+	left, err := p.drain(t.Context(), []*corev1.Node{shown})
+	require.NoError(t, err)
+	require.Equal(t, 1, left, "it is not over")
 	require.Empty(t, drainer.asked)
 	require.Empty(t, tellsOf(told))
-	require.Empty(t, p.mem().drained)
 }
 
 // A Node was taken for silent, and its kubelet answers again; or its drain was over, and another process has taken it back.
@@ -41,25 +41,19 @@ func TestANodeWhoseInstanceHasLeftIsDeletedOnlyAsItWasRead(t *testing.T) {
 	p, told := acting(t, a)
 	node := testNode("a", "p://a", func(n *corev1.Node) { n.ResourceVersion = "7" })
 	p.State.Deleting = time.Time{}
-	p.mem().drained.Insert(node.UID)
 
 	a.refuses = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))
-	_, err := p.deleteNodes(t.Context(), []*corev1.Node{node})
-	require.NoError(t, err)
+	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
 	require.Equal(t, []string{"a uid=a-uid version=7"}, a.deleted)
 	require.Equal(t, engine.ConflictRetry, p.RequeueAfter())
 	require.Empty(t, tellsOf(told))
-	require.Empty(t, p.mem().drained, "that was about the Node as it was read")
-	require.False(t, p.mem().requested.Has(node.UID))
 
-	p.mem().drained.Insert(node.UID)
 	a.refuses = errors.New("no")
-	_, err = p.deleteNodes(t.Context(), []*corev1.Node{node})
-	require.Error(t, err)
-	require.NotEmpty(t, p.mem().drained)
-
+	require.Error(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
+	a.refuses = notFound(false)
+	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
+	require.Empty(t, tellsOf(told), "another has deleted it")
 	a.refuses = nil
-	_, err = p.deleteNodes(t.Context(), []*corev1.Node{node})
-	require.NoError(t, err)
-	require.True(t, p.mem().requested.Has(node.UID))
+	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
+	require.Equal(t, []string{"Normal SuccessfulDeleteNode a"}, tellsOf(told))
 }

@@ -3,7 +3,6 @@ package machinepool
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -240,12 +239,6 @@ func instanceLabels(pool *contract.MachinePoolState) map[string]string {
 		all[contract.ClusterNameLabel] = pool.ClusterName
 	}
 	return all
-}
-
-// keepsSelector reports whether pools of a kind have a place for it. Cluster API's have none.
-func keepsSelector(kind contract.MachinePoolKind) bool {
-	forgotten, err := contract.CheckKind(kind)
-	return err == nil && !slices.ContainsFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "SelectorText" })
 }
 
 // counts are numbers of instances.

@@ -49,9 +49,7 @@ func statusStep(_ context.Context, p *Scope) (Result, error) {
 
 // sum sets counters, phase and conditions.
 func (p *Scope) sum() {
-	if p.env.tellsSelector {
-		setIf(&p.Update.SelectorText, contract.Some(p.State.SelectorText), selector(&p.State))
-	}
+	setIf(&p.Update.SelectorText, contract.Some(p.State.SelectorText), selector(&p.State))
 	facts := p.statusFacts()
 	facts.Failed = p.sumFailure()
 	decision := facts.phase()
@@ -94,7 +92,7 @@ func (p *Scope) statusFacts() statusFacts {
 		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
 		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: &p.match, Deleting: p.Deleting(),
 		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
-		ManagedElsewhere: p.managedElsewhere(),
+		ManagedElsewhere: p.State.ReplicasManagedElsewhere(), // a pool never writes that number, so that two controllers do not conflict
 	}
 	if p.nodesKnown {
 		p.countNodes(&f)

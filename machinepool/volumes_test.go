@@ -140,7 +140,7 @@ func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
 
 func TestANodeIsDrainedHoweverManyWaitForTheirVolumes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, draining: 1})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
 	w.says(pool, "Running", 3, 3)
 	w.attach("data-0", "pool-0")

@@ -55,9 +55,8 @@ type worldOptions struct {
 	clusters bool
 	// noGarbage has no garbage collector run, as while it is behind.
 	noGarbage bool
-	// draining, stuck and unread shorten the limits of drains.
-	draining      int
-	stuck, unread time.Duration
+	// unread shortens the time for which a deletion waits for Nodes that cannot be read.
+	unread time.Duration
 	// noStatus has pools without the status subresource.
 	noStatus bool
 }
@@ -116,7 +115,7 @@ func (w *world) reconcile(kinds machinepool.Kinds, o worldOptions) (end func()) 
 	}
 	r, err := machinepool.New(kinds, ports, o.pool)
 	require.NoError(w.t, err)
-	r.SetLimits(o.draining, o.stuck, o.unread)
+	r.SetUnreadLimit(o.unread)
 	require.NoError(w.t, r.AddToManager(ctx, ours))
 	return w.Run(ours)
 }
