@@ -94,7 +94,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	if scale.JudgePart(have, s.State.UID, e.Slot) != scale.Own {
+	if !scale.IsPartOf(have, s.State.UID, e.Slot) {
 		return ref, gvk.Version, false, nil
 	}
 	if from, said := have.GetAnnotations()[contract.ClonedFromNameAnnotation]; !said || from == template.Object.GetName() {
