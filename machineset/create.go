@@ -2,7 +2,6 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -100,20 +98,10 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if from, said := have.GetAnnotations()[contract.ClonedFromNameAnnotation]; !said || from == template.Object.GetName() {
 		return ref, gvk.Version, true, nil
 	}
-	own, err = s.hasMachine(ctx, e.Name) // its creation judges it
-	return ref, gvk.Version, own, err
-}
-
-// hasMachine asks the API server whether there is a Machine of a name. A part of another template is left of an attempt that the ledger
-// does not know any more, unless the Machine was made and the cache has yet to show it.
-func (s *Scope) hasMachine(ctx context.Context, name string) (bool, error) {
-	machine := &unstructured.Unstructured{}
-	machine.SetGroupVersionKind(s.env.kinds.Machine.GVK)
-	err := s.machines.Existing(ctx, machine, s.env.kinds.Machine.GVK.Kind, name)
-	if errors.Is(err, engine.ErrStale) {
-		return false, nil
-	}
-	return err == nil, err
+	// It is left of an attempt that the ledger does not know any more, unless the Machine was made and the cache has yet to show it: then its
+	// creation judges it.
+	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(e.Name))
+	return ref, gvk.Version, !gone, err
 }
 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned

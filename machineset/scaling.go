@@ -52,8 +52,7 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (scale.Le
 	if len(ledger.Pending) == 0 || len(s.machines.Holds) > 0 || s.Deleting() {
 		return ledger, nil
 	}
-	ledger, _, err := s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
-	return ledger, err
+	return s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
 }
 
 // plan decides. Without an order nothing is deleted until a person has corrected it.
