@@ -2,45 +2,24 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// create creates the Machines of the reserved slots with what they refer to, and remembers what was made without a Machine.
-func (s *Scope) create(ctx context.Context) error {
-	var mu sync.Mutex
-	parts := map[int64][]schema.GroupVersionKind{}
-	all, err := s.machines.Create(ctx, func(ctx context.Context, e scale.Entry) (client.Object, bool, error) {
-		machine, kinds, own, err := s.createParts(ctx, e)
-		mu.Lock()
-		defer mu.Unlock()
-		parts[e.Slot] = kinds
-		return machine, own, err
-	})
-	for _, c := range all {
-		s.mem.remember(c, parts[c.Entry.Slot])
-	}
-	return err
-}
-
-// createParts creates what the Machine of a slot refers to, and returns the Machine to create. parts are the kinds of what exists, or may
-// exist: an answer can get lost. own is false when an object of another owner has the name.
-func (s *Scope) createParts(ctx context.Context, e scale.Entry,
-) (machine client.Object, parts []schema.GroupVersionKind, own bool, err error) {
+// createMachine creates what the Machine of a slot refers to, and returns the Machine to create. own is false when an object of another
+// owner has the name. What was made for a slot that is given up afterwards stays until the set goes, which owns it: its provider makes
+// nothing of it without a Machine.
+func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine client.Object, own bool, err error) {
 	seed := s.seed(e)
 	for _, part := range []struct {
 		template external.Object
@@ -50,16 +29,12 @@ func (s *Scope) createParts(ctx context.Context, e scale.Entry,
 		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion},
 		{s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
 	} {
-		*part.ref, *part.version, own, err = s.createPart(ctx, part.template, e, seed)
-		if own && !part.ref.IsZero() {
-			parts = append(parts, part.ref.GroupKind().WithVersion(*part.version))
-		}
-		if err != nil || !own {
-			return nil, parts, own, err
+		if *part.ref, *part.version, own, err = s.createPart(ctx, part.template, e, seed); err != nil || !own {
+			return nil, own, err
 		}
 	}
 	machine, err = s.newMachine(seed)
-	return machine, parts, true, err
+	return machine, true, err
 }
 
 // seed is what the set decides about the Machine of a slot.
@@ -117,26 +92,16 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
 		return ref, gvk.Version, true, err
 	}
-	if scale.JudgePart(have, s.State.UID, e.Slot) != scale.Own {
+	if !scale.IsPartOf(have, s.State.UID, e.Slot) {
 		return ref, gvk.Version, false, nil
 	}
 	if from, said := have.GetAnnotations()[contract.ClonedFromNameAnnotation]; !said || from == template.Object.GetName() {
 		return ref, gvk.Version, true, nil
 	}
-	own, err = s.hasMachine(ctx, e.Name) // its creation judges it
-	return ref, gvk.Version, own, err
-}
-
-// hasMachine asks the API server whether there is a Machine of a name. A part of another template is left of an attempt that the ledger
-// does not know any more, unless the Machine was made and the cache has yet to show it.
-func (s *Scope) hasMachine(ctx context.Context, name string) (bool, error) {
-	machine := &unstructured.Unstructured{}
-	machine.SetGroupVersionKind(s.env.kinds.Machine.GVK)
-	err := s.machines.Existing(ctx, machine, s.env.kinds.Machine.GVK.Kind, name)
-	if errors.Is(err, engine.ErrStale) {
-		return false, nil
-	}
-	return err == nil, err
+	// It is left of an attempt that the ledger does not know any more, unless the Machine was made and the cache has yet to show it: then its
+	// creation judges it.
+	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(e.Name))
+	return ref, gvk.Version, !gone, err
 }
 
 // fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned

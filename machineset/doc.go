@@ -26,8 +26,8 @@
 // has Machines and no ledger continues behind all slots that can have been reserved.
 //
 // A Machine whose deletion, adoption or creation is rejected delays no other, and no other is deleted in its place. What was created for
-// a Machine that does not exist is deleted. Templates and preflight checks that cannot be read keep a set from creating, and from nothing
-// else.
+// a Machine that was never made goes with the set. Templates and preflight checks that cannot be read keep a set from creating, and from
+// nothing else.
 //
 // Labels, annotations, limits, readiness gates and taints of the template are copied to existing Machines. What a set gave a Machine is
 // recorded on it ([GivenAnnotation]), so that values of other writers stay.

@@ -26,15 +26,15 @@ func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
 	set.SetName("workers")
 	set.SetUID("uid")
 	key := types.NamespacedName{Namespace: "default", Name: "workers"}
-	r.memory.Of(key, "uid").swept = true
+	before := r.memory.Of(key, "uid")
 	_, err = r.ReconcileObject(t.Context(), set)
 	require.NoError(t, err)
-	require.False(t, r.memory.Of(key, "uid").swept, "it is another controller's")
+	require.NotSame(t, before, r.memory.Of(key, "uid"), "it is another controller's")
 
-	r.memory.Of(key, "uid").swept = true
+	before = r.memory.Of(key, "uid")
 	set.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
 	set.SetDeletionTimestamp(new(metav1.NewTime(noon())))
 	_, err = r.ReconcileObject(t.Context(), set)
 	require.NoError(t, err)
-	require.False(t, r.memory.Of(key, "uid").swept, "its finalizer is gone")
+	require.NotSame(t, before, r.memory.Of(key, "uid"), "its finalizer is gone")
 }

@@ -2,7 +2,6 @@ package machineset_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,53 +54,8 @@ func TestANameOfAnotherOwnerUsesItsSlotUpAndIsNotWaitedFor(t *testing.T) {
 			require.Equal(t, foreign.GetUID(), have.GetUID())
 			require.Empty(t, have.GetOwnerReferences())
 			require.Nil(t, have.GetDeletionTimestamp())
-			w.eventually("clean up what the burnt slot left", func() string {
-				for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
-					want := 3
-					if gvk == foreign.GroupVersionKind() {
-						want++
-					}
-					if got := len(w.list(gvk)); got != want {
-						return gvk.Kind + ": " + w.describe(set)
-					}
-				}
-				return ""
-			})
 		})
 	}
-}
-
-func TestWhatABurntSlotLeftGoesAlsoWhereNoCacheShowsItYet(t *testing.T) {
-	t.Parallel()
-	options := fake0()
-	options.CacheLagFunc = func(gk schema.GroupKind, _ types.NamespacedName) time.Duration {
-		if gk == bootstrapGVK().GroupKind() {
-			return time.Hour
-		}
-		return 0
-	}
-	w := newWorld(t, options).live()
-	first, set := w.set("first", 1), w.set("workers", 0)
-	w.create(first)
-	w.run(machineset.Options{})
-	w.eventually("have the parts of the first set watched", func() string {
-		for _, r := range w.store.Requests() {
-			if r.Verb == "watch" && r.GVK.Kind == bootstrapGVK().Kind && r.UserAgent == userAgent && len(w.machines()) == 1 {
-				return ""
-			}
-		}
-		return w.describe(first)
-	})
-	w.create(set)
-	w.create(object(infraGVK(), w.nameOf(set, 1)))
-	w.scale(set, 1)
-	w.eventually("have the bootstrap object of its Machine, and no other", func() string {
-		if len(w.machines()) != 2 || len(w.list(bootstrapGVK())) != 2 {
-			return w.describe(set)
-		}
-		return ""
-	})
-	require.NotNil(t, w.get(object(bootstrapGVK(), w.nameOf(set, 2))), "the first slot was not burnt")
 }
 
 func TestANameThatIsStillBeingDeletedBurnsItsSlot(t *testing.T) {

@@ -59,7 +59,7 @@ func TestASlotThatWasHalfMadeFromAnotherTemplateIsGivenUp(t *testing.T) {
 			})
 			mend()
 			w.has(set, 1)
-			part := w.list(infraGVK())[0]
+			part := w.partsOfMachines(infraGVK())[0]
 			size, _, _ := unstructured.NestedString(part.Object, "spec", "size")
 			require.Equal(t, "small", size)
 			require.NotEqual(t, half.GetName(), part.GetName())
@@ -86,7 +86,7 @@ func TestAPartOfAnotherTemplateIsNotUsedByASetThatHasLostItsLedger(t *testing.T)
 	mend()
 	w.run(machineset.Options{})
 	w.has(set, 1)
-	parts := w.list(infraGVK())
+	parts := w.partsOfMachines(infraGVK())
 	require.Len(t, parts, 1)
 	size, _, _ := unstructured.NestedString(parts[0].Object, "spec", "size")
 	require.Equal(t, "small", size)

@@ -1,8 +1,6 @@
 package machineset
 
 import (
-	"slices"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,8 +31,8 @@ type Wiring struct {
 // PolicyRules are the rights that a Reconciler needs:
 //
 //   - sets: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
-//   - Machines and References: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name; and patch on
-//     the status of Machines, if that is a subresource, to say what becomes of those that a health check has marked;
+//   - Machines and References: list, watch, create, patch, and get, to see whose an object is that has a name; for Machines also delete by
+//     UID, and patch on the status, if that is a subresource, to say what becomes of those that a health check has marked;
 //   - Templates: list and watch; patch, to have Clusters own them; ControlPlanes: list and watch;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one comes again.
@@ -42,9 +40,12 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	sets := w.Kinds.Set.GroupResource()
 	rules := engine.PolicyRules(engine.Wiring{
 		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: w.ControlPlanes, Templates: w.Templates,
-		Children: slices.Concat([]schema.GroupResource{w.Kinds.Machine.GroupResource()}, w.References),
+		Children: []schema.GroupResource{w.Kinds.Machine.GroupResource()},
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	machines := patch.PolicyRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource)
-	return contract.MergePolicyRules(rules, machines, []rbacv1.PolicyRule{engine.Rule(sets, "get")})
+	rules = append(rules, engine.Rule(sets, "get"))
+	for _, ref := range w.References {
+		rules = append(rules, engine.Rule(ref, "get", "list", "watch", "create", "patch"))
+	}
+	return contract.MergePolicyRules(rules, patch.PolicyRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource))
 }

@@ -23,7 +23,7 @@ type Reconciler struct {
 	frame    *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	kinds    Kinds
 	options  Options
-	memory   *engine.Memory[recollection]
+	memory   *engine.Memory[children.Memory[contract.MachineState]]
 	marks    []string // see scale.Marks
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
@@ -39,7 +39,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	}
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil),
+		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory[contract.MachineState], nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
@@ -59,8 +59,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 }
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
-	s.mem = r.memory.Of(s.State.Key, s.State.UID)
-	r.machines.Begin(&s.machines, s, s.mem.machines)
+	r.machines.Begin(&s.machines, s, r.memory.Of(s.State.Key, s.State.UID))
 	s.ReadCluster(ctx)
 	return 0
 }

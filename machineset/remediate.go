@@ -104,14 +104,8 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 	if refused := s.machines.Refused(); refused != "" {
 		hold(ReasonCreationRefused, "the last creation of a Machine has failed: "+contract.SteadyText(refused))
 	}
-	var down []string
-	for i := range s.machines.Own {
-		if m := &s.machines.Own[i]; m.Deleting.IsZero() && scale.Unreachable(m.State) {
-			down = append(down, m.State.Key.Name)
-		}
-	}
-	if slices.Sort(down); len(down) > 0 {
-		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady says of "+engine.Named(down))
+	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Deleting.IsZero() && scale.Unreachable(m.State) }) {
+		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady of Machines says")
 	}
 	return holds
 }

@@ -200,7 +200,7 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 			change: func(w *world, _ *unstructured.Unstructured) {
 				other := w.machines()[1]
 				w.unreachable(&other)
-			}, says: "the workload cluster does not answer, as the condition NodeReady says of "},
+			}, says: "the workload cluster does not answer, as the condition NodeReady of Machines says"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

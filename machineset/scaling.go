@@ -2,13 +2,11 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -26,7 +24,7 @@ func (s *Scope) scale(ctx context.Context) error {
 	}
 	facts, orderErr := s.facts(settled)
 	if s.IsOrphaning() {
-		return s.abandon(ctx, settled)
+		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
 	s.plan(facts, orderErr)
 	next := settled.Abandon(s.decision.Abandon)
@@ -54,9 +52,7 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (scale.Le
 	if len(ledger.Pending) == 0 || len(s.machines.Holds) > 0 || s.Deleting() {
 		return ledger, nil
 	}
-	ledger, burnt, err := s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
-	s.mem.swept = s.mem.swept && !burnt // parts of them are left
-	return ledger, err
+	return s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
 }
 
 // plan decides. Without an order nothing is deleted until a person has corrected it.
@@ -91,18 +87,18 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 	if err := s.machines.WriteLedger(ctx, next); err != nil {
 		return err
 	}
-	err := s.sweep(ctx, next)
 	switch {
 	case creates:
-		return errors.Join(err, s.create(ctx))
+		_, err := s.machines.Create(ctx, s.createMachine)
+		return err
 	case len(s.decision.Delete) > 0:
 		keep := int(s.State.Replicas.Or(0)) + s.uncounted
 		if s.Deleting() {
 			keep = 0
 		}
-		return errors.Join(err, s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell()))
+		return s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell())
 	}
-	return s.DeferError(err)
+	return nil
 }
 
 // unwell returns the versions in which Machines were read to be unhealthy, not ready or not available. Where some stay, such a Machine may
@@ -135,26 +131,11 @@ func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	return facts, err
 }
 
-// abandon gives up what a set was about to create that is deleted without its Machines.
-func (s *Scope) abandon(ctx context.Context, settled scale.Ledger) error {
-	next := settled.Abandon(len(settled.Pending))
-	if err := s.machines.WriteLedger(ctx, next); err != nil {
-		return err
-	}
-	s.mem.swept = s.mem.swept && len(settled.Pending) == 0
-	return s.sweep(ctx, next)
-}
-
 // removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose
 // Machines stay.
 func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.IsOrphaning():
-		// Without the set, objects that were created for a missing Machine can no longer be found. But objects that cannot be watched must
-		// not delay a deletion for ever.
-		if !s.mem.swept && s.Now.Before(s.State.Deleting.Add(sweepLimit)) {
-			return Result{RequeueAfter: external.UnsyncedRetry}, nil
-		}
 	case len(s.machines.Own) > 0 || (len(s.machines.Ledger.Pending) > 0 && !s.machines.IsHeld(ReasonLedgerUnreadable)):
 		return Result{}, nil
 	default:

@@ -17,7 +17,6 @@ type Scope struct {
 	engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 
 	env *Reconciler
-	mem *recollection
 
 	machines children.Scope[contract.MachineState, contract.MachineUpdate]
 	selector labels.Selector

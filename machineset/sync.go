@@ -2,9 +2,6 @@ package machineset
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,49 +12,17 @@ import (
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
 // to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
 func (s *Scope) syncMachines(ctx context.Context) error {
-	now := children.Step{Generation: s.givenSince(), Also: s.State.Labels[contract.DeploymentNameLabel]}
-	return s.machines.Sync(now, func(m member) error { return s.syncMachine(ctx, m) })
-}
-
-// givenSince is the generation since which the set gives its Machines the same: that of all that it says, without the replicas, which a
-// rollout changes often.
-func (s *Scope) givenSince() int64 {
-	if s.mem.generation == s.State.Generation {
-		return s.mem.since
+	given, err := s.newMachine(s.seed(scale.Entry{})) // what a new Machine gets is what the others get
+	if err != nil {
+		return err
 	}
-	sum, err := saysBesideReplicas(s.env.kinds.Set, s.Object)
-	if err != nil || sum != s.mem.says {
-		s.mem.since, s.mem.says = s.State.Generation, sum
-	}
-	s.mem.generation = s.State.Generation
-	return s.mem.since
-}
-
-// saysBesideReplicas is a digest of a set without its metadata, its status and its replicas.
-func saysBesideReplicas(kind contract.MachineSetKind, set contract.Object) (sum [sha256.Size]byte, err error) {
-	same, ok := set.DeepCopyObject().(contract.Object)
-	if !ok {
-		return sum, fmt.Errorf("%T is no object", set)
-	}
-	var u contract.MachineSetUpdate
-	u.Replicas = contract.SetTo[int32](0)
-	parts := map[string]json.RawMessage{}
-	text, marshalErr := []byte(nil), kind.Adapter.Write(same, u)
-	if marshalErr == nil {
-		text, marshalErr = json.Marshal(same)
-	}
-	if err := errors.Join(marshalErr, json.Unmarshal(text, &parts)); err != nil {
-		return sum, err
-	}
-	delete(parts, "metadata")
-	delete(parts, "status")
-	text, err = json.Marshal(parts)
-	return sha256.Sum256(text), err
+	return s.machines.Sync(children.Step{Also: children.Digest(given)}, func(m member) error { return s.syncMachine(ctx, m) })
 }
 
 func (s *Scope) syncMachine(ctx context.Context, m member) error {

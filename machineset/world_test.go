@@ -2,6 +2,7 @@ package machineset_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -179,7 +180,7 @@ func (w *world) has(set *unstructured.Unstructured, n int) {
 			return fmt.Sprintf("there are %d, %d of them in deletion; %s", len(machines), going, w.describe(set))
 		}
 		for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
-			if parts := len(w.list(gvk)); parts != n {
+			if parts := len(w.partsOfMachines(gvk)); parts != n {
 				return fmt.Sprintf("there are %d of %s", parts, gvk.Kind)
 			}
 		}
@@ -189,6 +190,17 @@ func (w *world) has(set *unstructured.Unstructured, n int) {
 			}
 		}
 		return ""
+	})
+}
+
+// partsOfMachines are the objects of a kind that have the name of a Machine, or that one controls: what a set has made for no Machine stays.
+func (w *world) partsOfMachines(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.t.Helper()
+	machines := w.machines()
+	return slices.DeleteFunc(w.list(gvk), func(part unstructured.Unstructured) bool {
+		named := slices.ContainsFunc(machines, func(m unstructured.Unstructured) bool { return m.GetName() == part.GetName() })
+		controller := metav1.GetControllerOf(&part)
+		return !named && (controller == nil || controller.Kind != w.kinds.Machine.GVK.Kind)
 	})
 }
 

@@ -108,7 +108,7 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		return c
 	}
 	owner := s.owner.Common()
-	if scale.JudgePart(child, owner.UID, e.Slot) != scale.Own {
+	if !scale.IsPartOf(child, owner.UID, e.Slot) {
 		c.Err = fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again",
 			kind)
 		return c
@@ -119,7 +119,7 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		if c.Err = s.Existing(ctx, have, kind, e.Name); c.Err != nil {
 			return c
 		}
-		c.Burnt = scale.JudgeMachine(have, owner.UID, e.Slot) != scale.Own
+		c.Burnt = !scale.IsMachineOf(have, owner.UID, e.Slot)
 		if s.controlled(have) {
 			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
 		}

@@ -185,27 +185,25 @@ func (s *Scope[CS, CU]) AwaitRestored(ledger scale.Ledger, desired int) scale.Le
 	return ledger
 }
 
-// BurnOutdated returns the ledger without the slots of which part may have been made from another template than this one, and whether
-// there were such. A slot whose child exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
-func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, template string) (scale.Ledger, bool, error) {
+// BurnOutdated returns the ledger without the slots of which part may have been made from another template than this one. A slot whose child exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
+func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, template string) (scale.Ledger, error) {
 	outdated := map[string]int64{}
 	for _, e := range ledger.Outdated(template) {
 		outdated[e.Name] = e.Slot
 	}
 	if len(outdated) == 0 || template == "" {
-		return ledger, false, nil
+		return ledger, nil
 	}
 	live, err := s.Live(ctx)
 	if err != nil {
-		return ledger, false, err
+		return ledger, err
 	}
-	burnt := false
 	for name, slot := range outdated {
 		if _, exists := live[name]; !exists {
-			ledger, burnt = ledger.Burn(slot), true
+			ledger = ledger.Burn(slot)
 		}
 	}
-	return ledger, burnt, nil
+	return ledger, nil
 }
 
 // MayCreate reports whether the owner may create children in this pass, after everything else has been decided: not while the cache does

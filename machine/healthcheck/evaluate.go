@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,11 +17,8 @@ import (
 // allocates nothing for a healthy Machine. Rule: Cluster API's MachineHealthCheck targets.
 func Evaluate(f Facts) Verdict {
 	m := f.Machine
-	if _, skips := m.Annotations[SkipAnnotation]; skips {
-		return Verdict{Skipped: true, Reason: ReasonSkipped, Message: "The Machine has the annotation " + SkipAnnotation}
-	}
-	if m.Paused() {
-		return Verdict{Skipped: true, Reason: ReasonSkipped, Message: "The Machine has the annotation " + contract.PausedAnnotation}
+	if _, skips := m.Annotations[SkipAnnotation]; skips || m.Paused() {
+		return Verdict{Skipped: true, Reason: ReasonSkipped}
 	}
 	if _, asked := m.Annotations[RemediateAnnotation]; asked {
 		return Verdict{Class: Unhealthy, Reason: ReasonHasRemediateAnnotation, Since: f.Now,
@@ -30,9 +28,9 @@ func Evaluate(f Facts) Verdict {
 		_, controls := m.Labels[contract.ControlPlaneLabel]
 		switch { // events of the Cluster follow
 		case !cluster.ControlPlaneInitialized && !controls:
-			return Verdict{Reason: ReasonControlPlaneNotInitialized, Message: "The control plane of the Cluster is not initialized yet"}
+			return Verdict{Reason: ReasonControlPlaneNotInitialized}
 		case !cluster.InfrastructureReady:
-			return Verdict{Reason: ReasonInfrastructureNotReady, Message: "The infrastructure of the Cluster is not ready"}
+			return Verdict{Reason: ReasonInfrastructureNotReady}
 		}
 	}
 	e := evaluation{facts: f}
@@ -47,12 +45,12 @@ type evaluation struct {
 	causes []string // of an unhealthy Machine
 	reason string
 	since  time.Time
-	// suspicion is the first thing that is wrong and no reason to remediate, and suspected why it is none.
-	suspicion, suspected string
-	unstarted            bool
-	unreported           bool // the Node does not say whether it is Ready
-	limit, next          time.Duration
-	well                 time.Time // since when the Node has the conditions of a healthy one
+	// suspected is why the first thing that is wrong is no reason to remediate.
+	suspected   string
+	unstarted   bool
+	unreported  bool // the Node does not say whether it is Ready
+	limit, next time.Duration
+	well        time.Time // since when the Node has the conditions of a healthy one
 }
 
 func (e *evaluation) machine() {
@@ -74,7 +72,7 @@ func (e *evaluation) machine() {
 func (e *evaluation) node() {
 	switch e.facts.NodeState {
 	case NodeGone:
-		e.limit, _, _ = e.facts.Checks.limits(e.facts.Machine.Annotations)
+		e.limit, _ = e.facts.Checks.limits(e.facts.Machine.Annotations)
 		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.facts.Machine.Node.Name)
 	case NodeNone:
 		e.unstarted = true
@@ -100,7 +98,7 @@ func (e *evaluation) node() {
 
 // startup applies the limits for a Machine without a Node.
 func (e *evaluation) startup() {
-	startup, join, wrong := e.facts.Checks.limits(e.facts.Machine.Annotations)
+	startup, join := e.facts.Checks.limits(e.facts.Machine.Annotations)
 	base, ready := e.base()
 	limit := startup
 	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(ready.Add(join))) {
@@ -117,9 +115,6 @@ func (e *evaluation) startup() {
 		e.blame(ReasonNodeStartupTimeout, base, "Node failed to report startup in %s", limit)
 	} else {
 		e.check(left, limit)
-	}
-	if wrong != nil && e.suspicion == "" && len(e.causes) == 0 {
-		e.suspicion, e.suspected = wrong.Error(), ReasonStarting
 	}
 }
 
@@ -162,13 +157,12 @@ func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since ti
 	e.limit = max(e.limit, rule.Timeout)
 	switch {
 	case since.IsZero():
-		e.suspect(ReasonTimeUnknown, since, "Condition %s on %s is reporting status %s, and not since when", rule.Type, of, rule.Status)
+		e.suspect(ReasonTimeUnknown, since)
 	case left < 0:
 		e.blame(blames, since, "Condition %s on %s is reporting status %s with reason %s for more than %s",
 			rule.Type, of, rule.Status, reason, rule.Timeout)
 	default:
-		e.suspect(ReasonSuspect, since, "Condition %s on %s is reporting status %s since %s: unhealthy after %s",
-			rule.Type, of, rule.Status, since.UTC().Format(time.RFC3339), rule.Timeout)
+		e.suspect(ReasonSuspect, since)
 		e.check(left, rule.Timeout)
 	}
 }
@@ -189,10 +183,8 @@ func (e *evaluation) blame(reason string, since time.Time, cause string, args ..
 	}
 }
 
-func (e *evaluation) suspect(why string, since time.Time, what string, args ...any) {
-	if e.suspicion == "" {
-		e.suspicion, e.suspected = fmt.Sprintf(what, args...), why
-	}
+func (e *evaluation) suspect(why string, since time.Time) {
+	e.suspected = cmp.Or(e.suspected, why)
 	if len(e.causes) == 0 && (e.since.IsZero() || since.Before(e.since)) {
 		e.since = since
 	}
@@ -200,26 +192,21 @@ func (e *evaluation) suspect(why string, since time.Time, what string, args ...a
 
 func (e *evaluation) verdict() Verdict {
 	v := Verdict{Since: e.since, Limit: e.limit, Unstarted: e.unstarted, NextCheck: e.next}
-	switch m := e.facts.Machine; {
+	switch {
 	case len(e.causes) > 0:
 		v.Class, v.Reason, v.NextCheck = Unhealthy, e.reason, 0
 		if v.Since.IsZero() {
 			v.Since = e.saidSince()
 		}
 		v.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
-	case e.suspected == ReasonSuspect, e.suspected == ReasonTimeUnknown:
-		v.Reason, v.Message, v.Suspect = e.suspected, e.suspicion, true
-	case !m.Deleting.IsZero():
-		v.Reason, v.Message = ReasonDeleting, "The Machine is being deleted"
+	case e.suspected != "":
+		v.Reason, v.Suspect = e.suspected, true
+	case !e.facts.Machine.Deleting.IsZero():
+		v.Reason = ReasonDeleting
 	case e.facts.NodeState == NodeUnread:
-		v.Reason, v.Message = ReasonNodeUnread, "The Node could not be read: only the Machine is judged"
-	case e.unstarted:
-		v.Reason, v.Message = ReasonStarting, "The Machine has no Node yet"
-		if e.suspicion != "" {
-			v.Message += "; " + e.suspicion
-		}
-	case e.unreported: // the node lifecycle controller says that it is unknown after a while
-		v.Reason, v.Message = ReasonStarting, "The Node has not reported whether it is Ready"
+		v.Reason = ReasonNodeUnread
+	case e.unstarted || e.unreported: // the node lifecycle controller says of a Node that it is unknown after a while
+		v.Reason = ReasonStarting
 	default:
 		v.Class, v.Reason, v.Since = Healthy, ReasonSucceeded, e.well
 	}

@@ -1,11 +1,13 @@
 package healthcheck_test
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,6 +69,15 @@ func unhealthyNode(kind, status, timeout string) string {
 		" with reason R for more than " + timeout
 }
 
+// line returns a verdict as one line.
+func line(v healthcheck.Verdict) string {
+	text := fmt.Sprintf("%s (%s)", cmp.Or(v.Class, "Pending"), v.Reason)
+	if v.Message != "" {
+		text += ": " + strings.ReplaceAll(v.Message, "\n", "/")
+	}
+	return text
+}
+
 func TestAMachineIsJudged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*healthcheck.Facts)
@@ -84,9 +95,9 @@ func TestAMachineIsJudged(t *testing.T) {
 			f.Node = node(said("Ready", corev1.ConditionUnknown,
 				5*time.Minute))
 		},
-			"Pending (Suspect): Condition Ready on Node is reporting status Unknown since 2026-03-01T11:55:00Z: unhealthy after 5m0s", time.Second},
+			"Pending (Suspect)", time.Second},
 		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, time.Minute)) },
-			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T11:59:00Z: unhealthy after 5m0s", 4*time.Minute +
+			"Pending (Suspect)", 4*time.Minute +
 				time.Second},
 		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) {
 			f.Node = node(said("KernelDeadlock",
@@ -94,11 +105,11 @@ func TestAMachineIsJudged(t *testing.T) {
 		},
 			unhealthyNode("KernelDeadlock", "True", "0s"), 0},
 		"a clock that is ahead": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, -time.Hour)) },
-			"Pending (Suspect): Condition Ready on Node is reporting status False since 2026-03-01T13:00:00Z: unhealthy after 5m0s", 5*time.Minute +
+			"Pending (Suspect)", 5*time.Minute +
 				time.Second},
 		"a condition that does not say since when": {func(f *healthcheck.Facts) {
 			f.Node = node(corev1.NodeCondition{Type: "Ready", Status: "False"})
-		}, "Pending (TimeUnknown): Condition Ready on Node is reporting status False, and not since when", 0},
+		}, "Pending (TimeUnknown)", 0},
 		"a condition of the Machine": {func(f *healthcheck.Facts) { machineSays(f, "InfrastructureReady", "False", 2*time.Minute) },
 			unhealthyMachine, 0},
 		"a condition of both": {func(f *healthcheck.Facts) {
@@ -109,26 +120,26 @@ func TestAMachineIsJudged(t *testing.T) {
 		"the Node is gone": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeGone },
 			"Unhealthy (NodeDeleted): Health check failed:/  * Node n has been deleted", 0},
 		"the Node cannot be read": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeUnread },
-			"Pending (NodeUnread): The Node could not be read: only the Machine is judged", 0},
+			"Pending (NodeUnread)", 0},
 		"the Node cannot be read, and the Machine is unhealthy": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeUnread
 			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
 		}, unhealthyMachine, 0},
-		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting): The Machine has no Node yet",
+		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting)",
 			6*time.Minute + time.Second},
 		"no Node in time": {func(f *healthcheck.Facts) { withoutNode(f, 11*time.Minute) },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 		"no Node, and no limit": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Checks.NodeStartup = 0 },
-			"Pending (Starting): The Machine has no Node yet", 0},
+			"Pending (Starting)", 0},
 		"no Node in time, but the infrastructure is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			machineSays(f, "InfrastructureReady", "True", time.Minute)
-		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
+		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, but the control plane is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time,
 				InfrastructureReady: true})
-		}, "Pending (Starting): The Machine has no Node yet", 9*time.Minute + time.Second},
+		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, and a time of the infrastructure in the future": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			machineSays(f, "InfrastructureReady", "True", -time.Hour)
@@ -136,12 +147,11 @@ func TestAMachineIsJudged(t *testing.T) {
 		"a template whose Machines boot slowly": {func(f *healthcheck.Facts) {
 			withoutNode(f, 20*time.Minute)
 			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "25m"
-		}, "Pending (Starting): The Machine has no Node yet", 5*time.Minute + time.Second},
+		}, "Pending (Starting)", 5*time.Minute + time.Second},
 		"a template with a limit that cannot be read": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Minute)
 			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "soon"
-		}, `Pending (Starting): The Machine has no Node yet; annotation machinist.dev/node-startup-timeout: ` +
-			`want a duration such as 25m, found "soon"`, 9*time.Minute + time.Second},
+		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"a template with a limit to join": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Machine.Annotations[healthcheck.JoinAnnotation] = "2m"
@@ -155,20 +165,20 @@ func TestAMachineIsJudged(t *testing.T) {
 		"a failure of a Machine with a Node": {func(f *healthcheck.Facts) { f.Machine.FailureReason = "Quota" },
 			"Healthy (HealthCheckSucceeded)", 0},
 		"a Node that has registered and not reported": {func(f *healthcheck.Facts) { f.Node = node() },
-			"Pending (Starting): The Node has not reported whether it is Ready", 0},
+			"Pending (Starting)", 0},
 		"a Machine in deletion": {func(f *healthcheck.Facts) { f.Machine.Deleting = now },
-			"Pending (Deleting): The Machine is being deleted", 0},
+			"Pending (Deleting)", 0},
 		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[healthcheck.RemediateAnnotation] = "" },
 			"Unhealthy (HasRemediateAnnotation): Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation", 0},
 		"a request to skip and to remediate": {func(f *healthcheck.Facts) {
 			f.Machine.Annotations[healthcheck.RemediateAnnotation], f.Machine.Annotations[healthcheck.SkipAnnotation] = "", ""
-		}, "Pending (Skipped): The Machine has the annotation cluster.x-k8s.io/skip-remediation", 0},
+		}, "Pending (Skipped)", 0},
 		"a paused Machine": {func(f *healthcheck.Facts) { f.Machine.Annotations[contract.PausedAnnotation] = "" },
-			"Pending (Skipped): The Machine has the annotation cluster.x-k8s.io/paused", 0},
+			"Pending (Skipped)", 0},
 		"a Cluster without a control plane": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeGone
 			f.Cluster = contract.Some(healthcheck.Cluster{InfrastructureReady: true})
-		}, "Pending (ControlPlaneNotInitialized): The control plane of the Cluster is not initialized yet", 0},
+		}, "Pending (ControlPlaneNotInitialized)", 0},
 		"the first Machine of a control plane": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Machine.Labels[contract.ControlPlaneLabel] = ""
@@ -176,7 +186,7 @@ func TestAMachineIsJudged(t *testing.T) {
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 		"a Cluster without infrastructure": {func(f *healthcheck.Facts) {
 			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true})
-		}, "Pending (InfrastructureNotReady): The infrastructure of the Cluster is not ready", 0},
+		}, "Pending (InfrastructureNotReady)", 0},
 		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = contract.Opt[healthcheck.Cluster]{} },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 	} {
@@ -184,9 +194,9 @@ func TestAMachineIsJudged(t *testing.T) {
 			f := facts()
 			tc.change(&f)
 			got := healthcheck.Evaluate(f)
-			require.Equal(t, tc.want, strings.ReplaceAll(got.String(), "\n", "/"))
+			require.Equal(t, tc.want, line(got))
 			require.Equal(t, tc.next, got.NextCheck)
-			require.Empty(t, cmp.Diff(got, healthcheck.Evaluate(f)), "equal facts give equal verdicts")
+			require.Empty(t, gocmp.Diff(got, healthcheck.Evaluate(f)), "equal facts give equal verdicts")
 		})
 	}
 }

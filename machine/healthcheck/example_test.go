@@ -23,13 +23,13 @@ func ExampleEvaluate() {
 	checks := healthcheck.Checks{Node: healthcheck.GardenerRules(10 * time.Minute)}
 	for _, at := range []time.Time{now, now.Add(7 * time.Minute)} {
 		v := healthcheck.Evaluate(healthcheck.Facts{Machine: machine, Node: node, NodeState: healthcheck.NodePresent, Checks: &checks, Now: at})
-		fmt.Println(v)
+		fmt.Println(strings.TrimSpace(fmt.Sprint(v.Class, " ", v.Reason, " ", v.Message)))
 		fmt.Println("next check:", v.NextCheck)
 	}
 	// Output:
-	// Pending (Suspect): Condition KernelDeadlock on Node is reporting status True since 2026-03-01T11:56:00Z: unhealthy after 10m0s
+	// Suspect
 	// next check: 6m1s
-	// Unhealthy (UnhealthyNode): Health check failed:
+	// Unhealthy UnhealthyNode Health check failed:
 	//   * Condition KernelDeadlock on Node is reporting status True with reason DockerHung for more than 10m0s
 	// next check: 0s
 }
@@ -56,8 +56,8 @@ func ExamplePlan() {
 	// Output:
 	// a-1 Hold Outage
 	// a-2 Hold Outage
-	// b-1 None
+	// b-1
 	// b-2 Mark
-	// b-3 None
+	// b-3
 	// 2 of 2 Machines of failure domain zone-a became unhealthy at once
 }

@@ -16,10 +16,9 @@ var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
 // Limit says up to how many unhealthy Machines they are remediated at all. The zero Limit is Cluster API's default, 100%.
 type Limit struct {
-	max      contract.Opt[intstr.IntOrString]
-	least    int
-	most     int
-	in, text string // the range, and the text of either
+	max         contract.Opt[intstr.IntOrString]
+	least, most int
+	in          string // the text of the range, empty without
 }
 
 // ParseLimit reads the two limits of a MachineHealthCheck: max is a number or a percentage such as 40%, and inRange a range such as [3-5],
@@ -27,11 +26,10 @@ type Limit struct {
 func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
 	if inRange == "" {
 		value := maximum.Or(intstr.FromString("100%"))
-		l := Limit{max: contract.Some(value), text: value.String()}
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
 			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
 		}
-		return l, nil
+		return Limit{max: maximum}, nil
 	}
 	inner, opened := strings.CutPrefix(inRange, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
@@ -41,7 +39,7 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
 		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
-	return Limit{least: int(from), most: int(to), in: inRange, text: inRange}, nil //nolint:gosec // 31 bits
+	return Limit{least: int(from), most: int(to), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
 // Max returns the highest number of unhealthy Machines of a total at which they are remediated. A percentage rounds down.
@@ -71,10 +69,7 @@ func (l Limit) refusal(total, unhealthy int) string {
 		return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines does not fall within the range "+
 			"(total: %d, unhealthy: %d, unhealthyRange: %s)", total, unhealthy, l.in)
 	}
-	text := l.text
-	if text == "" {
-		text = "100%"
-	}
+	value := l.max.Or(intstr.FromString("100%"))
 	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+
-		"(total: %d, unhealthy: %d, maxUnhealthy: %s)", total, unhealthy, text)
+		"(total: %d, unhealthy: %d, maxUnhealthy: %s)", total, unhealthy, value.String())
 }

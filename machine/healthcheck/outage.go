@@ -31,13 +31,27 @@ func (o Outage) String() string {
 type OutageEntry struct {
 	Domain string `json:"domain,omitempty"`
 	Ended  int64  `json:"ended,omitempty"`
+
+	// unsure: it was not found again, and one of its Machines cannot be judged, which may be the first to recover.
+	unsure bool
 }
+
+// unsureRetry is when it is looked again at an outage of which it is not known whether it has ended. Usually an event comes first.
+const unsureRetry = time.Minute
+
+// concerns reports whether a Machine can be part of the outage.
+func (e OutageEntry) concerns(m *Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
 
 // left returns how much time a Machine has to recover from an outage that has ended; none when it was not part of it. Its limit begins
 // anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
 func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
 	since := m.Verdict.Since
-	if e.Ended == 0 || e.Domain != "" && e.Domain != m.Domain || !m.Verdict.isBad() || since.Unix() > e.Ended && !since.After(now) {
+	switch {
+	case !e.concerns(m) || !m.Verdict.isBad():
+		return 0
+	case e.unsure:
+		return unsureRetry
+	case e.Ended == 0 || since.Unix() > e.Ended && !since.After(now):
 		return 0
 	}
 	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
@@ -48,6 +62,9 @@ func (e OutageEntry) recovering(m *Machine) string {
 	of := "of all Machines"
 	if e.Domain != "" {
 		of = "of failure domain " + e.Domain
+	}
+	if e.unsure {
+		return "The outage " + of + " may have ended: a Machine of it cannot be judged"
 	}
 	return fmt.Sprintf("The outage %s ended at %s, and the Machine has %s to recover: add the annotation %s to remediate it nevertheless", of,
 		time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit, RemediateAnnotation)
@@ -75,20 +92,20 @@ func (p *plan) remember() {
 
 // continues records whether an outage that was not found again has ended, and reports whether it is to be remembered.
 func (p *plan) continues(e *OutageEntry) bool {
-	concerns := func(m Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
-	lasted := e.Ended == 0 && p.LimitErr == nil
-	for _, m := range p.machines {
-		if lasted && concerns(m) && m.Verdict.Class == Healthy {
-			e.Ended = max(e.Ended, p.Now.Unix(), m.well(p.Now).Unix())
+	lasted, concerned, unjudged := e.Ended == 0 && p.LimitErr == nil, false, false
+	for i := range p.machines {
+		if m := &p.machines[i]; e.concerns(m) {
+			concerned = true
+			unjudged = unjudged || m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting // it may have yet to recover
+			if lasted && m.Verdict.Class == Healthy {
+				e.Ended = max(e.Ended, p.Now.Unix(), m.well(p.Now).Unix())
+			}
 		}
 	}
-	if e.Ended == 0 {
-		return slices.ContainsFunc(p.machines, concerns)
+	if e.unsure = e.Ended == 0 && unjudged; e.Ended == 0 {
+		return concerned
 	}
-	return slices.ContainsFunc(p.machines, func(m Machine) bool {
-		unjudged := m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting // it may have yet to recover
-		return e.left(&m, p.Now) > 0 || concerns(m) && unjudged
-	})
+	return unjudged || slices.ContainsFunc(p.machines, func(m Machine) bool { return e.left(&m, p.Now) > 0 })
 }
 
 // outages finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches

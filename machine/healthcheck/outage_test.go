@@ -198,3 +198,15 @@ func TestASingleMachineThatIsLeftOfAnOutageIsReplaced(t *testing.T) {
 		require.Regexp(t, `(^| )Mark$`, h.then(time.Second), name)
 	}
 }
+
+// The Node of one of them has registered again and has yet to be matched: the others wait until it is known whether the outage has ended.
+func TestASingleMachineThatIsLeftOfAnOutageWaitsForOneThatCannotBeJudged(t *testing.T) {
+	t.Parallel()
+	h := fails(t, "uuhh", "aabb")
+	require.Equal(t, "Hold/Outage Hold/Outage None None", h.then(0))
+	h.Machines[0].Verdict = healthcheck.Verdict{Reason: healthcheck.ReasonNodeUnread}
+	require.Equal(t, "None Hold/Outage None None", h.then(time.Second))
+	h.recover(0)
+	require.Equal(t, "None Hold/Outage None None", h.then(time.Second), "it has its time from now on")
+	require.Equal(t, "None Mark None None", h.then(time.Hour))
+}

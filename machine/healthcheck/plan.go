@@ -47,30 +47,21 @@ type PlanFacts struct {
 }
 
 // Action is what happens to a Machine.
-type Action uint8
+type Action string
 
 // Values of Action.
 const (
 	// ActionNone: nothing.
-	ActionNone Action = iota
+	ActionNone Action = ""
 	// ActionMark: its remediation is requested.
-	ActionMark
+	ActionMark Action = "Mark"
 	// ActionWait: its remediation was requested before.
-	ActionWait
+	ActionWait Action = "Wait"
 	// ActionHold: it is unhealthy, and stays.
-	ActionHold
+	ActionHold Action = "Hold"
 	// ActionUnmark: it is healthy again, and the request is withdrawn.
-	ActionUnmark
+	ActionUnmark Action = "Unmark"
 )
-
-// String returns the name of the constant without its prefix.
-func (a Action) String() string {
-	names := [...]string{ActionNone: "None", ActionMark: "Mark", ActionWait: "Wait", ActionHold: "Hold", ActionUnmark: "Unmark"}
-	if int(a) >= len(names) {
-		return "invalid"
-	}
-	return names[a]
-}
 
 // Reasons of the condition RemediationAllowed and of ActionHold. The first two are Cluster API's.
 const (

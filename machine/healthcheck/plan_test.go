@@ -63,7 +63,10 @@ func planned(t *testing.T, states, most string) healthcheck.PlanFacts {
 func acts(d healthcheck.Decision) string {
 	var all []string
 	for _, o := range d.Outcomes {
-		text := o.Action.String()
+		text := string(o.Action)
+		if o.Action == healthcheck.ActionNone {
+			text = "None"
+		}
 		if o.Reason != "" {
 			text += "/" + o.Reason
 		}

@@ -1,8 +1,6 @@
 package healthcheck
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,23 +53,16 @@ func ChecksOf(check *contract.HealthCheckState) Checks {
 	return Checks{Node: check.NodeRules, Machine: check.MachineRules, NodeStartup: check.NodeStartup.Or(DefaultNodeStartup)}
 }
 
-// limits returns the limits for one Machine. An annotation that is no duration is reported, and the limit of the check applies.
-func (c *Checks) limits(annotations map[string]string) (startup, join time.Duration, err error) {
+// limits returns the limits for one Machine. Where an annotation is no duration, the limit of the check applies.
+func (c *Checks) limits(annotations map[string]string) (startup, join time.Duration) {
 	startup, join = c.NodeStartup, c.Join
 	for _, limit := range []struct {
 		key  string
 		into *time.Duration
 	}{{NodeStartupAnnotation, &startup}, {JoinAnnotation, &join}} {
-		text, found := annotations[limit.key]
-		if !found {
-			continue
+		if d, err := time.ParseDuration(annotations[limit.key]); err == nil && d >= 0 {
+			*limit.into = d
 		}
-		d, wrong := time.ParseDuration(text)
-		if wrong != nil || d < 0 {
-			err = cmp.Or(err, fmt.Errorf("annotation %s: want a duration such as 25m, found %q", limit.key, text))
-			continue
-		}
-		*limit.into = d
 	}
-	return startup, join, err
+	return startup, join
 }

@@ -5,30 +5,17 @@ import (
 )
 
 // Class is what a check thinks of a Machine.
-type Class uint8
+type Class string
 
 // Values of Class.
 const (
 	// Pending: it is not judged, or not yet. It is the zero value.
-	Pending Class = iota
+	Pending Class = ""
 	// Healthy: it has a Node that has reported, and nothing is wrong with it.
-	Healthy
+	Healthy Class = "Healthy"
 	// Unhealthy: something has been wrong with it for as long as the check allows.
-	Unhealthy
+	Unhealthy Class = "Unhealthy"
 )
-
-// String returns the name of the constant.
-func (c Class) String() string {
-	switch c {
-	case Healthy:
-		return "Healthy"
-	case Unhealthy:
-		return "Unhealthy"
-	case Pending:
-		return "Pending"
-	}
-	return "Class(invalid)"
-}
 
 // Reasons of the condition HealthCheckSucceeded of Machines. They are Cluster API's.
 const (
@@ -60,8 +47,8 @@ type Verdict struct {
 	Class Class
 	// Skipped: the Machine does not count at all, as with SkipAnnotation.
 	Skipped bool
-	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy, and say otherwise why
-	// it is neither. They change only when something else happens.
+	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy. Otherwise Reason says
+	// why it is neither. They change only when something else happens.
 	Reason, Message string
 	// Since is when what is wrong began, or begins to be counted; of a Healthy Machine, when the last condition of its Node that counts
 	// changed. Zero when that is unknown, or the Machine is not judged.
@@ -75,14 +62,6 @@ type Verdict struct {
 	Unstarted bool
 	// NextCheck is after which time the verdict changes without an event; zero when it does not.
 	NextCheck time.Duration
-}
-
-// String returns one line: the class, the reason and the message.
-func (v Verdict) String() string {
-	if v.Message == "" {
-		return v.Class.String() + " (" + v.Reason + ")"
-	}
-	return v.Class.String() + " (" + v.Reason + "): " + v.Message
 }
 
 // isBad reports whether something is wrong with the Machine, for long enough or not.

@@ -51,7 +51,7 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.says(healthy, "b", "c")
 	w.status(older, 2, 1, 1)
 	w.status(younger, 1, 1, 1)
-	w.condition(younger, remediation.ConditionOverlapping, "True/SelectorsOverlap", "MachineHealthCheck older: a")
+	w.condition(younger, remediation.ConditionOverlapping, "True/SelectorsOverlap", "judged by older ones: older")
 	w.condition(older, remediation.ConditionOverlapping, "")
 	w.Quiet(userAgent, 2*time.Second)
 	w.told("SelectorsOverlap", 1)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -110,7 +111,7 @@ func (r *Reconciler) beside(ctx context.Context, obj metav1.Object) []reconcile.
 		if !r.frame.MatchesWatchFilter(check) || r.frame.Read(check, &state) != nil {
 			return
 		}
-		if selector, err := selectorOf(&state); err != nil || selector.Matches(labelsOf(obj)) {
+		if selector, err := selectorOf(&state); err != nil || selector.Matches(labels.Set(obj.GetLabels())) {
 			requests = append(requests, reconcile.Request{NamespacedName: state.Key})
 		}
 	})

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -197,29 +197,11 @@ func (s *scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string 
 
 // write writes conditions of a Machine on the version that was judged, and reports whether there was anything to write.
 func (s *scope) write(ctx context.Context, m *member, u contract.MachineUpdate) (bool, error) {
-	if len(u.Conditions) == 0 && len(u.RemoveConditions) == 0 {
-		return false, nil
-	}
-	kind := s.env.kinds.Machine
-	contents, err := patch.Apply(kind, m.object, u)
-	if err != nil {
-		return false, err
-	}
-	document := contents.Whole()
-	if kind.StatusSubresource {
-		document = contents.Status()
-	}
-	if document.Empty() {
-		return false, nil
-	}
-	err = s.env.frame.Writer.Send(ctx, m.object, engine.NewObject(kind), document, kind.StatusSubresource, true)
+	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
 	if external.SaysGone(err) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("write conditions: %w", err)
-	}
-	return true, nil
+	return err == nil && client.Object(written) != m.object, err
 }
 
 // tell records that a Machine was marked, on the Machine.

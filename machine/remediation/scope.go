@@ -106,9 +106,9 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	s.mem.states = make(map[types.UID]*contract.MachineState, len(before))
 	err = engine.EachObject(list, func(obj client.Object) {
 		m := &member{object: obj}
-		var unreadable string
-		m.state, unreadable = s.stateOf(obj, before)
-		errs = append(errs, s.judge(ctx, m, &checks, unreadable))
+		var readable bool
+		m.state, readable = s.stateOf(obj, before)
+		errs = append(errs, s.judge(ctx, m, &checks, readable))
 		s.members = append(s.members, m)
 	})
 	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
@@ -124,23 +124,23 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	return result{Stop: err != nil}, errors.Join(append(errs, err)...)
 }
 
-// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains, and the reason.
-func (s *scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (*contract.MachineState, string) {
-	state := before[obj.GetUID()]
+// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains.
+func (s *scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (state *contract.MachineState, readable bool) {
+	state = before[obj.GetUID()]
 	if state == nil || state.ResourceVersion != obj.GetResourceVersion() || state.ResourceVersion == "" {
 		state = &contract.MachineState{}
 		if err := s.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
 			*state = contract.MachineState{}
 			state.From(obj)
-			return state, err.Error()
+			return state, false
 		}
 	}
 	s.mem.states[state.UID] = state
-	return state, ""
+	return state, true
 }
 
 // judge fills what the plan sees of a Machine. An error about its Node leaves the Node unread.
-func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, unreadable string) error {
+func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, readable bool) error {
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
@@ -153,13 +153,13 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	if s.external() {
 		m.plan.Marked = s.requests.of(state) != nil
 	}
-	if unreadable != "" {
-		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Message: unreadable, Suspect: true}
+	if !readable {
+		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return nil
 	}
 	reach := s.reach()
 	if !reach.Answered || reach.IsFrozen() {
-		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Message: unreachable, Suspect: true}
+		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Suspect: true}
 		s.Requeue(reachRetry)
 		return nil
 	}
@@ -190,8 +190,6 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 
 // ReasonUnreachable of HealthCheckSucceeded: an API server that the Machine depends on does not answer, so nothing is judged.
 const ReasonUnreachable = "ClusterUnreachable"
-
-const unreachable = "The API server of the management or of the workload cluster does not answer: the Machine is not judged"
 
 // reachRetry is when to look again at an API server that does not answer.
 const reachRetry = 10 * time.Second

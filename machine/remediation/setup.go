@@ -3,20 +3,13 @@ package remediation
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -35,9 +28,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w clus
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A check is reconciled when its Machines are created or deleted, when their labels, annotations, owners, Nodes or conditions change, when
-// the status of a condition of a Node of its cluster changes, when a limit is reached, and when another check that may select its Machines
-// changes.
+// A check is reconciled when its Machines are created, changed or deleted, when the status of a condition of a Node of its cluster changes,
+// when a limit is reached, and when another check of the namespace changes.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.CheckEvents(r.kinds.Check.GVK.Kind); err != nil {
 		return err
@@ -54,8 +46,8 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
 	}
 	builder := r.frame.Controller(ctx, mgr).
-		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).
-		Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck), ctrlbuilder.WithPredicates(checkChanges()))
+		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine)).
+		Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck))
 	for _, nodes := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(nodes)
 	}
@@ -75,35 +67,6 @@ func (r *Reconciler) Index(ctx context.Context) error {
 		return keys
 	})
 }
-
-// machineChanges passes what can change a verdict or a plan.
-func (r *Reconciler) machineChanges() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		var old, now contract.MachineState
-		if r.kinds.Machine.Adapter.Read(e.ObjectOld, &old) != nil || r.kinds.Machine.Adapter.Read(e.ObjectNew, &now) != nil {
-			return true
-		}
-		return old.UID != now.UID || old.Node != now.Node || old.ProviderID != now.ProviderID || old.Deleting.IsZero() != now.Deleting.IsZero() ||
-			old.FailureReason != now.FailureReason || old.FailureMessage != now.FailureMessage || old.FailureDomain != now.FailureDomain ||
-			!maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations) ||
-			!contract.SameOwners(old.OwnerReferences, now.OwnerReferences) || !slices.Equal(old.Conditions, now.Conditions)
-	}}
-}
-
-// checkChanges passes what matters to other checks: not the status.
-func checkChanges() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-			paused(e.ObjectOld) != paused(e.ObjectNew)
-	}}
-}
-
-func paused(obj metav1.Object) bool {
-	_, found := obj.GetAnnotations()[contract.PausedAnnotation]
-	return found
-}
-
-func labelsOf(obj metav1.Object) labels.Set { return obj.GetLabels() }
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
 type Wiring struct {

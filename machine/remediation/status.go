@@ -2,9 +2,8 @@ package remediation
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,12 +44,12 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// overlap says which Machines older checks judge.
+// overlap says which older checks judge Machines of this one.
 func (s *scope) overlap() {
-	shared := map[string][]string{}
+	shared := map[string]bool{}
 	for _, m := range s.members {
 		if m.plan.Shared != "" {
-			shared[m.plan.Shared] = append(shared[m.plan.Shared], m.plan.Name)
+			shared[m.plan.Shared] = true
 		}
 	}
 	if len(shared) == 0 {
@@ -59,16 +58,9 @@ func (s *scope) overlap() {
 		}
 		return
 	}
-	var message strings.Builder
-	message.WriteString("Machines that this check selects too are judged by older ones:")
-	for _, r := range s.rivals {
-		if names := shared[r.name]; len(names) > 0 {
-			slices.Sort(names)
-			fmt.Fprintf(&message, "\n  * %s %s: %s", s.env.kinds.Check.GVK.Kind, r.name, engine.Named(names))
-		}
-	}
+	message := "Machines that this check selects too are judged by older ones: " + engine.Named(slices.Sorted(maps.Keys(shared)))
 	if _, said := engine.Find(s.Stored, ConditionOverlapping); !said {
-		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, "Judge", "%s", message.String())
+		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, "Judge", "%s", message)
 	}
-	s.Assert(engine.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message.String()))
+	s.Assert(engine.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message))
 }

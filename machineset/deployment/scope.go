@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -54,7 +55,7 @@ type recollection struct {
 	machines *children.Memory[contract.MachineState]
 	// confirmed: the API server has confirmed once that the cache shows the sets as they are, see Scope.confirmed.
 	confirmed bool
-	notShown  notShown
+	missing   time.Time // since when the cache has not shown a Machine, zero while it shows all
 }
 
 func newRecollection() *recollection {

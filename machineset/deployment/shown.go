@@ -17,13 +17,6 @@ import (
 // askAgain is the interval of requests to the API server for Machines that the cache leaves out. The cause does not end without a change.
 const askAgain = time.Minute
 
-// notShown is what a process remembers of Machines that the cache did not show.
-type notShown struct {
-	name  string    // of one that the cache leaves out; empty without
-	asked time.Time // when the API server was asked last
-	since time.Time // when the first one was missing; zero while the cache shows all
-}
-
 // confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll, and once in
 // the life of this process whether it shows them as they are: another process may have scaled them a moment ago. It reports false where it
 // does not, after which the pass is repeated soon, and where it leaves a set out, which holds the deployment.
@@ -53,14 +46,10 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 // showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a
 // Machine, after which the pass is repeated soon, and where it leaves one out, which holds the deployment.
 func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
-	lacking, mem := rollout.Lacking(s.facts.Sets, s.plan), &s.mem.notShown
+	lacking := rollout.Lacking(s.facts.Sets, s.plan)
 	if len(lacking) == 0 {
-		*mem = notShown{}
+		s.mem.missing = time.Time{}
 		return true, nil
-	}
-	if mem.name != "" && !s.Now.Before(mem.asked) && s.Now.Before(mem.asked.Add(askAgain)) {
-		s.holdNotShown(mem.name)
-		return false, nil
 	}
 	facts := scale.CacheFacts{Seen: s.seen, Shown: map[string]types.UID{}}
 	of := map[types.UID]bool{}
@@ -78,30 +67,22 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !mem.since.IsZero() {
-		facts.Since = max(s.Now.Sub(mem.since), 0)
+	if s.mem.missing.IsZero() {
+		s.mem.missing = s.Now
 	}
+	facts.Since = s.Now.Sub(s.mem.missing)
 	verdict, missing := scale.Compare(facts)
 	switch verdict {
 	case scale.ShowsAll:
-		*mem = notShown{}
+		s.mem.missing = time.Time{}
 		return true, nil
 	case scale.Behind:
 		s.Requeue(engine.BehindRetry)
 	case scale.LeavesOut:
-		mem.name, mem.asked = missing[0], s.Now
-		s.holdNotShown(missing[0])
-	}
-	if mem.since.IsZero() {
-		mem.since = s.Now
+		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: children.NotShown("Machine"), Message: fmt.Sprintf("no MachineSet is "+
+			"scaled: %s %s exists, and the cache does not show it: have the cache of %[1]s objects select it (labels, fields, namespaces), or "+
+			"look for a webhook that takes its labels away", s.env.kinds.Machine.GVK.Kind, missing[0])})
+		s.Requeue(askAgain)
 	}
 	return false, nil
-}
-
-func (s *Scope) holdNotShown(name string) {
-	hold := scale.Hold{Reason: children.NotShown("Machine"), Message: fmt.Sprintf("no MachineSet is scaled: %s %s exists, and the cache does "+
-		"not show it: have the cache of %[1]s objects select it (labels, fields, namespaces), or look for a webhook that takes its labels away",
-		s.env.kinds.Machine.GVK.Kind, name)}
-	s.plan.Blocked = append(s.plan.Blocked, hold)
-	s.Requeue(askAgain)
 }

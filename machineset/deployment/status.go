@@ -1,13 +1,10 @@
 package deployment
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,11 +37,11 @@ const (
 type statusFacts struct {
 	children.Summary
 
-	// MaxUnavailable is the resolved number, and MaxUnavailableText how the deployment says it.
-	MaxUnavailable     int32
-	MaxUnavailableText string
-	// Outdated are the Machines of sets with another template than the deployment's.
+	// MaxUnavailable is the resolved number.
+	MaxUnavailable int32
+	// Outdated are the Machines of sets with another template than the deployment's, and Differs the places in which those differ from it.
 	Outdated []*contract.MachineState
+	Differs  []string
 	// Blocking is what the rollout waits for.
 	Blocking []string
 }
@@ -61,39 +58,20 @@ func (f statusFacts) available(available int32) metav1.Condition {
 		return engine.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 	}
 	message := fmt.Sprintf("%d available replicas, at least %d required", available, least)
-	if f.MaxUnavailableText != "" {
-		message += fmt.Sprintf(" (spec.strategy.rollout.maxUnavailable is %s, spec.replicas is %d)", f.MaxUnavailableText, desired)
-	}
 	if f.Deleting {
 		message = "Deletion in progress"
 	}
 	return engine.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
 }
 
-// rollingOut names what differs, versions first, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
+// rollingOut names what differs, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
 func (f statusFacts) rollingOut() metav1.Condition {
 	if len(f.Outdated) == 0 && len(f.Blocking) == 0 {
 		return engine.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
 	}
-	said := map[string]bool{}
-	for _, m := range f.Outdated {
-		if c, found := engine.Find(m.Conditions, contract.ConditionUpToDate); found && c.Status == metav1.ConditionFalse && c.Message != "" {
-			for line := range strings.SplitSeq(c.Message, "\n") {
-				said[line] = true
-			}
-		}
-	}
-	lines := slices.SortedFunc(maps.Keys(said), compareVersionFirst)
-	message := fmt.Sprintf("Rolling out %d not up-to-date replicas", len(f.Outdated))
-	if len(lines) > 0 {
-		message += "\n" + strings.Join(lines, "\n")
-	}
-	return engine.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, message+children.Bullets(f.Blocking))
-}
-
-func compareVersionFirst(a, b string) int {
-	rest := func(line string) string { return strings.TrimPrefix(line, "* Version") }
-	return cmp.Or(cmp.Compare(len(rest(a))-len(a), len(rest(b))-len(b)), strings.Compare(a, b))
+	slices.Sort(f.Differs)
+	return engine.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, fmt.Sprintf("Rolling out %d not up-to-date replicas",
+		len(f.Outdated))+children.Bullets(slices.Compact(f.Differs))+children.Bullets(f.Blocking))
 }
 
 // unobserved are the conditions of a deployment whose sets or Machines could not be read.
@@ -152,11 +130,15 @@ func (s *Scope) statusFacts() statusFacts {
 		TemplateLabels: s.State.Template.Labels, Missing: s.templates, Now: s.Now,
 	}}
 	for _, one := range s.observed {
+		outdated := one.UID != s.plan.Current.UID && !s.Deleting() && len(one.machines) > 0
 		for _, m := range one.machines {
 			f.Machines = append(f.Machines, m.State)
-			if one.UID != s.plan.Current.UID && !s.Deleting() {
+			if outdated {
 				f.Outdated = append(f.Outdated, m.State)
 			}
+		}
+		if outdated {
+			f.Differs = append(f.Differs, one.diff...)
 		}
 	}
 	for _, hold := range s.plan.Blocked {
@@ -169,9 +151,6 @@ func (s *Scope) statusFacts() statusFacts {
 		f.Blocking = append(f.Blocking, f.Blocked...)
 	}
 	f.MaxUnavailable = int32(s.strategy.MaxUnavailable)
-	if said, found := s.State.MaxUnavailable.Get(); found {
-		f.MaxUnavailableText = said.String()
-	}
 	return f
 }
 

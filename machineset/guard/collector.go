@@ -246,7 +246,6 @@ func (c *Collector) remove(ctx context.Context, i safety.Instance) error {
 		r.Token, r.ProviderID, r.Name = i.Token, i.ProviderID, i.Name
 		_, err = c.options.Calls.Delete(ctx, r)
 	}
-	c.options.Metrics.deleted(c.options.Calls.Name, err)
 	if err != nil {
 		c.event(i, corev1.EventTypeWarning, EventOrphanNotDeleted, "Instance %s has no Machine and could not be deleted: %v", i.ProviderID, err)
 		return fmt.Errorf("delete instance %s of cluster %s: %w", i.ProviderID, i.Cluster, err)

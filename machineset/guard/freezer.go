@@ -140,7 +140,7 @@ func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
 		}
 		frozen := verdict.Action == safety.Freeze || (freezing != safety.NotFrozen && verdict.Action != safety.Thaw)
 		carry(s, gvk.Group, gvk.Kind, verdict, asked, frozen)
-		f.options.Metrics.froze(gvk.Kind, s.Common().Key, frozen, verdict.Action == safety.Freeze)
+		f.options.Metrics.froze(gvk.Kind, s.Common().Key, frozen)
 		return result, nil
 	}
 	return engine.NewReconciler(engine.Kind[S, U, *scope[S, U]]{
@@ -159,7 +159,7 @@ func reconciler[S, U any](f *Freezer, frame *engine.Frame[S, U],
 			if gvk == f.kinds.Set.GVK {
 				f.marks.Forget(key)
 			}
-			f.options.Metrics.froze(gvk.Kind, key, false, false)
+			f.options.Metrics.froze(gvk.Kind, key, false)
 		},
 	})
 }

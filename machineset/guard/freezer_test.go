@@ -241,8 +241,7 @@ func TestASetAtRestCostsNoWrite(t *testing.T) {
 	require.Len(t, w.Writes(userAgent), 4, "the label and the condition of both")
 	require.Equal(t, map[string]float64{
 		"machinist_safety_frozen_objects MachineSet": 1, "machinist_safety_frozen_objects MachineDeployment": 1,
-		"machinist_safety_freezes_total MachineSet": 1, "machinist_safety_freezes_total MachineDeployment": 1,
-		"machinist_safety_frozen_servers": 0, "mcm_machine_controller_frozen": 0,
+		"machinist_safety_frozen_servers": 0,
 	}, gathered(t, metrics))
 }
 

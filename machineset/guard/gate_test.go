@@ -114,14 +114,14 @@ func TestASetWhoseWorkloadClusterIsDownCreatesNothingUntilItIsBack(t *testing.T)
 	}
 	require.Equal(t, "APIServerUnreachable: the API server of cluster default/demo has not answered since 2026-03-01T12:01:00Z: "+
 		"connection refused", held(t, gate))
-	require.InDelta(t, 1, gathered(t, metrics)["mcm_machine_controller_frozen"], 0)
+	require.InDelta(t, 1, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
 	require.False(t, gate.Of(types.NamespacedName{}).IsFrozen(), "other objects go on")
 	s.set("demo", false)
 	clock.SetTime(noon.Add(time.Hour))
 	gate.Probe(t.Context())
 	require.Empty(t, held(t, gate))
 	require.Equal(t, noon.Add(time.Hour), gate.Of(demo).Timer(noon), "the timers of health checks begin anew")
-	require.InDelta(t, 0, gathered(t, metrics)["mcm_machine_controller_frozen"], 0)
+	require.InDelta(t, 0, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
 }
 
 // Gardener issue 718: only the process of Machines is frozen there.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,55 +9,47 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// maxNames is how many Machines a message names.
-const maxNames = 5
-
 func (p *plan) block(reason, message string) {
 	p.out.Blocked = append(p.out.Blocked, scale.Hold{Reason: reason, Message: message})
 }
 
-// blockUnavailable says which Machines have to become available for others to go.
+// blockUnavailable says that Machines have to become available for others to go.
 func (p *plan) blockUnavailable() {
-	var waited []string
-	for _, s := range p.sets {
-		for _, m := range s.alive {
-			if !usable(m) && (s == p.current || p.current == nil) {
-				waited = append(waited, m.Name)
-			}
-		}
-	}
-	message := "the next Machine goes when more Machines are available"
-	if len(waited) > 0 {
-		message = "waiting for " + names(waited) + " to become available"
-	}
-	p.block(ReasonMachinesNotAvailable, message)
+	waited := p.named(func(s *set, m *Machine) bool {
+		return !usable(m) && (s == p.current || p.current == nil) && !s.loses(m)
+	})
+	p.block(ReasonMachinesNotAvailable, "waiting for "+cmp.Or(waited, "Machines")+" to become available")
 }
 
 // blockLeaving says which Machines have to go for others to be created.
 func (p *plan) blockLeaving() {
-	var waited []string
-	for _, s := range p.sets {
-		for i := range s.Machines {
-			if s.Deleting || s.Machines[i].Deleting {
-				waited = append(waited, s.Machines[i].Name)
-			}
-		}
-		for _, m := range s.pending {
-			waited = append(waited, m.Name)
-		}
-	}
-	if len(waited) > 0 {
-		p.block(ReasonMachinesLeaving, "waiting for "+names(waited)+" to be gone")
+	if waited := p.named((*set).loses); waited != "" {
+		p.block(ReasonMachinesLeaving, "waiting for "+waited+" to be gone")
 	}
 }
 
-func names(all []string) string {
-	slices.Sort(all)
-	more := ""
-	if n := len(all) - maxNames; n > 0 {
-		all, more = all[:maxNames], " and "+strconv.Itoa(n)+" more"
+// loses reports whether a Machine goes, because of an earlier plan or for another reason.
+func (s *set) loses(m *Machine) bool {
+	return s.Deleting || m.Deleting || slices.Contains(s.pending, m)
+}
+
+// maxNames is how many Machines a message names.
+const maxNames = 5
+
+// named returns the names of some Machines for a message.
+func (p *plan) named(which func(*set, *Machine) bool) string {
+	var names []string
+	for _, s := range p.sets {
+		for i := range s.Machines {
+			if which(s, &s.Machines[i]) {
+				names = append(names, s.Machines[i].Name)
+			}
+		}
 	}
-	return strings.Join(all, ", ") + more
+	if slices.Sort(names); len(names) > maxNames {
+		names = append(names[:maxNames], "...")
+	}
+	return strings.Join(names, ", ")
 }
 
 func count(n int, what string) string {

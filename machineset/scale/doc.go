@@ -7,7 +7,7 @@
 // # How a second instance is prevented
 //
 // A set reserves slots ([Ledger.Reserve]), writes the ledger with the resource version that it was read at, and only then creates objects
-// under the reserved names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and [JudgeMachine]
+// under the reserved names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and [IsMachineOf]
 // distinguishes the set's own object from another one. An entry leaves the ledger when its Machine was observed ([Ledger.Settle]), and an
 // observation counts only from a cache that has seen at least [Ledger.Through]. Slots and names are never reused. A later pass that finds
 // reserved slots records that first ([Ledger.Resume]), because a write with the resource version detects a stale read. A ledger names its

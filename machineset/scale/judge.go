@@ -18,38 +18,16 @@ func Stamp(set types.UID, slot int64) map[string]string {
 	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
 }
 
-// Verdict says what an object is that already has the name of an object to create.
-type Verdict uint8
-
-// Values of Verdict.
-const (
-	// Foreign: it has another owner, or belongs to another slot, or is being deleted. The slot is never used again, and the set does not
-	// wait.
-	Foreign Verdict = iota
-	// Own: it is what was to be created.
-	Own
-)
-
-// JudgeMachine says whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its
-// stamp names the slot.
-func JudgeMachine(obj metav1.Object, set types.UID, slot int64) Verdict {
+// IsMachineOf reports whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its stamp
+// names the slot. Otherwise it has another owner, or belongs to another slot, or is being deleted: the slot is never used again, and the set
+// does not wait.
+func IsMachineOf(obj metav1.Object, set types.UID, slot int64) bool {
 	controller := metav1.GetControllerOf(obj)
-	if controller == nil || controller.UID != set {
-		return Foreign
-	}
-	return JudgePart(obj, set, slot)
+	return controller != nil && controller.UID == set && IsPartOf(obj, set, slot)
 }
 
-// JudgePart judges an object that a Machine refers to by its stamp alone: the Machine may have become its controller already.
-func JudgePart(obj metav1.Object, set types.UID, slot int64) Verdict {
-	if obj.GetDeletionTimestamp() != nil {
-		return Foreign
-	}
+// IsPartOf judges an object that a Machine refers to by its stamp alone: the Machine may have become its controller already.
+func IsPartOf(obj metav1.Object, set types.UID, slot int64) bool {
 	have := obj.GetAnnotations()
-	for key, want := range Stamp(set, slot) {
-		if have[key] != want {
-			return Foreign
-		}
-	}
-	return Own
+	return obj.GetDeletionTimestamp() == nil && have[SetUIDAnnotation] == string(set) && have[SlotAnnotation] == strconv.FormatInt(slot, 10)
 }

@@ -187,18 +187,18 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change        func(*metav1.ObjectMeta)
-		machine, part scale.Verdict
+		machine, part bool
 	}{
-		"made for it":          {func(*metav1.ObjectMeta) {}, scale.Own, scale.Own},
-		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, scale.Foreign, scale.Foreign},
-		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, scale.Foreign, scale.Foreign},
-		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, scale.Foreign, scale.Foreign},
-		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, scale.Foreign, scale.Foreign},
-		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, scale.Foreign, scale.Own},
-		"released":             {func(o *metav1.ObjectMeta) { o.OwnerReferences = nil }, scale.Foreign, scale.Own},
+		"made for it":          {func(*metav1.ObjectMeta) {}, true, true},
+		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, false, false},
+		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, false, false},
+		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, false, false},
+		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, false, false},
+		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, false, true},
+		"released":             {func(o *metav1.ObjectMeta) { o.OwnerReferences = nil }, false, true},
 	} {
-		require.Equal(t, c.machine, scale.JudgeMachine(object(c.change), "set", 4), name)
-		require.Equal(t, c.part, scale.JudgePart(object(c.change), "set", 4), name)
+		require.Equal(t, c.machine, scale.IsMachineOf(object(c.change), "set", 4), name)
+		require.Equal(t, c.part, scale.IsPartOf(object(c.change), "set", 4), name)
 	}
 }
 

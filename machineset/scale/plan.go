@@ -59,8 +59,7 @@ type Decision struct {
 // ReasonReplicasNotSet is the reason of the Hold when the set has no desired number of Machines.
 const ReasonReplicasNotSet = "ReplicasNotSet"
 
-// Plan decides how many Machines to create or which to delete. It is pure, and takes time linear in the number of Machines unless hundreds
-// of them go at once.
+// Plan decides how many Machines to create or which to delete. It is pure.
 func Plan(f Facts) Decision { return planWithin(f, ceiling) }
 
 func planWithin(f Facts, ceiling int) Decision {
@@ -92,8 +91,12 @@ func planWithin(f Facts, ceiling int) Decision {
 
 // victims are the Machines to delete, if n go. A Machine in deletion is one of these, so that no other is deleted in its place.
 func (f Facts) victims(n int) []Victim {
+	refs := make([]*Machine, len(f.Machines))
+	for i := range f.Machines {
+		refs[i] = &f.Machines[i]
+	}
 	var victims []Victim
-	for _, m := range f.Order.first(f.Machines, n) {
+	for _, m := range First(f.Order, refs, n, func(m *Machine) *Machine { return m }) {
 		if !m.Deleting {
 			victims = append(victims, Victim{m.Name, m.UID})
 		}

@@ -180,15 +180,8 @@ func (r *remediation) early(m *Machine) string {
 		return ""
 	}
 	r.wake(until)
-	return fmt.Sprintf("Waiting until %s: Machines of the set were replaced %s without a new one that stayed healthy",
-		until.UTC().Format(time.RFC3339), times(r.record.Count))
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
+	return fmt.Sprintf("Waiting until %s: Machines of the set were replaced %d times without a new one that stayed healthy",
+		until.UTC().Format(time.RFC3339), r.record.Count)
 }
 
 func (r *remediation) wake(at time.Time) {
