@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // patient returns options for tests that move the clock while requests are in flight: no step ends a request.
@@ -51,6 +53,29 @@ func TestTheTargetOfALostClusterIsReadAgainWithoutANotification(t *testing.T) {
 	before.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	w.stepUntil(10*time.Second, "connected where it is now", func() bool { return w.get(keyA).Connected })
+}
+
+func TestNothingIsTakenForAbsentAfterAnOutageUntilEverythingIsRead(t *testing.T) {
+	w, s := newWorld(t, patient()), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	w.connected(keyA)
+	s.stop()
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	s.put("n2")
+	s.refuse("WATCH", 503)
+	s.refuse("GET /api/v1/nodes", 503)
+	s.restart()
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
+	view := w.get(keyA)
+	require.False(t, view.Synced)
+	for _, name := range []string{"n1", "n2"} {
+		require.ErrorIs(t, view.Value.reader.Get(t.Context(), types.NamespacedName{Name: name}, &corev1.Node{}), ErrNotSynced)
+	}
+	s.refuse("WATCH", 0)
+	s.refuse("GET /api/v1/nodes", 0)
+	require.True(t, w.connected(keyA).Value.has(t, "n2"))
 }
 
 // A watch from a future resource version receives no event, no bookmark and no error.
