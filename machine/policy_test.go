@@ -303,7 +303,7 @@ func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) 
 
 	server.reads(false)
 	server.up()
-	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "what happened meanwhile is being read")
+	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "Nodes of cluster default/a cannot be listed")
 	f.isLeftAlone("m")
 	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
 

@@ -12,31 +12,29 @@ import (
 
 func TestTheStatusOfAnAnswerDecidesWhatItMeans(t *testing.T) {
 	const jsonType, text, html = "application/json", "text/plain; charset=utf-8", "text/html; charset=utf-8"
-	page := []byte("<!DOCTYPE html><html>sign in</html>")
 	for name, tc := range map[string]struct {
 		reply reply
-		want  verdict
+		want  bool
 	}{
-		"an API server that is ready":                {reply{status: 200, mediaType: text, body: []byte("ok")}, ready},
-		"one that says nothing":                      {reply{status: 200}, ready},
-		"one that speaks JSON":                       {reply{status: 200, mediaType: jsonType, body: []byte("{}")}, ready},
-		"a login page":                               {reply{status: 200, mediaType: html, body: page}, down},
-		"a login page of which nothing is said":      {reply{status: 200, body: page}, down},
-		"an API server that refuses the credentials": {reply{status: 401, mediaType: jsonType}, unauthorized},
-		"a proxy that refuses the credentials":       {reply{status: 401, mediaType: text, body: []byte("Unauthorized")}, unauthorized},
-		"a page that refuses the credentials":        {reply{status: 401, mediaType: html, body: page}, unauthorized},
-		"an API server that refuses the path":        {reply{status: 403, mediaType: jsonType}, forbidden},
-		"a proxy that refuses the path":              {reply{status: 403, mediaType: html, body: page}, forbidden},
-		"an API server with too much to do":          {reply{status: 429, mediaType: jsonType}, overloaded},
-		"a proxy with too much to do":                {reply{status: 429, mediaType: text}, overloaded},
-		"an unknown path":                            {reply{status: 404, mediaType: text}, down},
-		"a redirect":                                 {reply{status: 302, mediaType: html}, down},
-		"an API server that is not ready":            {reply{status: 500, mediaType: text}, down},
-		"a balancer without servers":                 {reply{status: 503, mediaType: html, body: page}, down},
-		"a proxy that wants credentials of its own":  {reply{status: 407}, down},
+		"an API server that is ready":                {reply{status: 200, mediaType: text}, true},
+		"one that says nothing":                      {reply{status: 200}, true},
+		"one that speaks JSON":                       {reply{status: 200, mediaType: jsonType}, true},
+		"a login page":                               {reply{status: 200, mediaType: html}, false},
+		"an API server that refuses the credentials": {reply{status: 401, mediaType: jsonType}, false},
+		"a proxy that refuses the credentials":       {reply{status: 401, mediaType: text}, false},
+		"a page that refuses the credentials":        {reply{status: 401, mediaType: html}, false},
+		"an API server that refuses the path":        {reply{status: 403, mediaType: jsonType}, true},
+		"a proxy that refuses the path":              {reply{status: 403, mediaType: html}, true},
+		"an API server with too much to do":          {reply{status: 429, mediaType: jsonType}, true},
+		"a proxy with too much to do":                {reply{status: 429, mediaType: text}, true},
+		"an unknown path":                            {reply{status: 404, mediaType: text}, false},
+		"a redirect":                                 {reply{status: 302, mediaType: html}, false},
+		"an API server that is not ready":            {reply{status: 500, mediaType: text}, false},
+		"a balancer without servers":                 {reply{status: 503, mediaType: html}, false},
+		"a proxy that wants credentials of its own":  {reply{status: 407}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, judge(tc.reply))
+			require.Equal(t, tc.want, tc.reply.serves())
 		})
 	}
 }
@@ -61,7 +59,7 @@ func TestOnlyAnAPIServerProvesThatAnObjectDoesNotExist(t *testing.T) {
 		"something else than an absence": {reply{status: 500, path: node, mediaType: "text/html"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.elsewhere, absentElsewhere(tc.reply))
+			require.Equal(t, tc.elsewhere, tc.reply.absentElsewhere())
 		})
 	}
 }
@@ -79,7 +77,7 @@ func TestAnswersOfAProxyAreDistinguishedFromThoseOfAnAPIServer(t *testing.T) {
 		"too much to do, in plain text":              {429, "text/plain", ReasonNone, ""},
 		"an unknown path, in plain text":             {404, "text/plain", ReasonUnreachable, "404 Not Found at /readyz"},
 		"a breakdown, with a page":                   {500, "text/html", ReasonUnreachable, "500 Internal Server Error at /readyz"},
-		"a login page":                               {200, "text/html", ReasonUnreachable, "200 OK at /readyz, with a page for browsers"},
+		"a login page":                               {200, "text/html", ReasonUnreachable, "200 OK at /readyz"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
@@ -119,6 +117,6 @@ func TestTheErrorOfAListThatAProxyRefusesHasOneLine(t *testing.T) {
 	s.refuse("GET /api/v1/nodes", 403)
 	w.reach(keyA, s)
 	w.eventually("the problem is reported", func() bool { return w.get(keyA).Problem != nil })
-	require.ErrorContains(t, w.get(keyA).Problem, "answers 403 Forbidden for nodes")
+	require.ErrorContains(t, w.get(keyA).Problem, "answers 403 Forbidden")
 	require.NotContains(t, w.get(keyA).Problem.Error(), "<html>")
 }

@@ -31,7 +31,6 @@ type apiServer struct {
 	pages     string            // the media type of refusals, which are not an API server's then
 	slow      chan struct{}     // the pieces of a list of Nodes are sent when something comes; nil for at once
 	shown     map[string]string // by line, the credentials of the last request
-	mute      bool              // it sends no bookmarks by itself
 	tokens    []string
 	rv        int
 	nodes     map[string]*corev1.Node

@@ -23,9 +23,6 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	if query.Get("sendInitialEvents") == "true" {
 		after = s.sendInitial(out)
 	}
-	if query.Get("timeoutSeconds") == shortWatchSeconds {
-		s.nearTheEnd()
-	}
 	w.(http.Flusher).Flush()
 	for {
 		s.mu.Lock()

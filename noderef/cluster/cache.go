@@ -3,8 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"slices"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,21 +22,7 @@ type nonBlockingCache struct {
 	life   context.Context //nolint:containedctx // the life of the connection
 
 	mu      sync.Mutex
-	tracked []trackedInformer // one per kind, in the order of the first requests
-}
-
-// trackedInformer is one informer of a cache.
-type trackedInformer struct {
-	kind     informedKind
-	informer cache.Informer
-	synced   bool // never reset
-}
-
-// informedKind distinguishes the informers of one kind: for its Go type, for its metadata and for unstructured objects.
-type informedKind struct {
-	schema.GroupVersionKind
-
-	as reflect.Type
+	tracked map[cache.Informer]schema.GroupVersionKind
 }
 
 // Get implements client.Reader; the error matches ErrNotSynced before the first lists are complete.
@@ -72,7 +57,7 @@ func (c *nonBlockingCache) GetInformerForKind(
 	if err != nil {
 		return nil, err
 	}
-	c.track(informedKind{GroupVersionKind: gvk}, informer)
+	c.track(informer, gvk)
 	return c.Cache.GetInformerForKind(ctx, gvk, opts...)
 }
 
@@ -91,42 +76,35 @@ func (c *nonBlockingCache) ensureTracked(ctx context.Context, obj client.Object)
 	}
 	informer, err := c.Cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err == nil {
-		c.track(informedKind{gvk, reflect.TypeOf(obj)}, informer)
+		c.track(informer, gvk)
 	}
 	return err
 }
 
-// track remembers an informer. It replaces an earlier one of the same kind, which was removed.
-func (c *nonBlockingCache) track(kind informedKind, informer cache.Informer) {
+func (c *nonBlockingCache) track(informer cache.Informer, gvk schema.GroupVersionKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := trackedInformer{kind: kind, informer: informer, synced: informer.HasSynced()}
-	if at := slices.IndexFunc(c.tracked, func(f trackedInformer) bool { return f.kind == kind }); at >= 0 {
-		c.tracked[at] = f
-	} else {
-		c.tracked = append(c.tracked, f)
-	}
+	c.tracked[informer] = gvk
 }
 
-// synced reports whether every requested informer has its first list. An informer does not become unsynced again.
+// synced reports whether every requested informer has its first list.
 func (c *nonBlockingCache) synced() bool {
 	if c.life.Err() != nil {
 		return false // WaitForCacheSync would also wait for an informer that ended before its first list
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.tracked {
-		f := &c.tracked[i]
-		if f.synced = f.synced || f.informer.HasSynced() || f.informer.IsStopped(); !f.synced { // a stopped informer was removed
+	for informer := range c.tracked {
+		if !informer.HasSynced() && !informer.IsStopped() { // a stopped informer was removed
 			return false
 		}
 	}
 	return true
 }
 
-// trackedInformers returns the informers of the cache.
-func (c *nonBlockingCache) trackedInformers() []trackedInformer {
+// informers returns the requested informers and their kinds.
+func (c *nonBlockingCache) informers() map[cache.Informer]schema.GroupVersionKind {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.tracked)
+	return maps.Clone(c.tracked)
 }

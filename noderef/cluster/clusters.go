@@ -7,30 +7,23 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for
-// it, hold it with Hold, or a Mapper of a Source returns requests for it. A cluster that was not in use for
-// ten minutes is disconnected. T is the type of the value that Options.Setup returns for a connection.
+// it, or a Mapper of a Source returns requests for it. A cluster that was not in use for ten minutes is disconnected. T is the type of the value that Options.Setup returns for a connection.
 //
 // A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with
 // [New].
 type Clusters[T any] struct {
-	options    Options[T]
-	notified   bool          // the Access reports changes of targets
-	buildSlots chan struct{} // limits how many connections are built at once
-	running    sync.WaitGroup
+	options Options[T]
+	running sync.WaitGroup
 
 	mu      sync.RWMutex
 	started bool
 	stopped bool
 	life    context.Context //nolint:containedctx // that of Start; nil before
 	links   map[types.NamespacedName]*link[T]
-
-	sharedMu sync.Mutex
-	values   map[ctrlcluster.Cluster]*sharedValue[T] // per Target.Running
 
 	sinksMu sync.RWMutex
 	sinks   map[*sink]struct{}
@@ -47,13 +40,7 @@ func New[T any](options Options[T]) (*Clusters[T], error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("new clusters: %w", err)
 	}
-	_, notified := options.Access.(notifier)
-	return &Clusters[T]{
-		options: options, notified: notified, buildSlots: make(chan struct{}, options.Parallel),
-		links:  map[types.NamespacedName]*link[T]{},
-		values: map[ctrlcluster.Cluster]*sharedValue[T]{},
-		sinks:  map[*sink]struct{}{},
-	}, nil
+	return &Clusters[T]{options: options, links: map[types.NamespacedName]*link[T]{}, sinks: map[*sink]struct{}{}}, nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable. A replica that is not the leader calls no Get, so
@@ -104,7 +91,7 @@ func (c *Clusters[T]) launch(l *link[T]) {
 // Get returns what is known about a cluster, without waiting and without a request. The first Get starts the connection
 // in the background; a Source reports changes. When the cluster is not connected, the error is a *NotConnectedError: it
 // matches ErrNotConnected and its cause, such as ErrNoKubeconfig. The view is valid in any case: it tells when the
-// cluster was last seen, and has the Value of a connection whose server is lost.
+// cluster was last seen.
 func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	c.mu.RLock()
 	l := c.links[cluster]
@@ -118,20 +105,14 @@ func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	}
 	if l == nil {
 		c.mu.Lock()
-		l = c.linkLocked(cluster)
+		if l = c.links[cluster]; l == nil {
+			l = newLink(c, cluster)
+			c.links[cluster] = l
+			c.launch(l)
+		}
 		c.mu.Unlock()
 	}
 	return l.look()
-}
-
-func (c *Clusters[T]) linkLocked(cluster types.NamespacedName) *link[T] {
-	l := c.links[cluster]
-	if l == nil {
-		l = newLink(c, cluster)
-		c.links[cluster] = l
-		c.launch(l)
-	}
-	return l
 }
 
 func (l *link[T]) touch() {
@@ -148,24 +129,6 @@ func (l *link[T]) look() (View[T], error) {
 		return l.state.view(l.key), l.state.err
 	}
 	return l.state.view(l.key), nil
-}
-
-// Hold keeps a cluster in use until release is called. release may be called more than once. Hold does not keep a
-// cluster after Forget.
-func (c *Clusters[T]) Hold(cluster types.NamespacedName) (release func()) {
-	c.mu.Lock()
-	l := c.linkLocked(cluster)
-	l.mu.Lock()
-	l.holds++
-	l.mu.Unlock()
-	c.mu.Unlock()
-	return sync.OnceFunc(func() {
-		l.touch()
-		l.mu.Lock()
-		l.holds--
-		l.mu.Unlock()
-		l.wake() // the goroutine sleeps without a deadline while the cluster is held
-	})
 }
 
 // Forget closes the connection to a cluster at once, because the cluster was deleted. A controller that watches Cluster
@@ -207,21 +170,11 @@ func (c *Clusters[T]) retire(l *link[T]) bool {
 	defer c.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holds > 0 || c.options.Clock.Now().Before(l.asked.Add(c.options.idle)) {
+	if c.options.Clock.Now().Before(l.asked.Add(c.options.idle)) {
 		return false // it was used in the meantime
 	}
 	if c.links[l.key] == l {
 		delete(c.links, l.key)
 	}
 	return true
-}
-
-// buildSlot waits until a connection may be built.
-func (c *Clusters[T]) buildSlot(ctx context.Context) (leave func(), err error) {
-	select {
-	case c.buildSlots <- struct{}{}:
-		return func() { <-c.buildSlots }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }

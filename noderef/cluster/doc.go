@@ -3,29 +3,26 @@
 //
 // # Usage
 //
-// [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
-// [Same] returns a cluster that already runs, such as the manager's own, and [AccessFunc] covers everything else. Options.Setup
-// prepares each new connection, for example with a Node index on its cache, and its result is in every [View]. Add the
-// [Clusters] to a manager, call [Clusters.Get] in every pass, and watch [Clusters.Source] to be woken.
+// [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets, and
+// [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node index on its cache,
+// and its result is in every [View]. Add the [Clusters] to a manager, call [Clusters.Get] in every pass, and watch
+// [Clusters.Source] to be woken.
 //
 // # How it works
 //
 // Each cluster in use has one goroutine that connects, monitors and reconnects. Every answer, watch event and bookmark is a
 // sign of life. The goroutine probes the API server (one GET of /readyz) only when there is a reason: after 90 seconds of
 // silence, when a request has waited for three seconds, when a TCP connection breaks or does not answer HTTP/2 pings, and after
-// 5xx and 401 answers, at most every two seconds. While the server does not answer, a gate in the transport is closed: requests
-// of callers fail at once and requests of informers wait, so that only one probe at a time reaches the server. The pause between
-// probes grows to 30 seconds. When the server answers again, informers continue their watches.
+// 5xx and 401 answers, at most every two seconds.
 //
-// The cache and the Value outlive an outage, unless the server was restored from a backup. At the end of an outage, one small
-// list per cached kind tells whether the server is at an older resource version than the cache. If it is, the connection is
-// replaced, because a watch from a future resource version receives nothing.
+// A connection ends when a probe fails: all its requests fail at once, and its caches are gone. One probe at a time then asks
+// whether the server, or another one that the kubeconfig names by now, serves again. The pause between probes grows to 30
+// seconds. The next connection reads everything anew, so that nothing that happened meanwhile is missed; until its first lists
+// are complete, View.Synced is false, and a caller must not treat "not found" as absent.
 //
-// Right after an outage the cache is out of date. View.Synced is false, and View.Problem matches [ErrNotSynced], until every
-// informer is at the resource version of the small list. A cache that has not caught up after three minutes is replaced with a
-// new connection, which reads everything. Reads and writes are not refused meanwhile: a caller that treats "not found" as absent
-// must check Synced first, or [View.Behind] for one kind. If resource versions of a server cannot be compared, or the list is
-// forbidden, a cache counts as synced at once.
+// After a broken TCP connection and after silence, one small list per cached kind tells whether the server is at an older
+// resource version than the cache, as after a restore from a backup. If it is, the connection is replaced, because a watch from
+// a future resource version receives nothing.
 //
 // # Guarantees
 //
@@ -54,7 +51,7 @@
 // or an HTML page, means that the server does not serve. "Not found" for an object counts only in a format that API servers use.
 //
 // The first Get of a cluster, and the first one after an idle cluster was disconnected, returns "not connected". A Setup, an
-// AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster (a Setup that of all clusters which share
-// its Target.Running), and the end of Start. Timeouts and pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of
-// client-go's reflectors follow the real clock. If a kubeconfig turns off TLS verification, it is off.
+// AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster, and the end of Start. Timeouts and
+// pauses follow Options.Clock; TCP, TLS, HTTP/2 and the pauses of client-go's reflectors follow the real clock. If a kubeconfig
+// turns off TLS verification, it is off.
 package cluster

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -14,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,8 +19,7 @@ var (
 	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about the
 	// objects in the cluster: an object that cannot be read is not absent.
 	ErrNotConnected = errors.New("cluster is not connected")
-	// ErrNotSynced is matched by a cached read before the first lists of the cache are complete, and by View.Problem
-	// while a cache may not have the changes of an outage yet.
+	// ErrNotSynced is matched by a cached read before the first lists of the cache are complete.
 	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
 	// ErrNoKubeconfig is matched when nothing tells how to reach a cluster. An [Access] returns it, wrapped.
 	ErrNoKubeconfig = errors.New("no kubeconfig")
@@ -35,22 +31,8 @@ var (
 	// errUnauthorized is matched when the API server does not accept the credentials.
 	errUnauthorized = errors.New("the API server refuses the credentials")
 
-	errUnanswered = errors.New("a request is not answered")
-	errSilent     = errors.New("nothing was heard for a while")
-	errClosed     = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
+	errClosed = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
 )
-
-// behindError says that a cache may not have the changes of an outage yet. It matches ErrNotSynced.
-type behindError struct {
-	cluster types.NamespacedName
-	kinds   []schema.GroupKind // the kinds that are not up to date
-}
-
-func (e *behindError) Error() string {
-	return fmt.Sprintf("cluster %s is connected again, and what happened meanwhile is being read: wait, it takes minutes at most", e.cluster)
-}
-
-func (e *behindError) Is(target error) bool { return target == ErrNotSynced }
 
 // Reason says in one word why a cluster is not connected. It can be the reason of a condition.
 type Reason string
@@ -139,8 +121,7 @@ func (e *NotConnectedError) Is(target error) bool { return target == ErrNotConne
 // Unwrap returns Err.
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// plainError is a transport error without the parts that change from one attempt to the next: local ports, attempts,
-// durations.
+// plainError is a transport error with a text for people.
 type plainError struct {
 	text string
 	err  error
@@ -150,63 +131,22 @@ func (e *plainError) Error() string { return e.text }
 
 func (e *plainError) Unwrap() error { return e.err }
 
-// plain makes the text of a transport error stable; what it matches stays.
+// plain makes the text of a transport error short and stable; what it matches stays.
 func plain(err error) error {
 	var (
-		operation *net.OpError
-		address   *url.Error
-		name      *net.DNSError
-		dnsOrTLS  bool
-		timeout   net.Error
+		address *url.Error
+		timeout net.Error
+		status  *apierrors.StatusError
 	)
-	dnsOrTLS = errors.As(err, &name) || isCertificate(err)
 	switch {
-	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse): // its text may be a whole HTML page
-		return &plainError{text: foreign(err), err: err}
-	case errors.Is(err, context.DeadlineExceeded):
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &status): // its text may be a whole HTML page
+		code := int(status.ErrStatus.Code)
+		said := fmt.Sprintf("the API server, or a proxy in front of it, answers %d %s", code, http.StatusText(code))
+		return &plainError{text: strings.Replace(err.Error(), status.Error(), said, 1), err: err}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return &plainError{text: "the API server does not answer in time", err: err}
-	case name != nil:
-		return &plainError{text: "the API server's name " + name.Name + " cannot be resolved", err: err}
-	case !dnsOrTLS && errors.As(err, &operation) && operation.Err != nil:
-		return &plainError{text: operation.Op + " " + remote(operation) + ": " + operation.Err.Error(), err: err}
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return &plainError{text: "the API server does not answer in time", err: err}
-	case errors.As(err, &address) && address.Err != nil:
+	case errors.As(err, &address):
 		return &plainError{text: address.Err.Error(), err: err}
-	default:
-		return err
 	}
-}
-
-// foreign returns the text of an error about an answer that is not in a Kubernetes format, without the body.
-func foreign(err error) string {
-	status := &apierrors.StatusError{}
-	if !errors.As(err, &status) {
-		return err.Error()
-	}
-	what := ""
-	if d := status.ErrStatus.Details; d != nil && d.Kind != "" {
-		what = " for " + schema.GroupResource{Group: d.Group, Resource: d.Kind}.String()
-	}
-	code := int(status.ErrStatus.Code)
-	said := fmt.Sprintf("the API server, or a proxy in front of it, answers %d %s%s, which is not in a Kubernetes format",
-		code, http.StatusText(code), what)
-	return strings.Replace(err.Error(), status.Error(), said, 1)
-}
-
-func remote(e *net.OpError) string {
-	if e.Addr == nil {
-		return e.Net
-	}
-	return e.Addr.String()
-}
-
-// isCertificate reports whether the server's certificate is the problem: then other credentials may help.
-func isCertificate(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		record       tls.RecordHeaderError
-	)
-	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &record)
+	return err
 }

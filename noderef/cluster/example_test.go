@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,21 +52,21 @@ func Example() {
 // One cluster is where this controller runs; the others have Secrets.
 func ExampleAccess() {
 	_ = func(mgr ctrl.Manager, secrets *cluster.Secrets, self types.NamespacedName) cluster.Access {
-		return selfHosted{Secrets: secrets, self: self, same: cluster.Same(mgr)}
+		return selfHosted{Secrets: secrets, self: self, config: mgr.GetConfig()}
 	}
 	// Output:
 }
 
-// selfHosted keeps the Notify of Secrets.
+// selfHosted keeps the notifications of Secrets.
 type selfHosted struct {
 	*cluster.Secrets
-	self types.NamespacedName
-	same cluster.Access
+	self   types.NamespacedName
+	config *rest.Config
 }
 
 func (s selfHosted) Target(ctx context.Context, key types.NamespacedName) (cluster.Target, error) {
 	if key == s.self {
-		return s.same.Target(ctx, key)
+		return cluster.Target{Config: s.config, Version: "the manager's"}, nil
 	}
 	return s.Secrets.Target(ctx, key)
 }

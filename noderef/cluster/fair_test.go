@@ -16,7 +16,7 @@ import (
 )
 
 func TestAHundredHangingClustersDoNotKeepAnotherOneFromBeingConnected(t *testing.T) {
-	w, hanging, healthy := newWorld(t, Options[*nodes]{Parallel: 1}), newAPIServer(t), newAPIServer(t)
+	w, hanging, healthy := newWorld(t, Options[*nodes]{}), newAPIServer(t), newAPIServer(t)
 	hanging.hang()
 	for i := range 100 {
 		key := types.NamespacedName{Namespace: "hanging", Name: fmt.Sprint(i)}
@@ -33,7 +33,7 @@ func TestAHundredHangingClustersDoNotKeepAnotherOneFromBeingConnected(t *testing
 func TestAHundredClustersWithOneThatIsSlowToSetUpGetTheirTurn(t *testing.T) {
 	s, slow := newAPIServer(t), make(chan struct{})
 	var setUp atomic.Int32
-	w := newWorld(t, Options[*nodes]{Parallel: 2, Setup: func(ctx context.Context, c *Connection) (*nodes, error) {
+	w := newWorld(t, Options[*nodes]{Setup: func(ctx context.Context, c *Connection) (*nodes, error) {
 		if c.Key == keyA {
 			select {
 			case <-slow:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // link maintains the connection to one cluster while it is used. One goroutine does the work; other goroutines only
@@ -19,31 +20,25 @@ type link[T any] struct {
 	wakeups  chan struct{}
 
 	// Used only by the goroutine.
-	backoff  *backoff
-	retryAt  time.Time
-	changed  bool      // the target must be read again
-	lookedAt time.Time // when the target was last read
+	pauses  wait.Backoff
+	retryAt time.Time
+	changed bool // the target must be read again
 
 	cancel context.CancelFunc // guarded by the mu of Clusters; nil before launch
 
 	mu         sync.Mutex
 	state      state[T]
 	asked      time.Time
-	holds      int
 	targetNews bool // the notifier reported a change of the target
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
-	l := &link[T]{
-		clusters: c, key: key, wakeups: make(chan struct{}, 1),
-		log:     c.options.Logger.WithValues("cluster", key.String()),
-		backoff: newBackoff(c.options.Backoff, c.options.Jitter),
-	}
 	now := c.options.Clock.Now()
-	l.asked = now
-	l.state = state[T]{reason: ReasonConnecting, since: now}
-	l.state.err = &NotConnectedError{Cluster: key, Reason: ReasonConnecting}
-	return l
+	return &link[T]{
+		clusters: c, key: key, wakeups: make(chan struct{}, 1),
+		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: now,
+		state: state[T]{reason: ReasonConnecting, since: now, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting}},
+	}
 }
 
 // wake wakes the goroutine. It never blocks.
@@ -71,29 +66,29 @@ func (l *link[T]) run(ctx context.Context) {
 	}()
 	for ctx.Err() == nil {
 		next, wake := decide(l.facts(), l.clusters.options.silence, l.clusters.options.idle)
-		if next == pause {
+		switch next {
+		case pause:
 			l.sleep(ctx, wake)
-			continue
+		case connect:
+			l.connect(ctx)
+		case examine:
+			l.examine(ctx)
+		case retire:
+			if l.clusters.retire(l) {
+				l.log.V(1).Info("the cluster is no longer used: disconnecting")
+				return
+			}
 		}
-		if next == retire && l.clusters.retire(l) {
-			l.log.V(1).Info("the cluster is no longer used: disconnecting")
-			return
-		}
-		l.act(ctx, next)
 	}
 }
 
-// sleep waits until a time (zero is for ever), or until wake is called.
+// sleep waits until a time, or until wake is called.
 func (l *link[T]) sleep(ctx context.Context, until time.Time) {
-	var due <-chan time.Time
-	if !until.IsZero() {
-		timer := l.clusters.options.Clock.NewTimer(until.Sub(l.clusters.options.Clock.Now()))
-		defer timer.Stop()
-		due = timer.C()
-	}
+	timer := l.clusters.options.Clock.NewTimer(until.Sub(l.clusters.options.Clock.Now()))
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-due:
+	case <-timer.C():
 	case <-l.wakeups:
 	}
 }
@@ -102,161 +97,171 @@ func (l *link[T]) facts() facts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.targetNews {
-		l.targetNews, l.changed, l.retryAt = false, true, time.Time{}
-		l.backoff.reset()
+		l.targetNews, l.changed = false, true
+		l.resetPauses()
 	}
-	f := facts{
-		Now: l.clusters.options.Clock.Now(), Asked: l.asked, Held: l.holds > 0,
-		Changed: l.changed, RetryAt: l.retryAt, Seen: l.state.lastSeen(),
-	}
-	s := l.state.session
-	switch {
-	case s == nil:
-		f.Phase = disconnected
-	case l.state.reason == ReasonNone:
-		f.Phase = connected
-	default:
-		f.Phase = lost
-	}
-	if s != nil {
-		f.Foreign, f.Probed = s.wire == nil, s.probed
-		f.Troubled = s.wire != nil && s.wire.troubled.Load() != nil
-		if len(s.behind) > 0 {
-			f.CatchUp = s.checkedAt.Add(probeGap)
-		}
-		if f.Foreign && !l.clusters.notified { // its owner may have replaced it
-			f.LookAt = l.lookedAt.Add(recheckTarget)
-		}
+	f := facts{Now: l.clusters.options.Clock.Now(), Asked: l.asked, Changed: l.changed, RetryAt: l.retryAt, Seen: l.state.lastSeen()}
+	if s := l.state.session; s != nil {
+		f.Connected, f.Troubled, f.Probed = true, s.wire.troubled.Load(), s.probed
 	}
 	return f
 }
 
-func (l *link[T]) act(ctx context.Context, next action) {
-	switch next {
-	case connect:
-		l.changed = false
-		if target, ok := l.target(ctx); ok {
-			l.connect(ctx, target)
-		}
-	case replace:
-		l.replace(ctx)
-	case rejoin:
-		l.rejoin(ctx)
-	case examine:
-		l.examine(ctx)
-	case catchUp:
-		l.catchUp(ctx)
-	case pause, retire:
-	}
-}
+func (l *link[T]) resetPauses() { l.pauses, l.retryAt = l.clusters.options.Backoff, time.Time{} }
 
-// target calls the Access. When it fails, a connection that works is kept; one that does not work is dropped.
-func (l *link[T]) target(ctx context.Context) (Target, bool) {
-	o := &l.clusters.options
-	l.lookedAt = o.Clock.Now()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := o.Clock.AfterFunc(o.connectTimeout, func() { cancel(timeoutError(o.connectTimeout)) })
-	defer timer.Stop()
-	target, err := o.Access.Target(ctx, l.key)
+// connect reads the target, and connects to it unless the current connection leads there. While that one works, the new
+// one is created beside it, so that a new kubeconfig causes no disconnection.
+func (l *link[T]) connect(ctx context.Context) {
+	l.changed = true // until it has succeeded
+	target, err := l.target(ctx)
+	reason := ReasonKubeconfigUnread
 	if err == nil {
-		return target, true
+		reason, err = ReasonUnreachable, l.reach(ctx, target)
 	}
-	if errors.Is(err, ErrNoKubeconfig) {
-		l.drop()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		l.failed(reasonOf(err, reason), err)
+	default:
+		l.changed = false
+		l.resetPauses()
 	}
-	l.failed(reasonOf(err, ReasonKubeconfigUnread), err)
-	return Target{}, false
 }
 
-// connect creates a connection and makes it the current one.
-func (l *link[T]) connect(ctx context.Context, target Target) {
-	s, err := l.open(ctx, target)
-	if ctx.Err() != nil {
-		if s != nil {
-			s.close()
-		}
-		return
-	}
-	if err != nil {
-		l.failed(reasonOf(err, ReasonUnreachable), err)
-		return
-	}
-	l.adopt(s)
+// target calls the Access.
+func (l *link[T]) target(ctx context.Context) (Target, error) {
+	ctx, end := withLimit(ctx, l.clusters.options.Clock, l.clusters.options.connectTimeout)
+	defer end()
+	return l.clusters.options.Access.Target(ctx, l.key)
 }
 
-// replace reads the target again and changes the connection if the version differs. While the old connection works, the
-// new one is created beside it, so that a rotation causes no disconnection.
-func (l *link[T]) replace(ctx context.Context) {
-	target, ok := l.target(ctx)
+func (l *link[T]) reach(ctx context.Context, target Target) error {
 	s := l.current()
 	switch {
-	case s == nil:
-		return
-	case !ok:
-		l.probeWithoutTarget(ctx, s)
-		return
+	case s != nil && s.shown.version == target.Version:
+		l.report(s, nil)
+		return nil
+	case s != nil && target.Config != nil && onlyCredentials(s.shown.config, target.Config):
+		return l.exchange(ctx, s, target)
 	}
-	l.changed = false
-	if s.reaches(target) {
-		if l.isLost() {
-			l.rejoin(ctx)
-		} else {
-			l.report(s, nil)
-		}
-		return
+	next, err := l.open(ctx, target)
+	if err == nil {
+		l.adopt(next)
 	}
-	if l.exchange(ctx, s, target) {
-		return
-	}
-	if l.isLost() {
-		l.drop()
-	} else {
-		l.changed = true // until the new connection is ready
-	}
-	l.connect(ctx, target)
+	return err
 }
 
 // examine checks whether a connection that was silent or troubled still works.
 func (l *link[T]) examine(ctx context.Context) {
 	s := l.current()
-	why := s.wire.takeTrouble()
-	if why == nil {
-		why = errSilent
-	}
-	elsewhere := s.wire.broken.Swap(false) || errors.Is(why, errSilent)
+	doubtful := !s.wire.troubled.Swap(false) // it was silent
+	doubtful = s.wire.broken.Swap(false) || doubtful
 	s.probed = l.clusters.options.Clock.Now()
-	closed, err := l.check(ctx, s)
+	err := s.shown.prober.probe(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return
-	case err == nil:
-		if (closed || elsewhere) && s.rewound(ctx) { // another server may have answered
-			l.restart()
-		} else if closed {
-			s.wire.gate.open()
-		}
-		return
+	case err != nil:
+		l.resetPauses()
+		l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step())
+		l.disconnect(reasonOf(err, ReasonUnreachable), err)
+	case doubtful && s.rewound(ctx): // another server may have answered
+		l.log.Info("the API server is at an older resource version than its caches, as after a restore from a backup: reconnecting")
+		l.resetPauses()
+		l.disconnect(ReasonConnecting, nil)
 	}
-	l.log.V(1).Info("the API server does not serve", "noticed", why.Error())
-	if !l.clusters.notified || errors.Is(err, errUnauthorized) {
-		l.changed = true
-	}
-	l.lose(reasonOf(err, ReasonUnreachable), err)
 }
 
-// check probes a server in doubt. If the probe fails without an answer, check probes again on a new TCP connection,
-// because only the old one may be broken, for example after a failover. Before the second probe it closes the gate, so
-// that no other goroutine waits; the gate stays closed.
-func (l *link[T]) check(ctx context.Context, s *session[T]) (closed bool, err error) {
-	err = s.shown.prober.probe(ctx)
-	var answer *answerError
-	if err == nil || ctx.Err() != nil || errors.As(err, &answer) {
-		return false, err
+// failed records a failed attempt. A connection that works is kept, unless nothing tells any more how to reach the cluster.
+func (l *link[T]) failed(reason Reason, err error) {
+	l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step())
+	if s := l.current(); s != nil && reason != ReasonNoKubeconfig {
+		l.report(s, err)
+		return
 	}
-	s.wire.gate.close(&NotConnectedError{Cluster: l.key, Reason: ReasonUnreachable, Err: err, LastSeen: s.lastSeen()})
-	s.wire.closeConns()
-	return true, s.shown.prober.probe(ctx)
+	l.disconnect(reason, err)
+}
+
+// current returns the session, or nil.
+func (l *link[T]) current() *session[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.session
+}
+
+// change updates the state, and wakes the subscribers if they can see a difference.
+func (l *link[T]) change(f func(*state[T])) {
+	l.mu.Lock()
+	before := l.state
+	f(&l.state)
+	after := &l.state
+	if (before.session == nil) != (after.session == nil) {
+		after.since = l.clusters.options.Clock.Now()
+	}
+	tell := before.reason != after.reason || before.synced != after.synced || before.session != after.session ||
+		(before.problem == nil) != (after.problem == nil)
+	l.mu.Unlock()
+	if tell {
+		l.clusters.tell(l.key)
+	}
+}
+
+// adopt makes a new session the current one.
+func (l *link[T]) adopt(s *session[T]) {
+	old := l.current()
+	l.log.Info("connected")
+	l.change(func(st *state[T]) {
+		*st = state[T]{session: s, since: st.since, seen: st.lastSeen(), synced: s.listed.Load()}
+	})
+	l.discard(old)
+}
+
+// disconnect ends the current session, if there is one, and records why there is none.
+func (l *link[T]) disconnect(reason Reason, err error) {
+	old := l.current()
+	l.change(func(st *state[T]) {
+		if st.reason != reason {
+			l.log.Info("not connected", "reason", reason.String(), "error", err)
+		}
+		failure := &NotConnectedError{Cluster: l.key, Reason: reason, Err: err, LastSeen: st.lastSeen()}
+		*st = state[T]{reason: reason, err: failure, since: st.since, seen: failure.LastSeen}
+	})
+	l.discard(old)
+}
+
+// discard ends a session without waiting for its goroutines.
+func (l *link[T]) discard(s *session[T]) {
+	if s != nil {
+		s.end(errClosed)
+		l.clusters.running.Go(s.close)
+	}
+}
+
+// report records a problem of a connected cluster; nil clears it.
+func (l *link[T]) report(s *session[T], problem error) {
+	l.change(func(st *state[T]) {
+		if st.session == s {
+			st.problem = problem
+		}
+	})
+}
+
+// unlisted records why the first lists of a session are not complete. Later lists and watches may end for harmless
+// reasons.
+func (l *link[T]) unlisted(s *session[T], problem error) {
+	l.change(func(st *state[T]) {
+		if st.session == s && !st.synced {
+			st.problem = problem
+		}
+	})
+}
+
+// synced records that the first lists of a session are complete.
+func (l *link[T]) synced(s *session[T]) {
+	l.change(func(st *state[T]) {
+		if st.session == s {
+			st.synced, st.problem = true, nil
+		}
+	})
 }
 
 // reasonOf maps an error to a Reason.

@@ -2,15 +2,14 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
 // patient returns options for tests that move the clock while requests are in flight: no step ends a request.
@@ -47,61 +46,36 @@ func TestTheTargetOfALostClusterIsReadAgainWithoutANotification(t *testing.T) {
 	w, before, after := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
 	after.put("n1")
 	w.reach(keyA, before)
-	old := w.connected(keyA)
+	w.connected(keyA)
 	w.mu.Lock()
 	w.targets[keyA] = Target{Config: after.config("t1"), Version: "2"}
 	w.mu.Unlock()
 	before.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	w.stepUntil(10*time.Second, "connected where it is now", func() bool { return w.get(keyA).Connected })
-	require.NotSame(t, old.Value, w.get(keyA).Value)
 }
 
-func TestAServerThatComesBackIsUsedAlthoughItsKubeconfigCannotBeRead(t *testing.T) {
-	s := newAPIServer(t)
-	s.put("n1")
-	var unread atomic.Bool
-	options := patient()
-	options.Access = AccessFunc(func(context.Context, types.NamespacedName) (Target, error) {
-		if unread.Load() {
-			return Target{}, errors.New("the vault is sealed")
-		}
-		return Target{Config: s.config("t1"), Version: "1"}, nil
-	})
-	w := newWorld(t, options)
-	view := w.connected(keyA)
-	unread.Store(true)
-	s.stop()
-	w.stepUntil(time.Second, "nothing is known any more", func() bool { return w.get(keyA).Reason == ReasonKubeconfigUnread })
-	s.restart()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
-	require.Same(t, view.Value, w.get(keyA).Value)
-	w.stepUntil(time.Second, "a problem is reported", func() bool { return w.get(keyA).Problem != nil })
-	require.ErrorContains(t, w.get(keyA).Problem, "the vault is sealed")
-	unread.Store(false)
-	w.stepUntil(time.Second, "no problem is left", func() bool { return w.get(keyA).Problem == nil })
-}
-
-// A kubeconfig that is refused is not read again for minutes. The server of the old one is still probed.
-func TestAServerThatComesBackIsFoundAlthoughItsNewKubeconfigIsRefused(t *testing.T) {
+func TestNothingIsTakenForAbsentAfterAnOutageUntilEverythingIsRead(t *testing.T) {
 	w, s := newWorld(t, patient()), newAPIServer(t)
 	s.put("n1")
 	w.reach(keyA, s)
-	view := w.connected(keyA)
-	w.set(keyA, Target{}, errInvalidKubeconfig)
-	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
+	w.connected(keyA)
 	s.stop()
-	w.stepUntil(time.Second, "nothing is known any more", func() bool { return w.get(keyA).Reason == ReasonKubeconfigRefused })
+	require.Error(t, w.becomes(keyA, ReasonUnreachable))
+	s.put("n2")
+	s.refuse("WATCH", 503)
+	s.refuse("GET /api/v1/nodes", 503)
 	s.restart()
-	connected := func() bool { return w.get(keyA).Connected }
-	for range 2 { // a probe that was under way fails after the first step, and is repeated after the second
-		w.clock.Step(30 * time.Second)
-		if pollFor(10*time.Second, connected) {
-			break
-		}
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
+	view := w.get(keyA)
+	require.False(t, view.Synced)
+	for _, name := range []string{"n1", "n2"} {
+		require.ErrorIs(t, view.Value.reader.Get(t.Context(), types.NamespacedName{Name: name}, &corev1.Node{}), ErrNotSynced)
 	}
-	w.eventually("connected again after a minute", connected)
-	require.Same(t, view.Value, w.get(keyA).Value)
+	s.refuse("WATCH", 0)
+	s.refuse("GET /api/v1/nodes", 0)
+	require.True(t, w.connected(keyA).Value.has(t, "n2"))
 }
 
 // A watch from a future resource version receives no event, no bookmark and no error.
@@ -194,71 +168,4 @@ func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionHangs(t 
 	w.eventually("it is probed", func() bool { return before.pending("GET /readyz") == 1 })
 	require.Zero(t, after.count(""))
 	w.readsAnew(old)
-}
-
-func TestAServerWhoseVersionCannotBeListedIsNotTakenForRestored(t *testing.T) {
-	w, s := newWorld(t, patient()), newAPIServer(t)
-	s.put("n1")
-	w.reach(keyA, s)
-	old := w.connected(keyA)
-	s.stop()
-	require.Error(t, w.becomes(keyA, ReasonUnreachable))
-	s.refuse("PEEK", 403)
-	s.restart()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
-	require.Same(t, old.Value, w.get(keyA).Value)
-	require.NotZero(t, s.count("PEEK"))
-}
-
-// A manager of many clusters ends the one whose kubeconfig has changed, and runs another.
-func TestARunningTargetIsReplacedWhenTheAccessReturnsAnother(t *testing.T) {
-	s := newAPIServer(t)
-	var runs [2]ctrlcluster.Cluster
-	for i := range runs {
-		var err error
-		runs[i], err = ctrlcluster.New(s.config("t1"))
-		require.NoError(t, err)
-	}
-	var now, setUps atomic.Int32
-	ended := make(chan ctrlcluster.Cluster, 2)
-	options := patient()
-	options.Setup = func(ctx context.Context, c *Connection) (*nodes, error) {
-		setUps.Add(1)
-		c.Go(func(ctx context.Context) {
-			<-ctx.Done()
-			ended <- c.Cluster
-		})
-		return setupNodes(ctx, c)
-	}
-	options.Access = AccessFunc(func(context.Context, types.NamespacedName) (Target, error) {
-		return Target{Running: runs[now.Load()]}, nil
-	})
-	w := newWorld(t, options)
-	w.eventually("connected", func() bool { return w.get(keyA).Connected })
-	require.Same(t, runs[0], w.get(keyA).Cluster)
-	w.eventually("so is another one that shares it", func() bool { return w.get(keyB).Connected })
-	now.Store(1)
-	w.stepUntil(time.Minute, "it is the other one", func() bool { return w.get(keyA).Cluster == runs[1] })
-	w.stepUntil(time.Minute, "for both", func() bool { return w.get(keyB).Cluster == runs[1] })
-
-	t.Log("what Setup had started on the one before ends with its last use")
-	require.Same(t, runs[0], <-ended)
-	w.eventually("it is forgotten", func() bool { return w.shared() == 1 })
-
-	t.Log("the value of an unused cluster stays: Setup cannot run twice on it")
-	w.clusters.Forget(keyA)
-	w.clusters.Forget(keyB)
-	w.eventually("connected again", func() bool { return w.get(keyA).Connected })
-	require.Equal(t, int32(2), setUps.Load())
-	require.Empty(t, ended)
-	w.stop()
-	require.Same(t, runs[1], <-ended)
-	<-w.done
-}
-
-// shared returns how many running Targets have a value of Setup.
-func (w *world) shared() int {
-	w.clusters.sharedMu.Lock()
-	defer w.clusters.sharedMu.Unlock()
-	return len(w.clusters.values)
 }

@@ -16,7 +16,6 @@ import (
 // NodeIndex is the Node index of one cluster and the source of its Node events. It implements noderef.Lookup and is safe
 // for concurrent use. Create one with [NewNodeIndex].
 type NodeIndex struct {
-	informer cache.Informer
 	// informed reports whether the handler has received the whole first list.
 	informed toolscache.ResourceEventHandlerRegistration
 
@@ -35,7 +34,7 @@ var _ noderef.Lookup = (*NodeIndex)(nil)
 // NewNodeIndex returns the index of the Nodes in a cache, usually manager.GetCache(), by the rules that match Machines to
 // them. It requests the cache's typed Node informer, which starts with the cache, and does not wait for it. Call it once per
 // cache, before the cache starts if possible; a second index works but uses its own memory. The index follows the cache until
-// [NodeIndex.Stop]; ctx is only for getting the informer.
+// that ends; ctx is only for getting the informer.
 //
 // It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
 // permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
@@ -44,11 +43,11 @@ func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.
 		return nil, errors.New("node index: informers is nil; pass the manager's cache")
 	}
 	x := &NodeIndex{nodes: noderef.NewIndex(rules)}
-	var err error
-	if x.informer, err = informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
+	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
 		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
 	}
-	x.informed, err = x.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	x.informed, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    x.onAdd,
 		UpdateFunc: x.onUpdate,
 		DeleteFunc: x.onDelete,
@@ -57,12 +56,6 @@ func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.
 		return nil, fmt.Errorf("node index: adding a handler to the Node informer: %w", err)
 	}
 	return x, nil
-}
-
-// Stop removes the index from the cache: it no longer changes, and subscribers receive no more events. Call it when the
-// cache is still used after the index is not; an index ends with its cache otherwise. It may be called more than once.
-func (x *NodeIndex) Stop() {
-	_ = x.informer.RemoveEventHandler(x.informed) // fails only for the handler of another informer
 }
 
 // HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may

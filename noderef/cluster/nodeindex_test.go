@@ -118,32 +118,6 @@ func TestTombstonesOfEveryKindAreUnderstood(t *testing.T) {
 	require.Zero(t, x.Len())
 }
 
-func TestAStoppedIndexNoLongerFollowsTheCluster(t *testing.T) {
-	for name, before := range map[string]bool{"before the cache starts": true, "after its first list": false} {
-		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, newNode("a", "u1", ""))
-			stopped, running := newIndex(t, c), newIndex(t, c)
-			if before {
-				stopped.Stop()
-			}
-			c.start(t)
-			eventually(t, "synced", running.HasSynced)
-			if !before {
-				eventually(t, "both are synced", stopped.HasSynced)
-				stopped.Stop()
-			}
-			stopped.Stop() // a second time does nothing
-			had := stopped.Len()
-			c.Add(newNode("b", "u2", ""))
-			eventually(t, "the other one goes on", func() bool { return running.Len() == 2 })
-			c.Add(newNode("c", "u3", ""))
-			eventually(t, "and on", func() bool { return running.Len() == 3 })
-			require.Equal(t, had, stopped.Len())
-			require.Equal(t, before, had == 0)
-		})
-	}
-}
-
 func TestNewReportsWhatIsMissing(t *testing.T) {
 	_, err := NewNodeIndex(t.Context(), nil, noderef.Rules{})
 	require.ErrorContains(t, err, "pass the manager's cache")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -27,10 +26,6 @@ type Options[T any] struct {
 	// the Value of views. It runs in the background, once per connection, after the API server has answered and before
 	// the cache starts, for 30 seconds at most. ctx ends with the connection, and then everything that Setup has
 	// started must end; Connection.Go helps with that. After an error the connection is closed and retried later.
-	//
-	// For a Target that is Running it is called once for all clusters that share it, which wait for it, and again after
-	// an error. ctx then ends with the Clusters, or when another Target has replaced this one and no cluster uses it any
-	// more.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme
@@ -42,7 +37,7 @@ type Options[T any] struct {
 
 	// UserAgent defaults to client-go's, followed by the word machinist.
 	UserAgent string
-	// QPS and Burst limit all requests of one connection, disconnected from probes. Zero or negative QPS means no limit, as in
+	// QPS and Burst limit all requests of one connection, apart from probes. Zero or negative QPS means no limit, as in
 	// controller-runtime: a request that waits for a limiter blocks a worker, and API servers have priority and
 	// fairness. Burst defaults to 30.
 	QPS   float32
@@ -51,14 +46,8 @@ type Options[T any] struct {
 	// data has come for two minutes.
 	Timeout time.Duration
 
-	// Backoff is the pause after a failed attempt to connect or to reconnect. Default: 1 s, doubled up to 30 s, with a
-	// jitter of half of it.
+	// Backoff is the pause after a failed attempt to connect. Default: 1 s, doubled up to 30 s, with a jitter of half of it.
 	Backoff wait.Backoff
-	// Jitter returns random numbers from 0 to below 1; math/rand's by default. It must be safe for concurrent use.
-	Jitter func() float64
-	// Parallel is how many connections may be built at once, from the answer of the API server to the end of Setup; 16.
-	// Waiting for a server that does not answer is not limited.
-	Parallel int
 
 	// ProbePath is the path of probes; /readyz. Cluster API's in-memory API server serves "/" instead.
 	ProbePath string
@@ -85,17 +74,9 @@ type Options[T any] struct {
 	pingAfter, pingTimeout time.Duration
 }
 
-const (
-	// probeGap is the shortest time between two probes after trouble: a webhook that always fails must not cause
-	// constant probes.
-	probeGap = 2 * time.Second
-	// maxCatchUp is how long a cache may take to catch up with its server after an outage before the connection is
-	// replaced. Bookmarks come every minute.
-	maxCatchUp = 3 * time.Minute
-	// recheckTarget is the pause before a target is read again although no change was reported: after a missing or
-	// refused kubeconfig, for a lost cluster, and for a cluster that another component runs.
-	recheckTarget = 5 * time.Minute
-)
+// probeGap is the shortest time between two probes after trouble: a webhook that always fails must not cause constant
+// probes.
+const probeGap = 2 * time.Second
 
 func (o *Options[T]) complete() error {
 	var errs []error
@@ -108,11 +89,14 @@ func (o *Options[T]) complete() error {
 	if o.UserAgent == "" {
 		o.UserAgent = rest.DefaultKubernetesUserAgent() + " machinist"
 	}
-	if o.Jitter == nil {
-		o.Jitter = rand.Float64
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Backoff == (wait.Backoff{}) {
+		o.Backoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}
+	}
+	if o.Backoff.Duration <= 0 {
+		errs = append(errs, errors.New("the Backoff needs a positive Duration"))
 	}
 	o.connectTimeout, o.probeTimeout = cmp.Or(o.connectTimeout, 30*time.Second), cmp.Or(o.probeTimeout, 5*time.Second)
 	o.pingAfter, o.pingTimeout = cmp.Or(o.pingAfter, 30*time.Second), cmp.Or(o.pingTimeout, 15*time.Second)
@@ -126,10 +110,8 @@ func (o *Options[T]) complete() error {
 	errs = append(errs,
 		defaultTo(&o.Burst, 30, "Burst"),
 		defaultTo(&o.Timeout, 10*time.Second, "Timeout"),
-		defaultTo(&o.Parallel, 16, "Parallel"),
 		defaultTo(&o.Patience, 3*time.Second, "Patience"),
 		defaultTo(&o.idle, 10*time.Minute, "idle"),
-		completeBackoff(&o.Backoff),
 	)
 	return errors.Join(errs...)
 }
@@ -143,40 +125,3 @@ func defaultTo[V int | time.Duration](field *V, value V, name string) error {
 	}
 	return nil
 }
-
-func completeBackoff(b *wait.Backoff) error {
-	if *b == (wait.Backoff{}) {
-		*b = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}
-	}
-	if b.Duration <= 0 || b.Factor < 0 || b.Jitter < 0 || b.Cap < 0 {
-		return errors.New("the Backoff needs a positive Duration, and no negative Factor, Jitter or Cap")
-	}
-	return nil
-}
-
-// backoff computes the pauses of one cluster.
-type backoff struct {
-	initial wait.Backoff
-	current wait.Backoff
-	jitter  func() float64
-}
-
-func newBackoff(initial wait.Backoff, jitter func() float64) *backoff {
-	return &backoff{initial: initial, current: initial, jitter: jitter}
-}
-
-// next returns the next pause. It adds the jitter itself, because the random source of wait.Backoff cannot be replaced.
-func (b *backoff) next() time.Duration {
-	spread := b.current.Jitter
-	b.current.Jitter = 0
-	pause := b.current.Step()
-	b.current.Jitter = spread
-	return b.spread(pause)
-}
-
-// spread adds the jitter to a pause.
-func (b *backoff) spread(pause time.Duration) time.Duration {
-	return pause + time.Duration(b.jitter()*b.initial.Jitter*float64(pause))
-}
-
-func (b *backoff) reset() { b.current = b.initial }

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
@@ -22,8 +25,7 @@ import (
 type Connection struct {
 	// Cluster is the client, cache and mapper, as described at View.Cluster.
 	ctrlcluster.Cluster
-	// Key is the namespace and the name of the cluster; for a shared Target that is Running, those of the first
-	// cluster.
+	// Key is the namespace and the name of the cluster.
 	Key types.NamespacedName
 
 	life    context.Context //nolint:containedctx // ends with the connection
@@ -31,15 +33,9 @@ type Connection struct {
 	caches  *http.Client
 }
 
-// CacheHTTPClient returns the HTTP client for additional caches. Its requests wait while the server is lost, and a list
-// may take as long as data keeps coming; requests of GetHTTPClient fail at once and end after Options.Timeout. For a
-// Target that is Running both are the same.
-func (c *Connection) CacheHTTPClient() *http.Client {
-	if c.caches == nil {
-		return c.GetHTTPClient()
-	}
-	return c.caches
-}
+// CacheHTTPClient returns the HTTP client for additional caches. A list may take as long as data keeps coming; requests of
+// GetHTTPClient end after Options.Timeout.
+func (c *Connection) CacheHTTPClient() *http.Client { return c.caches }
 
 // Go runs a function until the connection ends. The function must return when its context ends: the end of the Clusters
 // waits for it. Call Go only from Setup.
@@ -47,63 +43,43 @@ func (c *Connection) Go(run func(ctx context.Context)) {
 	c.running.Go(func() { run(c.life) })
 }
 
-// session is one connection.
+// session is one connection. It ends when its server does not serve any more.
 type session[T any] struct {
 	cluster ctrlcluster.Cluster
+	cache   *nonBlockingCache
 	value   T
-	wire    *wire // nil for a Target that is Running
-	clock   interface{ Now() time.Time }
-	probed  time.Time   // the last probe after trouble or silence; used by the link's goroutine
+	wire    *wire
 	listed  atomic.Bool // the first lists are complete
-
-	giveBack func(replaced bool) // releases the value that it shares with others; nil if it shares none
-	replaced bool                // another cluster has replaced its Target.Running
 
 	callers, caches switchableTransport // they lead to the wire
 
 	// Used only by the goroutine of the link.
-	shown               *credentials
-	behind              []informerProgress // the informers that had not caught up at checkedAt
-	regained, checkedAt time.Time          // the end of the last outage, and the last check of behind
+	shown  *credentials
+	probed time.Time // the last probe after trouble or silence
 
 	life    context.Context //nolint:containedctx // ends with the connection
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
 }
 
-func (s *session[T]) lastSeen() time.Time {
-	if s.wire == nil {
-		return s.clock.Now()
-	}
-	return s.wire.lastSeen()
-}
-
-// reaches reports whether the session is a connection to a target.
-func (s *session[T]) reaches(target Target) bool {
-	if target.Running == nil {
-		return s.wire != nil && s.shown.version == target.Version
-	}
-	return s.wire == nil && reflect.ValueOf(target.Running).Comparable() && s.cluster == target.Running
-}
-
 // close ends a session at once and waits for its goroutines.
 func (s *session[T]) close() {
 	s.end(errClosed)
-	if s.wire != nil {
-		s.wire.closeConns()
-	}
+	s.wire.closeConns()
 	s.running.Wait()
-	if s.giveBack != nil {
-		s.giveBack(s.replaced)
-	}
 }
 
-// open creates a session for a target. It probes first, so that a server that does not answer takes no build slot.
+// open creates a session for a target.
 func (l *link[T]) open(ctx context.Context, target Target) (*session[T], error) {
-	s := &session[T]{clock: l.clusters.options.Clock}
+	if target.Config == nil {
+		return nil, fmt.Errorf("%w: the Access returned a Target without Config", errInvalidKubeconfig)
+	}
+	s, o := &session[T]{}, &l.clusters.options
 	s.life, s.end = context.WithCancelCause(ctx)
-	err := l.build(s, target)
-	if err != nil {
+	s.wire = newWire(s.life, wireOptions{
+		clock: o.Clock, patience: o.Patience, pingAfter: o.pingAfter, pingTimeout: o.pingTimeout,
+	}, l.wake)
+	if err := l.build(s, target); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -111,34 +87,18 @@ func (l *link[T]) open(ctx context.Context, target Target) (*session[T], error) 
 }
 
 func (l *link[T]) build(s *session[T], target Target) error {
-	switch {
-	case target.Running != nil:
-		return l.borrow(s, target.Running)
-	case target.Config == nil:
-		return fmt.Errorf("%w: the Access returned a Target without Config and without Running", errInvalidKubeconfig)
-	}
-	o := &l.clusters.options
-	s.wire = newWire(s.life, wireOptions{
-		clock: o.Clock, patience: o.Patience, pingAfter: o.pingAfter, pingTimeout: o.pingTimeout,
-	}, l.wake)
 	c, err := l.credentialsOf(s, target)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.prober.probe(s.life)
 	}
-	if err := c.prober.probe(s.life); err != nil {
+	if err != nil {
 		return err
 	}
 	s.useCredentials(c)
-	leave, err := l.clusters.buildSlot(s.life)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	s.wire.gate.open()
 	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
 		return &setupError{err}
 	}
-	if o.Setup != nil {
+	if o := &l.clusters.options; o.Setup != nil {
 		s.value, err = o.setup(s.end, &Connection{
 			Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running, caches: &http.Client{Transport: &s.caches},
 		})
@@ -148,7 +108,7 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	}
 	s.running.Go(func() {
 		if err := s.cluster.Start(s.life); err != nil {
-			s.wire.trouble(err)
+			s.wire.trouble()
 		}
 	})
 	s.running.Go(func() { l.watchSync(s) })
@@ -186,7 +146,8 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s, o.Cache.DefaultWatchErrorHandler)
 		c.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 			slow, err := cache.New(config, options)
-			return &nonBlockingCache{Cache: slow, scheme: o.Scheme, life: s.life}, err
+			s.cache = &nonBlockingCache{Cache: slow, scheme: o.Scheme, life: s.life, tracked: map[cache.Informer]schema.GroupVersionKind{}}
+			return s.cache, err
 		}
 	})
 }
@@ -224,4 +185,27 @@ func (l *link[T]) watchSync(s *session[T]) {
 		s.listed.Store(true) // before adopt, which reads it, or before synced, which finds the session adopted
 		l.synced(s)
 	}
+}
+
+// rewound reports whether the API server is at an older resource version than the caches, because its database was
+// restored from a backup. There is no other signal: a watch from a future resource version receives neither an event nor
+// an error until that version is reached, which may take days. If versions cannot be compared or may not be read, the
+// server is not rewound.
+func (s *session[T]) rewound(ctx context.Context) bool {
+	for informer, kind := range s.cache.informers() {
+		reader, ok := informer.(interface{ LastSyncResourceVersion() string })
+		if !ok || !informer.HasSynced() {
+			continue
+		}
+		seen, list := reader.LastSyncResourceVersion(), &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if s.cluster.GetAPIReader().List(ctx, list, client.Limit(1)) != nil {
+			continue
+		}
+		order, err := resourceversion.CompareResourceVersion(list.GetResourceVersion(), seen)
+		if err == nil && order < 0 {
+			return true
+		}
+	}
+	return false
 }

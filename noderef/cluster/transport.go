@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,32 +12,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shortWatchSeconds is the timeout of a watch that is kept short for its bookmark, which comes two seconds before the
-// end.
-const shortWatchSeconds = "5"
-
-// gatedTransport is an http.RoundTripper that sends requests through the gate of a wire.
-type gatedTransport struct {
+// ownTransport is an http.RoundTripper that sends requests over a wire.
+type ownTransport struct {
 	wire    *wire
 	base    http.RoundTripper
-	wait    bool          // wait while the gate is closed (caches)
+	caches  bool
 	timeout time.Duration // of a request that is not a watch; for caches, of the time without any data
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *gatedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	epoch, err := d.wire.gate.enter(request.Context(), d.wait)
-	if err != nil {
+func (d *ownTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if d.wire.life.Err() != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // the contract of http.RoundTripper
 		}
-		return nil, err
+		return nil, errClosed
 	}
-	x := newExchange(epoch, d, request)
+	x := newExchange(d, request)
 	request = request.WithContext(x.ctx)
-	if d.wait && d.wire.shortWatches.Load() {
-		request = shortenWatch(request)
-	}
 	response, err := d.base.RoundTrip(request)
 	x.unanswered.Stop()
 	if err != nil {
@@ -47,12 +38,12 @@ func (d *gatedTransport) RoundTrip(request *http.Request) (*http.Response, error
 		return nil, err
 	}
 	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusUnauthorized {
-		d.wire.trouble(fmt.Errorf("the API server answers %s", response.Status))
+		d.wire.trouble()
 	} else {
 		d.wire.markSeen()
 	}
 	a := reply{status: response.StatusCode, path: request.URL.Path, mediaType: response.Header.Get("Content-Type")}
-	if absentElsewhere(a) { // an unknown answer does not mean that the object is absent
+	if a.absentElsewhere() { // an unknown answer does not mean that the object is absent
 		_ = response.Body.Close()
 		x.finish()
 		return nil, &answerError{a}
@@ -67,12 +58,11 @@ func (d *gatedTransport) RoundTrip(request *http.Request) (*http.Response, error
 }
 
 // exchange is one request in flight, and the body of its response. It ends with the body, the caller's context, the
-// epoch of the gate, or its timeout.
+// connection, or its timeout.
 type exchange struct {
 	wire   *wire
 	caller context.Context //nolint:containedctx // that of the request
-	epoch  context.Context //nolint:containedctx // that of the gate
-	ctx    context.Context //nolint:containedctx // of both
+	ctx    context.Context //nolint:containedctx // of the request and the connection
 	cancel context.CancelCauseFunc
 	watch  bool
 	body   io.ReadCloser
@@ -90,32 +80,28 @@ func (e timeoutError) Error() string { return "no answer within " + time.Duratio
 
 func (e timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-func newExchange(epoch context.Context, d *gatedTransport, request *http.Request) *exchange {
-	x := &exchange{wire: d.wire, caller: request.Context(), epoch: epoch, watch: isWatch(request)}
+// withLimit returns a context that ends after a while of a clock, with a timeoutError as its cause.
+func withLimit(ctx context.Context, c clock.WithDelayedExecution, limit time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := c.AfterFunc(limit, func() { cancel(timeoutError(limit)) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+func newExchange(d *ownTransport, request *http.Request) *exchange {
+	x := &exchange{wire: d.wire, caller: request.Context(), watch: isWatch(request)}
 	x.ctx, x.cancel = context.WithCancelCause(request.Context())
-	x.detach = context.AfterFunc(epoch, func() { x.cancel(context.Cause(epoch)) })
-	x.unanswered = d.wire.clock.AfterFunc(d.wire.patience, func() { d.wire.trouble(errUnanswered) })
-	if d.wait {
+	x.detach = context.AfterFunc(d.wire.life, func() { x.cancel(errClosed) })
+	x.unanswered = d.wire.clock.AfterFunc(d.wire.patience, d.wire.trouble)
+	if d.caches {
 		x.silence = d.timeout
 	}
 	if !x.watch {
 		x.deadline = d.wire.clock.AfterFunc(d.timeout, func() { x.cancel(timeoutError(d.timeout)) })
 	}
 	return x
-}
-
-// shortenWatch returns a watch that ends after a few seconds, if the request is one that continues from a resource
-// version. API servers send a bookmark before the end of a watch, and otherwise about once a minute.
-func shortenWatch(request *http.Request) *http.Request {
-	query := request.URL.Query()
-	if !isWatch(request) || query.Get("resourceVersion") == "" || query.Get("sendInitialEvents") != "" {
-		return request
-	}
-	query.Set("timeoutSeconds", shortWatchSeconds)
-	short, to := request.WithContext(request.Context()), *request.URL
-	to.RawQuery = query.Encode()
-	short.URL = &to
-	return short
 }
 
 func isWatch(request *http.Request) bool {
@@ -155,8 +141,8 @@ func (x *exchange) Close() error {
 // explain returns why the exchange ended, and reports trouble if the server may be the cause.
 func (x *exchange) explain(err error) error {
 	switch {
-	case x.epoch.Err() != nil:
-		return endCause(x.epoch)
+	case x.wire.life.Err() != nil:
+		return errClosed
 	case x.caller.Err() != nil:
 		return err
 	case x.ctx.Err() != nil:
@@ -164,11 +150,11 @@ func (x *exchange) explain(err error) error {
 	default:
 		x.wire.broken.Store(true)
 	}
-	x.wire.trouble(err)
+	x.wire.trouble()
 	return err
 }
 
-// release stops the timers and detaches the exchange from the gate.
+// release stops the timers and detaches the exchange from the connection.
 func (x *exchange) release() {
 	x.unanswered.Stop()
 	if x.deadline != nil {

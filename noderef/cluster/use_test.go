@@ -52,25 +52,6 @@ func TestAConnectionStaysWhileAMapperReturnsRequestsForItsCluster(t *testing.T) 
 	require.Same(t, view.Value, w.get(keyA).Value)
 }
 
-func TestAConnectionStaysWhileItIsHeld(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.use(false)
-	w.reach(keyA, s)
-	first, second := w.clusters.Hold(keyA), w.clusters.Hold(keyA)
-	w.connected(keyA)
-	first()
-	first() // a second time does nothing
-	for range 6 {
-		w.clock.Step(10 * time.Minute)
-		w.holds("the connection stays", func() bool { return w.links() == 1 })
-	}
-	require.Equal(t, 1, w.links())
-	second()
-	w.clock.Step(10*time.Minute - time.Second)
-	w.holds("the idle time starts with the release", func() bool { return w.links() == 1 })
-	w.stepUntil(time.Second, "it ends", func() bool { return w.links() == 0 })
-}
-
 func TestWhatSetupStartsEndsWithTheConnection(t *testing.T) {
 	s := newAPIServer(t)
 	started, ended := make(chan types.NamespacedName, 1), make(chan types.NamespacedName, 1)

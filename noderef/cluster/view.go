@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
@@ -15,8 +13,8 @@ type View[T any] struct {
 	Key types.NamespacedName
 	// Connected means that the API server answered the last probe, and that nothing has failed since.
 	Connected bool
-	// Synced means that the first lists of the cache are complete on this connection, and that the cache has caught up
-	// after the last outage. While it is false, an object that is not found may exist.
+	// Synced means that the first lists of the cache are complete on this connection. While it is false, an object that is
+	// not found may exist.
 	Synced bool
 	// Reason says why the cluster is not connected.
 	Reason Reason
@@ -26,27 +24,16 @@ type View[T any] struct {
 	// Since is when Connected last changed.
 	Since time.Time
 	// Problem is what does not work although the cluster is connected: a list that is refused, or a new kubeconfig that
-	// does not work while the old one still does. It matches ErrNotSynced while the cache may not have the changes of
-	// an outage yet. It is nil when the cluster is not connected.
+	// does not work while the old one still does. It is nil when the cluster is not connected.
 	Problem error
 
-	// Cluster is the connection: client, cache, mapper. It is nil until the first connection, and stays when the server
-	// is lost. Its client reads from the cache, which must have an informer of the kind, and never waits: before the
-	// first list the error matches ErrNotSynced. While the cluster is not connected, writes and live reads fail at once
-	// with an error that matches ErrNotConnected. A caller that creates its own clients must use GetHTTPClient: other
-	// clients bypass the gate and keep old credentials.
+	// Cluster is the connection: client, cache, mapper. It is nil while there is none. Its client reads from the cache,
+	// which must have an informer of the kind, and never waits: before the first list the error matches ErrNotSynced.
+	// When the connection has ended, all requests fail at once with an error that matches ErrNotConnected. A caller that
+	// creates its own clients must use GetHTTPClient: other clients outlive the connection and keep old credentials.
 	Cluster ctrlcluster.Cluster
 	// Value is the result of Options.Setup for this connection; zero while Cluster is nil.
 	Value T
-
-	behind *behindError
-}
-
-// Behind reports whether the cache may not have the changes of an outage to objects of a kind yet. While it is true,
-// Synced is false. While Synced is false for another reason, HasSynced of the kind's informer tells whether its first
-// list is complete.
-func (v View[T]) Behind(kind schema.GroupKind) bool {
-	return v.behind != nil && slices.Contains(v.behind.kinds, kind)
 }
 
 // state is the content of views. It is replaced as a whole when something changes.
@@ -57,13 +44,12 @@ type state[T any] struct {
 	since   time.Time
 	seen    time.Time // the last sign of life of earlier connections
 	synced  bool
-	behind  *behindError // informers that have not caught up after an outage
 	problem error
 }
 
 func (s *state[T]) lastSeen() time.Time {
 	if s.session != nil {
-		if at := s.session.lastSeen(); at.After(s.seen) {
+		if at := s.session.wire.lastSeen(); at.After(s.seen) {
 			return at
 		}
 	}
@@ -72,11 +58,8 @@ func (s *state[T]) lastSeen() time.Time {
 
 func (s *state[T]) view(key types.NamespacedName) View[T] {
 	v := View[T]{
-		Key: key, Connected: s.reason == ReasonNone, Synced: s.synced && s.behind == nil, Reason: s.reason,
-		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem, behind: s.behind,
-	}
-	if s.behind != nil && v.Connected {
-		v.Problem = s.behind
+		Key: key, Connected: s.session != nil, Synced: s.synced, Reason: s.reason,
+		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem,
 	}
 	if s.session != nil {
 		v.Cluster, v.Value = s.session.cluster, s.session.value

@@ -31,16 +31,13 @@ const (
 type wire struct {
 	wireOptions
 
-	gate      *gate
-	transport atomic.Pointer[http.Transport] // nil when the caller's configuration brings a transport
-	conns     *connrotation.ConnectionTracker
-	life      context.Context //nolint:containedctx // the life of the connection
-	wake      func()          // wakes the link; must not block
+	conns *connrotation.ConnectionTracker
+	life  context.Context //nolint:containedctx // the life of the connection
+	wake  func()          // wakes the link; must not block
 
-	seen         atomic.Int64 // the last sign of life, in nanoseconds since 1970; 0 is never
-	troubled     atomic.Pointer[error]
-	broken       atomic.Bool // a TCP connection broke since the last check
-	shortWatches atomic.Bool // watches are kept short for their bookmarks
+	seen     atomic.Int64 // the last sign of life, in nanoseconds since 1970; 0 is never
+	troubled atomic.Bool  // a request failed, or was not answered, since the last probe
+	broken   atomic.Bool  // a TCP connection broke since the last probe
 }
 
 // wireOptions are the options that all wires of a process share.
@@ -51,14 +48,13 @@ type wireOptions struct {
 }
 
 func newWire(life context.Context, o wireOptions, wake func()) *wire {
-	return &wire{wireOptions: o, life: life, gate: newGate(life, errClosed), conns: connrotation.NewConnectionTracker(), wake: wake}
+	return &wire{wireOptions: o, life: life, conns: connrotation.NewConnectionTracker(), wake: wake}
 }
 
-// transportFor returns a transport for the server and the client certificate of a configuration. It reuses that of the
-// previous credentials if their certificate is the same.
-func (w *wire) transportFor(config *rest.Config, before *credentials) (*http.Transport, error) {
-	if before != nil && sameCertificate(before.config, config) {
-		return before.transport, nil
+// transportFor returns a transport for the server and the client certificate of a configuration.
+func (w *wire) transportFor(config *rest.Config) (http.RoundTripper, error) {
+	if config.Transport != nil {
+		return config.Transport, nil
 	}
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -99,13 +95,8 @@ func (w *wire) dialWith(dial connrotation.DialFunc) connrotation.DialFunc {
 	}
 }
 
-// closeConns closes all TCP connections. Later requests dial again.
-func (w *wire) closeConns() {
-	w.conns.CloseAll()
-	if transport := w.transport.Load(); transport != nil {
-		transport.CloseIdleConnections()
-	}
-}
+// closeConns closes all TCP connections.
+func (w *wire) closeConns() { w.conns.CloseAll() }
 
 // markSeen records a sign of life.
 func (w *wire) markSeen() { w.seen.Store(w.clock.Now().UnixNano()) }
@@ -120,15 +111,7 @@ func (w *wire) lastSeen() time.Time {
 
 // trouble records a failure that the server or the network may have caused, and wakes the link. It neither blocks nor
 // reads the clock, because timers call it.
-func (w *wire) trouble(err error) {
-	w.troubled.Store(&err)
+func (w *wire) trouble() {
+	w.troubled.Store(true)
 	w.wake()
-}
-
-// takeTrouble returns the last failure since the last call, or nil.
-func (w *wire) takeTrouble() error {
-	if err := w.troubled.Swap(nil); err != nil {
-		return *err
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -47,7 +46,6 @@ func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, e
 		if err != nil {
 			return Workload{}, err
 		}
-		context.AfterFunc(ctx, nodes.Stop) // the cache of a Target that is Running outlives the connection, and an error here
 		w, drainer, err := o.workloadOf(nodes, c)
 		if err != nil {
 			return Workload{}, err
@@ -75,9 +73,6 @@ func NodesOf(cs *Clusters[Workload]) func(types.NamespacedName) (Workload, error
 		view, err := cs.Get(key)
 		w := view.Value
 		w.LastSeen, w.Since = view.LastSeen, view.Since
-		if err == nil && view.Behind(schema.GroupKind{Kind: "Node"}) { // a Node that joined during an outage may be missing
-			return w, fmt.Errorf("read Nodes: %w", view.Problem)
-		}
 		if err == nil && view.Problem != nil && (w.Nodes == nil || !w.Nodes.HasSynced()) {
 			return w, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
 				ErrNotSynced, key, view.Problem)

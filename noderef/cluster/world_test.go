@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -97,7 +98,7 @@ func newWorld(t *testing.T, options Options[*nodes]) *world {
 		mapped: func(types.NamespacedName) bool { return true },
 	}
 	options.Clock = w.clock
-	options.Jitter = func() float64 { return 0 }
+	options.Backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 30 * time.Second}
 	if options.Access == nil {
 		options.Access = w
 	}

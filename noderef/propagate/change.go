@@ -1,9 +1,6 @@
 package propagate
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // change is a change of one key of a map.
 type change struct {
@@ -19,28 +16,7 @@ type value struct {
 	present bool
 }
 
-func byKey(a, b change) int { return compare(a.key, b.key) }
-
-func compare(a, b string) int { return strings.Compare(a, b) }
-
-// changes returns the changes of one map, without the ledger and the marks.
-func (s *side) changes() []change {
-	var changes []change
-	for key, text := range s.wanted {
-		changes = appendChange(changes, s.have, key, value{text, true})
-	}
-	for key := range s.listed.entries {
-		if s.wants(key) || s.own(key) || contains(changes, key) {
-			continue // contains: a list with a repeated key must not remove it twice
-		}
-		changes = appendChange(changes, s.have, key, value{})
-	}
-	return changes
-}
-
-func contains(changes []change, key string) bool {
-	return slices.ContainsFunc(changes, func(c change) bool { return c.key == key })
-}
+func byKey(a, b change) int { return strings.Compare(a.key, b.key) }
 
 func appendChange(to []change, have map[string]string, key string, want value) []change {
 	text, present := have[key]

@@ -15,7 +15,7 @@ import (
 // those of Kubernetes' own controllers, such as node.kubernetes.io/not-ready, unless the ledger remembers them. Neither Node may be nil.
 // It allocates nothing.
 func (p *Policy) Concerns(old, updated *corev1.Node) bool {
-	annotations, labels := side{marks: p.AnnotationMarks, ledger: &p.Ledger}, side{}
+	annotations, labels := side{policy: p}, side{}
 	if mapConcerns(&annotations, updated, old.Annotations, updated.Annotations, p.Ledger.Annotations) {
 		return true // from here on both Nodes have the same ledger
 	}

@@ -19,13 +19,8 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	memory := p.Ledger.read(node)
 	return differ{
 		policy: p, node: node, desired: d, memory: memory,
-		labels: side{
-			have: node.Labels, from: d.Labels, add: d.AddLabels, pick: &p.Labels, listed: memory.labels,
-		},
-		annotations: side{
-			have: node.Annotations, from: d.Annotations, pick: &p.Annotations, marks: p.AnnotationMarks, ledger: &p.Ledger,
-			listed: memory.annotations,
-		},
+		labels:      newSide(node.Labels, d.Labels, d.AddLabels, &p.Labels, nil, memory.labels),
+		annotations: newSide(node.Annotations, d.Annotations, nil, &p.Annotations, p, memory.annotations),
 	}
 }
 
@@ -33,8 +28,7 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 // one patch sets labels, annotations and taints, removes remembered ones that are no longer wanted, updates the ledger,
 // and removes the startup taints.
 //
-// The owner's value overrides an existing one and is remembered from then on. The Node is read, never changed. Diff
-// allocates nothing when nothing has to change.
+// The owner's value overrides an existing one and is remembered from then on. The Node is read, never changed.
 func (p *Policy) Diff(node *corev1.Node, desired Desired) (Patch, bool) {
 	d := newDiffer(p, node, desired)
 	patch := Patch{

@@ -20,8 +20,7 @@
 //   - What is no longer wanted is removed if it was remembered, and only then. A wanted key or taint is remembered even if the
 //     Node had it before; Cluster API v1.13 forgets such labels and annotations.
 //   - Keys and taints of other writers are neither changed nor removed, even if they are written at the same time.
-//   - If nothing has to change, there is no patch and no allocation. Otherwise there is one patch, and afterwards nothing has to
-//     change.
+//   - If nothing has to change, there is no patch. Otherwise there is one patch, and afterwards nothing has to change.
 //   - A Node of Cluster API can be taken over without a write.
 //   - Equal input gives a byte-equal patch. Inputs are read, never changed or kept.
 //

@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -147,9 +148,23 @@ func modelLedger(p *Policy, node, want *corev1.Node, d Desired, now memories, in
 	changed := !maps.Equal(node.Labels, want.Labels) || !maps.Equal(node.Annotations, want.Annotations) ||
 		!slices.Equal(node.Spec.Taints, want.Spec.Taints)
 	once := slices.ContainsFunc(d.Taints, func(t Taint) bool { return modelMode(t) == OnInitialization })
-	taints := string(taintList(now.taints))
+	taints := taintList(now.taints)
 	if p.Ledger.Taints != "" && !initialized && (changed || once) {
 		want.Annotations[p.Ledger.Taints] = taints
 	}
 	write(p.Ledger.Taints, taints)
+}
+
+// taintList is the content of the ledger.
+func taintList(taints []corev1.Taint) string {
+	var entries []string
+	for _, t := range taints {
+		entries = append(entries, t.Key+":"+string(t.Effect))
+	}
+	slices.Sort(entries)
+	return strings.Join(slices.Compact(entries), ",")
+}
+
+func compareTaints(a, b corev1.Taint) int {
+	return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(string(a.Effect), string(b.Effect)))
 }

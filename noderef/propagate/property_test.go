@@ -221,7 +221,7 @@ func randomNode(rng *rand.Rand) *corev1.Node {
 		}
 	}
 	if rng.Intn(2) == 0 {
-		n.Annotations[TaintsFromMachineAnnotation] = string(taintList(randomTaints(rng)))
+		n.Annotations[TaintsFromMachineAnnotation] = taintList(randomTaints(rng))
 	}
 	return n
 }

@@ -1,59 +1,49 @@
 package propagate
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // side is one of the two maps of a Node (labels or annotations): what the Node has, and what its owner wants.
 type side struct {
-	have      map[string]string
-	from, add map[string]string
-	pick      *Selection
-	// marks and ledger have the keys of the policy itself; ledger is nil for labels.
-	marks  []Mark
-	ledger *Ledger
+	have, want map[string]string
+	// policy is nil for labels; the keys of the policy itself are annotations.
+	policy *Policy
 	// listed is the list in the ledger.
 	listed list
 }
 
+// newSide returns a side that wants what is selected of the owner's own, and what is added.
+func newSide(have, own, add map[string]string, pick *Selection, policy *Policy, listed list) side {
+	s := side{have: have, want: map[string]string{}, policy: policy, listed: listed}
+	for key, value := range own {
+		if !s.own(key) && pick.Contains(key) {
+			s.want[key] = value
+		}
+	}
+	maps.Copy(s.want, add)
+	return s
+}
+
 // own reports whether a key belongs to the policy itself. Otherwise one path could get two operations.
 func (s *side) own(key string) bool {
-	return (s.ledger != nil && s.ledger.keeps(key)) || marked(s.marks, key)
-}
-
-// wants reports whether the Node should have a key.
-func (s *side) wants(key string) bool {
-	if s.own(key) {
-		return false
-	}
-	if _, added := s.add[key]; added {
-		return true
-	}
-	_, ok := s.from[key]
-	return ok && s.pick.Contains(key)
-}
-
-// wanted iterates over the keys that the Node should have, with their values.
-func (s *side) wanted(yield func(key, value string) bool) {
-	for key, value := range s.add {
-		if !s.own(key) && !yield(key, value) {
-			return
-		}
-	}
-	for key, value := range s.from {
-		if _, added := s.add[key]; added || s.own(key) || !s.pick.Contains(key) {
-			continue
-		}
-		if !yield(key, value) {
-			return
-		}
-	}
+	return s.policy != nil && (s.policy.Ledger.keeps(key) || marked(s.policy.AnnotationMarks, key))
 }
 
 // keys returns the keys to remember.
-func (s *side) keys() []string {
-	var keys []string
-	for key := range s.wanted {
-		keys = append(keys, key)
+func (s *side) keys() []string { return slices.Sorted(maps.Keys(s.want)) }
+
+// changes returns the changes of the map, without the ledger and the marks.
+func (s *side) changes() []change {
+	var changes []change
+	for key, text := range s.want {
+		changes = appendChange(changes, s.have, key, value{text, true})
 	}
-	slices.Sort(keys)
-	return keys
+	for _, key := range slices.Compact(slices.Sorted(s.listed.entries)) {
+		if _, wanted := s.want[key]; !wanted && !s.own(key) {
+			changes = appendChange(changes, s.have, key, value{})
+		}
+	}
+	return changes
 }

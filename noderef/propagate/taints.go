@@ -105,48 +105,16 @@ func (d *differ) mentions(t *corev1.Taint) bool {
 	return false
 }
 
-// lasts reports whether the i-th wanted taint is remembered, so that it is removed when it is no longer wanted.
-func (d *differ) lasts(i int) bool { return d.desired.Taints[i].mode() == Always && d.counts(i) }
-
-// lasting returns the taints to remember, sorted.
-func (d *differ) lasting() []corev1.Taint {
-	var lasting []corev1.Taint
+// lasting returns the entries of the ledger: taints that are removed when they are no longer wanted.
+func (d *differ) lasting() []string {
+	var entries []string
 	for i := range d.desired.Taints {
-		if d.lasts(i) {
-			lasting = append(lasting, plain(&d.desired.Taints[i]))
+		if t := &d.desired.Taints[i]; t.mode() == Always && d.counts(i) {
+			entries = append(entries, t.Key+":"+string(t.Effect))
 		}
 	}
-	slices.SortFunc(lasting, compareTaints)
-	return lasting
-}
-
-func compareTaints(a, b corev1.Taint) int {
-	if a.Key != b.Key {
-		return compare(a.Key, b.Key)
-	}
-	return compare(string(a.Effect), string(b.Effect))
-}
-
-// listsTaints is side.lists for taints.
-func (d *differ) listsTaints() bool {
-	open := 0
-	for i := range d.desired.Taints {
-		if d.lasts(i) {
-			if t := &d.desired.Taints[i]; !d.memory.taints.hasTaint(t.Key, t.Effect) {
-				return false
-			}
-			open++
-		}
-	}
-	last := ""
-	for entry := range d.memory.taints.entries {
-		if entry <= last {
-			return false
-		}
-		last = entry
-		open--
-	}
-	return open == 0
+	slices.Sort(entries)
+	return entries
 }
 
 // initializes reports whether there is a taint for new Nodes.

@@ -155,10 +155,11 @@ func TestOtherTaintsOfAJoiningNodeMayChangeMeanwhile(t *testing.T) {
 }
 
 func TestTheLedgerDoesNotDependOnTheOrderOfTaints(t *testing.T) {
-	evicts := corev1.Taint{Key: "b", Effect: corev1.TaintEffectNoExecute}
-	require.Equal(t, list("a:NoSchedule,b:NoExecute,b:NoSchedule"),
-		taintList([]corev1.Taint{noSchedule("b", ""), evicts, noSchedule("a", ""), evicts}))
-	require.Negative(t, compareTaints(noSchedule("a", ""), evicts), "keys come first")
-	require.Negative(t, compareTaints(evicts, noSchedule("b", "")), "then effects")
-	require.Zero(t, compareTaints(noSchedule("b", "1"), noSchedule("b", "2")))
+	a, b := Taint{Taint: noSchedule("a", "")}, Taint{Taint: noSchedule("b", "")}
+	evicts := Taint{Taint: corev1.Taint{Key: "b", Effect: corev1.TaintEffectNoExecute}}
+	policy := &Policy{Ledger: Ledger{Taints: "ledger"}}
+	for _, taints := range [][]Taint{{b, evicts, a, evicts}, {a, b, evicts}, {evicts, a, b}} {
+		patch, _ := policy.Diff(newNode(nil, nil), Desired{Taints: taints})
+		require.Contains(t, patch.String(), `"a:NoSchedule,b:NoExecute,b:NoSchedule"`)
+	}
 }

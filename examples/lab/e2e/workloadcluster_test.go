@@ -68,16 +68,16 @@ func newFleet(t *testing.T, o machine.Options) *fleet {
 	return f
 }
 
-// access reaches home through a manager, and others by Secrets. It keeps the Notify of Secrets.
+// access reaches home with the configuration of a manager, and others by Secrets. It keeps the notifications of Secrets.
 type access struct {
 	*workloads.Secrets
-	home workloads.Access
+	home *rest.Config
 	sent func(*http.Request)
 }
 
 func (a access) Target(ctx context.Context, key types.NamespacedName) (workloads.Target, error) {
 	if key.Name == "home" {
-		return a.home.Target(ctx, key)
+		return workloads.Target{Config: a.home, Version: "home"}, nil
 	}
 	target, err := a.Secrets.Target(ctx, key)
 	if err == nil {
@@ -110,7 +110,7 @@ func (f *fleet) startReconciler(o machine.Options) {
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
 	clusters, err := workloads.New(workloads.Options[workloads.Workload]{
-		Access: access{Secrets: secrets, home: workloads.Same(mgr), sent: f.count}, UserAgent: workloadAgent,
+		Access: access{Secrets: secrets, home: mgr.GetConfig(), sent: f.count}, UserAgent: workloadAgent,
 		Setup:   workloads.WorkloadOptions{}.Setup(),
 		Backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 3, Cap: 2 * time.Second},
 	})
