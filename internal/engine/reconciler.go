@@ -180,8 +180,7 @@ func beginTask(ctx context.Context, kind string, key types.NamespacedName) (task
 	return ctx, pass.End
 }
 
-// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
-// not standard has everything written in this pass, see Scope.Demanded.
+// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect.
 func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
 	if run == nil {
 		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
@@ -191,7 +190,7 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 	result, err := run(ctx, step, p)
 	region.End()
 	result.Checkpoint = result.Checkpoint && s.HasDecided()
-	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
+	s.checkpoint = s.checkpoint || result.Checkpoint
 	s.observer.ran(step.Name, began, result, err)
 	return result, err
 }
@@ -215,6 +214,6 @@ func join(a, b error) error {
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
-	r.kind.Frame.settlings.set(key, Settling{})
+	r.kind.Frame.statusWrites.Forget(key)
 	r.kind.Forget(key)
 }
