@@ -150,6 +150,38 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 	}
 }
 
+func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
+	inStatus := *contract.MachineV1Beta2()
+	inStatus.DrainedNodeUID = contract.At[string]("status", "drained")
+	for name, tc := range map[string]struct {
+		layout *contract.MachineLayout
+		step   func(*Scope)
+		wrote  bool
+		again  time.Duration
+	}{
+		"a drain, in an annotation":    {contract.MachineV1Beta2(), func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
+		"a drain, in the status":       {&inStatus, func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
+		"the start of a drain":         {contract.MachineV1Beta2(), func(s *Scope) { s.setDrainStarted(s.Now) }, true, 0},
+		"a phase, which nothing needs": {contract.MachineV1Beta2(), func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
+			kind, now := contract.Unstructured(gvk, tc.layout), time.Unix(1000, 0)
+			env := testReconciler(kind, accepting(), Options{StatusDelay: time.Minute})
+			pass := func(step func(*Scope)) *Scope {
+				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})
+				step(s)
+				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{AtOnce: s.urgent}))
+				return s
+			}
+			pass(func(s *Scope) { s.setPhase("Provisioning") })
+			s := pass(tc.step)
+			require.Equal(t, tc.wrote, s.Written())
+			require.Equal(t, tc.again, s.RequeueAfter())
+		})
+	}
+}
+
 func TestAnEventIsRecordedOnceWhileAStatusWaits(t *testing.T) {
 	now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
 	first := scopeWithVolumes(nil, now, 0)

@@ -44,7 +44,6 @@ type Scope[S, U any] struct {
 	released   bool            // see Release
 	deferred   error           // see DeferError
 	answer     contract.Object // of the last write
-	same       sameness
 }
 
 // Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.

@@ -202,40 +202,33 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 // that is stored already, and then returns the object as it is. guarded writes only on the version that was read.
 func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
 ) (contract.Object, error) {
-	contents, err := patch.Apply(kind, obj, u)
-	if err != nil {
-		return nil, err
-	}
-	document := contents.Main()
-	if document.Empty() {
-		return obj, nil
-	}
-	written := NewObject(kind)
-	if err := w.Send(ctx, obj, written, document, false, guarded); err != nil {
-		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
-	}
-	return written, nil
+	return write(ctx, w, kind, obj, u, patch.Contents.Main, false, guarded)
 }
 
-// WriteStatus writes the status of an update to an object of any kind, on the version that was read, and returns the answer of the API
-// server. It writes nothing that is stored already, and then returns the object as it is. Where status is no subresource, it writes all of
-// the update.
+// WriteStatus is Write for the status of an update, on the version that was read. Where status is no subresource, it writes all of the
+// update.
 func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+) (contract.Object, error) {
+	if !kind.StatusSubresource {
+		return write(ctx, w, kind, obj, u, patch.Contents.Whole, false, true)
+	}
+	return write(ctx, w, kind, obj, u, patch.Contents.Status, true, true)
+}
+
+func write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+	part func(patch.Contents) patch.Document, status, guarded bool,
 ) (contract.Object, error) {
 	contents, err := patch.Apply(kind, obj, u)
 	if err != nil {
 		return nil, err
 	}
-	document := contents.Status()
-	if !kind.StatusSubresource {
-		document = contents.Whole()
-	}
+	document := part(contents)
 	if document.Empty() {
 		return obj, nil
 	}
 	written := NewObject(kind)
-	if err := w.Send(ctx, obj, written, document, kind.StatusSubresource, true); err != nil {
-		return nil, fmt.Errorf("write the status of %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	if err := w.Send(ctx, obj, written, document, status, guarded); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return written, nil
 }
