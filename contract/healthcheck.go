@@ -44,17 +44,17 @@ type HealthCheckState struct {
 
 // HealthCheckUpdate is what a pass wants to change. The zero update changes nothing.
 type HealthCheckUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 
-	ExpectedMachines, CurrentHealthy, RemediationsAllowed Change[int32] `write:"status"`
+	ExpectedMachines, CurrentHealthy, RemediationsAllowed Change[int32]
 	// Targets replace the list.
-	Targets            Change[[]string] `write:"status"`
-	ObservedGeneration Change[int64]    `write:"status,quiet"`
+	Targets            Change[[]string]
+	ObservedGeneration Change[int64]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
-	Conditions []metav1.Condition `write:"conditions"`
+	Conditions []metav1.Condition
 	// RemoveConditions are types to remove.
-	RemoveConditions []string `write:"conditions"`
+	RemoveConditions []string
 }
 
 // HealthCheckKind is a kind of MachineHealthCheck and how to read it.

@@ -169,27 +169,27 @@ const (
 // absent are the same to every reader, and setting the zero value removes the field: the schemas of Machines refuse empty
 // texts.
 type MachineUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 
-	ProviderID     Change[string] `write:"main,urgent"`
-	DataSecretName Change[string] `write:"main,urgent"`
+	ProviderID     Change[string]
+	DataSecretName Change[string]
 
-	Phase                                                                   Change[string]    `write:"status"`
-	Node                                                                    Change[NodeRef]   `write:"status,record"`
-	BootstrapReady, InfrastructureReady                                     Change[bool]      `write:"status"`
-	Addresses                                                               Change[[]Address] `write:"status"`
-	FailureDomain                                                           Change[string]    `write:"status"`
-	ObservedGeneration                                                      Change[int64]     `write:"status,quiet"`
-	LastUpdated                                                             Change[time.Time] `write:"status,quiet"`
-	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time] `write:"status,stage"`
-	DrainedNode, VolumesDetachedNode                                        Change[types.UID] `write:"status,urgent,quiet"`
-	FailureReason, FailureMessage                                           Change[string]    `write:"status"`
-	CertificatesExpire                                                      Change[time.Time] `write:"status"`
+	Phase                                                                   Change[string]
+	Node                                                                    Change[NodeRef]
+	BootstrapReady, InfrastructureReady                                     Change[bool]
+	Addresses                                                               Change[[]Address]
+	FailureDomain                                                           Change[string]
+	ObservedGeneration                                                      Change[int64]
+	LastUpdated                                                             Change[time.Time]
+	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
+	DrainedNode, VolumesDetachedNode                                        Change[types.UID]
+	FailureReason, FailureMessage                                           Change[string]
+	CertificatesExpire                                                      Change[time.Time]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
-	Conditions []metav1.Condition `write:"conditions"`
+	Conditions []metav1.Condition
 	// RemoveConditions are types to remove.
-	RemoveConditions []string `write:"conditions"`
+	RemoveConditions []string
 }
 
 // Kind is a kind of Machine and how to read it.

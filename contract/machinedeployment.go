@@ -85,15 +85,15 @@ type MachineDeploymentState struct {
 // MachineDeploymentUpdate is what a pass wants to change. The zero update changes nothing. Where MachineDeploymentState has
 // no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
 type MachineDeploymentUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 	ReplicatedUpdate
 
-	RolloutPaused Change[bool]      `write:"main"`
-	RolloutAfter  Change[time.Time] `write:"main"`
-	RollbackTo    Change[int64]     `write:"main"`
+	RolloutPaused Change[bool]
+	RolloutAfter  Change[time.Time]
+	RollbackTo    Change[int64]
 
-	Phase                                Change[string] `write:"status"`
-	UnavailableReplicas, UpdatedReplicas Change[int32]  `write:"status"`
+	Phase                                Change[string]
+	UnavailableReplicas, UpdatedReplicas Change[int32]
 }
 
 // MachineDeploymentKind is a kind of MachineDeployment and how to read it.

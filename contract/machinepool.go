@@ -24,20 +24,20 @@ type MachinePoolState struct {
 // MachinePoolUpdate is what a pass wants to change. The zero update changes nothing. Where MachinePoolState has no Opt, zero
 // and absent are the same to every reader, and setting the zero value removes the field.
 type MachinePoolUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 	ReplicatedUpdate
 
 	// ProviderIDs replace the list.
-	ProviderIDs Change[[]string] `write:"main,urgent"`
+	ProviderIDs Change[[]string]
 	// DataSecretName is the one of the template; the empty name is a value of its own.
-	DataSecretName Change[string] `write:"main,urgent"`
+	DataSecretName Change[string]
 
-	Phase Change[string] `write:"status"`
+	Phase Change[string]
 	// Nodes replace the list.
-	Nodes                               Change[[]NodeRef] `write:"status"`
-	BootstrapReady, InfrastructureReady Change[bool]      `write:"status"`
-	UnavailableReplicas                 Change[int32]     `write:"status"`
-	FailureReason, FailureMessage       Change[string]    `write:"status"`
+	Nodes                               Change[[]NodeRef]
+	BootstrapReady, InfrastructureReady Change[bool]
+	UnavailableReplicas                 Change[int32]
+	FailureReason, FailureMessage       Change[string]
 }
 
 // MachinePoolKind is a kind of MachinePool and how to read it.

@@ -15,11 +15,11 @@ type MachineSetState struct {
 // MachineSetUpdate is what a pass wants to change. The zero update changes nothing. Where MachineSetState has no Opt, zero
 // and absent are the same to every reader, and setting the zero value removes the field.
 type MachineSetUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 	ReplicatedUpdate
 
-	FullyLabeledReplicas          Change[int32]  `write:"status"`
-	FailureReason, FailureMessage Change[string] `write:"status"`
+	FullyLabeledReplicas          Change[int32]
+	FailureReason, FailureMessage Change[string]
 }
 
 // MachineSetKind is a kind of MachineSet and how to read it.

@@ -35,22 +35,22 @@ type ProvidedMachineState struct {
 // ProvidedMachineUpdate is what a pass of a provider wants to change in an InfraMachine. The zero update changes nothing. Where
 // ProvidedMachineState has no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
 type ProvidedMachineUpdate struct {
-	MetadataUpdate `write:"main,urgent"`
+	MetadataUpdate
 
 	// ProviderID and Resume find the instance again.
-	ProviderID Change[string]          `write:"main,urgent"`
-	Resume     Change[json.RawMessage] `write:"main,urgent"`
+	ProviderID Change[string]
+	Resume     Change[json.RawMessage]
 
-	Provisioned                   Change[bool]      `write:"status"`
-	Addresses                     Change[[]Address] `write:"status"`
-	FailureDomain                 Change[string]    `write:"status"`
-	FailureReason, FailureMessage Change[string]    `write:"status"`
+	Provisioned                   Change[bool]
+	Addresses                     Change[[]Address]
+	FailureDomain                 Change[string]
+	FailureReason, FailureMessage Change[string]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
-	Conditions []metav1.Condition `write:"conditions"`
+	Conditions []metav1.Condition
 	// RemoveConditions are types to remove.
-	RemoveConditions   []string      `write:"conditions"`
-	ObservedGeneration Change[int64] `write:"status,quiet"`
+	RemoveConditions   []string
+	ObservedGeneration Change[int64]
 }
 
 // InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.

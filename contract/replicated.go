@@ -37,17 +37,17 @@ type ReplicatedState struct {
 // The zero update changes nothing. Where ReplicatedState has no Opt, zero and absent are the same to every reader, and setting
 // the zero value removes the field. A counter that is zero is another value than an absent one.
 type ReplicatedUpdate struct {
-	Replicas                                           Change[int32]  `write:"main,urgent"`
-	SelectorText                                       Change[string] `write:"status"`
-	ObservedReplicas                                   Change[int32]  `write:"status"`
-	ReadyReplicas, AvailableReplicas, UpToDateReplicas Change[int32]  `write:"status"`
-	NodeReadyReplicas, NodeAvailableReplicas           Change[int32]  `write:"status"`
-	ObservedGeneration                                 Change[int64]  `write:"status,quiet"`
+	Replicas                                           Change[int32]
+	SelectorText                                       Change[string]
+	ObservedReplicas                                   Change[int32]
+	ReadyReplicas, AvailableReplicas, UpToDateReplicas Change[int32]
+	NodeReadyReplicas, NodeAvailableReplicas           Change[int32]
+	ObservedGeneration                                 Change[int64]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
-	Conditions []metav1.Condition `write:"conditions"`
+	Conditions []metav1.Condition
 	// RemoveConditions are types to remove.
-	RemoveConditions []string `write:"conditions"`
+	RemoveConditions []string
 }
 
 // ReplicatedLayout says where a set of one shape keeps the fields of ReplicatedState with the same names.

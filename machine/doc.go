@@ -31,8 +31,8 @@
 // it. An object of another controller is neither used nor deleted. Every delete request has a UID precondition.
 //
 // A pass writes the Machine at its end: metadata and spec first, then status. Patches carry metadata.uid; one that replaces a list also
-// carries the resourceVersion. An intermediate status is written after [Options].StatusDelay. What a step needs stored (a [Result] with
-// Checkpoint) and the status of a ready Machine are written at once.
+// carries the resourceVersion. A status is written [Options].StatusDelay after the one before. What a step needs stored (a [Result] with
+// Checkpoint), and that a Machine becomes or ceases to be ready, is written at once.
 //
 // Limits count by the clock of the process. A stage of a deletion whose recorded start is more than five minutes ahead begins anew. A start
 // that is more than five minutes older than the deletion is from a backup that was made in another one: the deletion forgets all that is

@@ -128,6 +128,7 @@ func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.
 		}
 		return ""
 	})
+	w.Quiet(userAgent, 300*time.Millisecond) // the other Pods are asked for once, too
 	w.isQuietFor("pods", 700*time.Millisecond)
 	var pdb policyv1.PodDisruptionBudget
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &pdb))

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -39,11 +41,9 @@ func everything() contract.MachineUpdate {
 }
 
 func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
-	// These follow from others: a phase brings its time, and the flush itself fills in generation and conditions.
-	derived := map[string]bool{"LastUpdated": true, "ObservedGeneration": true, "Conditions": true}
+	// The flush itself fills in generation and conditions.
+	derived := map[string]bool{"ObservedGeneration": true, "Conditions": true}
 	all := reflect.ValueOf(everything())
-	members, err := engine.NewMembers[contract.MachineUpdate]()
-	require.NoError(t, err)
 	for i := range all.NumField() {
 		name := all.Type().Field(i).Name
 		t.Run(name, func(t *testing.T) {
@@ -52,10 +52,11 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 			}
 			var one contract.MachineUpdate
 			reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
-			main, status := members.Main(one), members.Status(one)
-			if !members.Urgent(&main) && !members.Dirty(&status) && !derived[name] {
-				t.Errorf("%s alone would never be written", name)
-			}
+			obj := testKind().New()
+			require.NoError(t, testKind().Adapter.Write(obj, contract.MachineUpdate{Conditions: []metav1.Condition{{Type: "Y"}}}))
+			s := attached(&Scope{Scope: base{Object: obj, Update: one}, env: testReconciler(testKind(), accepting(), Options{})})
+			require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{}))
+			require.NotEqual(t, derived[name], s.Written())
 		})
 	}
 }
@@ -75,7 +76,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := contract.Unstructured(gvk, layout)
 			clock := clocktesting.NewFakePassiveClock(now)
-			r := testReconciler(kind, Ports{}, Options{StatusDelay: time.Minute, Clock: clock})
+			r := testReconciler(kind, accepting(), Options{Clock: clock})
 			obj := kind.New()
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
@@ -90,10 +91,8 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				}
 				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
-				var write bool
-				err := s.Flush(t.Context(), noticing(&write, true))
-				require.NoError(t, err)
-				return write
+				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{Observes: true}))
+				return s.Written()
 			}
 			if !dirty() {
 				t.Error("what is not written yet is not noticed")
@@ -108,15 +107,21 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 	}
 }
 
-// noticing writes no status of a Scope with a delay, and notices whether there is one to write.
-func noticing(dirty *bool, observes bool) engine.Writing[contract.MachineUpdate] {
-	return engine.Writing[contract.MachineUpdate]{
-		Observes: observes, Settle: func(_, _ contract.MachineUpdate) (engine.SettleFacts, error) {
-			*dirty = true
-			return engine.SettleFacts{}, nil
-		},
-	}
+// acceptsAll is a client whose patches succeed.
+type acceptsAll struct{ client.Client }
+
+func (acceptsAll) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return nil
 }
+func (acceptsAll) Status() client.SubResourceWriter { return acceptsStatus{} }
+
+type acceptsStatus struct{ client.SubResourceWriter }
+
+func (acceptsStatus) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+	return nil
+}
+
+func accepting() Ports { return Ports{Ports: engine.Ports{Client: acceptsAll{}}} }
 
 func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -133,27 +138,56 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := testKind().New()
 			obj.SetGeneration(7)
-			s := attached(&Scope{Scope: base{Object: obj}, env: testReconciler(testKind(), Ports{}, Options{StatusDelay: time.Minute})})
+			s := attached(&Scope{Scope: base{Object: obj}, env: testReconciler(testKind(), accepting(), Options{})})
 			s.State.ObservedGeneration, s.failed = tc.observed, tc.failed
 			if tc.paused {
 				s.Pause("", "", "")
 			}
-			var dirty, whole bool
-			err := s.Flush(t.Context(), noticing(&dirty, s.observes()))
-			require.NoError(t, err)
-			require.Equal(t, tc.want, dirty)
-			whole = !tc.failed && !tc.paused
-			require.Equal(t, whole, s.observes())
+			require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{Observes: s.observes()}))
+			require.Equal(t, tc.want, s.Written())
+			require.Equal(t, !tc.failed && !tc.paused, s.observes())
 		})
 	}
 }
 
-func TestAnEventIsRecordedOnceWhileAStatusSettles(t *testing.T) {
+func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
+	inStatus := *contract.MachineV1Beta2()
+	inStatus.DrainedNodeUID = contract.At[string]("status", "drained")
+	for name, tc := range map[string]struct {
+		layout *contract.MachineLayout
+		step   func(*Scope)
+		wrote  bool
+		again  time.Duration
+	}{
+		"a drain, in an annotation":    {contract.MachineV1Beta2(), func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
+		"a drain, in the status":       {&inStatus, func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
+		"the start of a drain":         {contract.MachineV1Beta2(), func(s *Scope) { s.setDrainStarted(s.Now) }, true, 0},
+		"a phase, which nothing needs": {contract.MachineV1Beta2(), func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
+			kind, now := contract.Unstructured(gvk, tc.layout), time.Unix(1000, 0)
+			env := testReconciler(kind, accepting(), Options{StatusDelay: time.Minute})
+			pass := func(step func(*Scope)) *Scope {
+				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})
+				step(s)
+				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{AtOnce: s.urgent}))
+				return s
+			}
+			pass(func(s *Scope) { s.setPhase("Provisioning") })
+			s := pass(tc.step)
+			require.Equal(t, tc.wrote, s.Written())
+			require.Equal(t, tc.again, s.RequeueAfter())
+		})
+	}
+}
+
+func TestAnEventIsRecordedOnceWhileAStatusWaits(t *testing.T) {
 	now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
 	first := scopeWithVolumes(nil, now, 0)
 	env := first.env
 	env.frame.Options.Recorder, env.frame.Options.StatusDelay = recorder, time.Second
-	env.frame.Writer = patch.NewWriter(nil, clocktesting.NewFakePassiveClock(now))
+	env.frame.Writer = patch.NewWriter(acceptsAll{}, clocktesting.NewFakePassiveClock(now))
 	passes := func(phase string, tells bool) time.Duration {
 		s := scopeWithVolumes(nil, now, 0)
 		s.env = env
@@ -167,9 +201,9 @@ func TestAnEventIsRecordedOnceWhileAStatusSettles(t *testing.T) {
 		require.NoError(t, flush(t.Context(), s, nil))
 		return s.RequeueAfter()
 	}
-	require.Equal(t, time.Second, passes("Pending", true), "its status settles")
+	require.Zero(t, passes("Pending", true))
 	require.Len(t, recorder.Events, 1)
-	require.Equal(t, time.Second, passes("Pending", true))
+	require.Equal(t, time.Second, passes("Provisioning", true), "its status waits")
 	require.Zero(t, passes("", true))
 	require.Len(t, recorder.Events, 1, "it happened once")
 }

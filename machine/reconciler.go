@@ -84,9 +84,8 @@ type Options struct {
 	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues always
 	// use real time.
 	Clock clock.PassiveClock
-	// StatusDelay is how long an intermediate status must stay unchanged before it is written; a status that a step needs, and one of a
-	// Machine that is ready, are written at once. A status that keeps changing, and one of a Machine whose Node has joined and is not
-	// Ready yet, wait for five delays at most. Default engine.DefaultStatusDelay; negative: write at once.
+	// StatusDelay is the least time between two writes of a status; one that a step needs, and one of a Machine that becomes or ceases to be
+	// ready, are written at once. Default engine.DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
 	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady

@@ -18,10 +18,7 @@ import (
 func flush(ctx context.Context, p *Scope, failed error) error {
 	p.urgent = p.urgent || p.isNewStage()
 	return p.Flush(ctx, writing{
-		Observes: failed == nil && !p.Paused(), Guarded: true, Wrote: p.wrote,
-		Settle: func(_, _ contract.MachinePoolUpdate) (engine.SettleFacts, error) {
-			return engine.SettleFacts{Urgent: p.urgent, Counts: true}, nil
-		},
+		Observes: failed == nil && !p.Paused(), AtOnce: p.urgent, Guarded: true, Wrote: p.wrote,
 	})
 }
 

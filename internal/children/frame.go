@@ -142,10 +142,7 @@ func Flush[S, U, CS, CU any](
 	if failed && !silent && !c.Known {
 		s.Assert(unobserved()...)
 	}
-	err = s.Flush(ctx, engine.Writing[U]{
-		Observes: !failed && c.Known, Silent: silent,
-		Settle: func(_, _ U) (engine.SettleFacts, error) { return engine.SettleFacts{Counts: true}, nil },
-	})
+	err = s.Flush(ctx, engine.Writing[U]{Observes: !failed && c.Known, Silent: silent})
 	if external.SaysGone(err) {
 		return nil
 	}

@@ -6,7 +6,7 @@
 //   - [Frame]: a kind, its ports and options; it reads objects, applies the watch filter and the index, and sends patches;
 //   - [Scope]: one pass over one object, with its conditions, pause, Cluster, finalizer, owners and the writes;
 //   - [Memory]: what a process remembers about an object between passes;
-//   - pure rules that several kinds share, such as [DecidePause], [DecideRemoval] and [Settle].
+//   - pure rules that several kinds share, such as [DecidePause] and [DecideRemoval].
 //
 // # Order of a pass
 //
@@ -19,8 +19,4 @@
 // While the process records an execution trace (runtime/trace, or /debug/pprof/trace), each pass is a task in it, such as "reconcile
 // Machine", with the key of the object, and each step a region with its name; "write" is the region of the writes at the end. For the
 // spans of another tracer, wrap the Run of each step, as the example of [Step] does.
-//
-// # Which member of an update is written where
-//
-// The struct tags "write" of contract.MachineUpdate and the other updates are the only list of members: see [Members].
 package engine

@@ -96,7 +96,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock is compared with the times of objects. Default the real one.
 	Clock clock.PassiveClock
-	// StatusDelay delays writes of the status, see Settle. Default DefaultStatusDelay; negative: no delay.
+	// StatusDelay is the least time between two writes of a status that does not change the readiness, see Flush. Default
+	// DefaultStatusDelay; negative: no delay.
 	StatusDelay time.Duration
 	// Finalizer keeps an object until everything that belongs to it is gone.
 	Finalizer string
@@ -132,11 +133,11 @@ type Frame[S, U any] struct {
 	Options Options
 	Tracker *external.Tracker
 	Writer  *patch.Writer
-	Members Members[U]
 
 	// normalize completes a state that was read; nil changes nothing.
 	normalize func(*S)
-	settlings settlings
+	// statusWrites are when this process wrote the status of each object last.
+	statusWrites Memory[time.Time]
 }
 
 // State and Update are the pointer types of a kind's state and update.
@@ -168,14 +169,12 @@ func ChangesOf[U any](u *U) contract.CommonUpdate {
 func NewFrame[S, U any, PS State[S], PU Update[U]](
 	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
 ) (*Frame[S, U], error) {
-	members, err := NewMembers[U]()
-	if err := errors.Join(err, ports.Check(), contract.CheckVersions(options.ContractVersions...),
+	if err := errors.Join(ports.Check(), contract.CheckVersions(options.ContractVersions...),
 		CheckKind("the contract.Kind", kind)); err != nil {
 		return nil, err
 	}
 	return &Frame[S, U]{
-		Kind: kind, Ports: ports, Options: options, Members: members, Writer: patch.NewWriter(ports.Client, options.Clock),
-		normalize: normalize,
+		Kind: kind, Ports: ports, Options: options, Writer: patch.NewWriter(ports.Client, options.Clock), normalize: normalize,
 	}, nil
 }
 

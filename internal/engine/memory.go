@@ -7,7 +7,8 @@ import (
 )
 
 // Memory is what a process remembers about each object between passes, as a value of the kind's own type. Losing it costs time and
-// requests, never correctness. Safe for concurrent use; the value of one object belongs to the worker that reconciles that object.
+// requests, never correctness. Safe for concurrent use; the value of one object belongs to the worker that reconciles that object. The zero
+// Memory remembers values that begin as zero.
 type Memory[T any] struct {
 	create  func() *T
 	release func(*T)
@@ -24,7 +25,7 @@ type remembered[T any] struct {
 // NewMemory returns an empty Memory. create returns the value for an object that nothing is remembered about, and release, when it is not
 // nil, is called with a value that is forgotten.
 func NewMemory[T any](create func() *T, release func(*T)) *Memory[T] {
-	return &Memory[T]{create: create, release: release, all: map[types.NamespacedName]remembered[T]{}}
+	return &Memory[T]{create: create, release: release}
 }
 
 // Of returns what is remembered about an object. An object with the same name and another UID is another object.
@@ -35,7 +36,13 @@ func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
 		m.mu.Unlock()
 		return found.value
 	}
-	fresh := m.create()
+	fresh := new(T)
+	if m.create != nil {
+		fresh = m.create()
+	}
+	if m.all == nil {
+		m.all = map[types.NamespacedName]remembered[T]{}
+	}
 	m.all[key] = remembered[T]{uid, fresh}
 	m.mu.Unlock()
 	if known && m.release != nil {

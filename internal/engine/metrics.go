@@ -23,7 +23,7 @@ import (
 // for concurrent use.
 //
 // No label names an object, and every label has a bounded set of values: steps are named, and an operation is a step, or
-// read or write of the object itself.
+// read or write of the object itself. The durations of steps are in the execution trace.
 //
 // The metrics, where KIND is the kind in lower case:
 //
@@ -34,17 +34,12 @@ import (
 //	machinist_KIND_pass_duration_seconds{controller,result}: histogram
 //		Time of a pass, writes included, by how it ended: done, requeued, conflict or failed.
 //		Buckets: 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30.
-//	machinist_KIND_step_duration_seconds{controller,step}: histogram
-//		Time that a step took for one object.
-//		Buckets: 0.0001 0.0005 0.001 0.005 0.01 0.05 0.1 0.5 1 5 10.
-//	machinist_KIND_step_results_total{controller,step,result}: counter
+//	machinist_KIND_step_results_total{controller,result,step}: counter
 //		Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.
-//	machinist_KIND_conflicts_total{controller,operation}: counter
-//		Writes that were rejected because the object had changed since it was read, by the step, or write of the object itself.
 type Metrics struct {
-	errors, conflicts, results *prometheus.CounterVec
-	passTime, stepTime         *prometheus.HistogramVec
-	workers                    prometheus.Gauge
+	errors, results *prometheus.CounterVec
+	passTime        *prometheus.HistogramVec
+	workers         prometheus.Gauge
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -63,73 +58,29 @@ func (o MetricsOptions) Labels() prometheus.Labels {
 	return prometheus.Labels{"controller": strings.ToValidUTF8(cmp.Or(o.Name, strings.ToLower(o.Kind)), "?")}
 }
 
-// metric describes one metric. The collector and the list in the documentation are made from these. KIND in a name stands for the kind.
-type metric struct {
-	name, help string
-	labels     []string
-	buckets    []float64 // of a histogram, in seconds
-}
-
-// The metrics, in the order of the documentation. The names of the first two come from the requirements of this project.
-const (
-	metricErrors = iota
-	metricWorkers
-	metricPassTime
-	metricStepTime
-	metricResults
-	metricConflicts
-	metricCount
-)
-
-func metricTable() [metricCount]metric {
-	return [metricCount]metric{
-		metricErrors: {
-			name: "machine_controller_errors_total", labels: []string{"operation"},
-			help: "Errors that are retried, by operation; without conflicts.",
-		},
-		metricWorkers: {name: "machine_controller_workers_running", help: "Passes that are under way."},
-		metricPassTime: {
-			name: "machinist_KIND_pass_duration_seconds", labels: []string{"result"},
-			help:    "Time of a pass, writes included, by how it ended: done, requeued, conflict or failed.",
-			buckets: []float64{.0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		},
-		metricStepTime: {
-			name: "machinist_KIND_step_duration_seconds", labels: []string{"step"},
-			help:    "Time that a step took for one object.",
-			buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10},
-		},
-		metricResults: {
-			name: "machinist_KIND_step_results_total", labels: []string{"step", "result"},
-			help: "Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.",
-		},
-		metricConflicts: {
-			name: "machinist_KIND_conflicts_total", labels: []string{"operation"},
-			help: "Writes that were rejected because the object had changed since it was read, by the step, or write of the object itself.",
-		},
-	}
-}
-
 // NewMetrics returns metrics without values for the Options of a kind's Reconciler.
 func NewMetrics(o MetricsOptions) *Metrics {
-	fixed, table := o.Labels(), metricTable()
-	named := func(m metric) string { return strings.ReplaceAll(m.name, "KIND", strings.ToLower(o.Kind)) }
-	counters := func(m metric) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: named(m), Help: m.help, ConstLabels: fixed}, m.labels)
+	fixed, kind := o.Labels(), "machinist_"+strings.ToLower(o.Kind)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: fixed}, labels)
 	}
-	histograms := func(m metric) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(
-			prometheus.HistogramOpts{Name: named(m), Help: m.help, ConstLabels: fixed, Buckets: m.buckets}, m.labels)
-	}
-	workers := table[metricWorkers]
 	return &Metrics{
-		errors: counters(table[metricErrors]), conflicts: counters(table[metricConflicts]), results: counters(table[metricResults]),
-		passTime: histograms(table[metricPassTime]), stepTime: histograms(table[metricStepTime]),
-		workers: prometheus.NewGauge(prometheus.GaugeOpts{Name: named(workers), Help: workers.help, ConstLabels: fixed}),
+		errors: counters("machine_controller_errors_total", "Errors that are retried, by operation; without conflicts.", "operation"),
+		workers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "machine_controller_workers_running", Help: "Passes that are under way.", ConstLabels: fixed,
+		}),
+		passTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: kind + "_pass_duration_seconds", ConstLabels: fixed,
+			Help:    "Time of a pass, writes included, by how it ended: done, requeued, conflict or failed.",
+			Buckets: []float64{.0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"result"}),
+		results: counters(kind+"_step_results_total", "Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.",
+			"step", "result"),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.errors, m.workers, m.passTime, m.stepTime, m.results, m.conflicts}
+	return []prometheus.Collector{m.errors, m.workers, m.passTime, m.results}
 }
 
 // Describe implements prometheus.Collector.
@@ -171,19 +122,14 @@ func newObserver[P any](m *Metrics, now clock.PassiveClock, steps []Step[P]) *ob
 	}
 	o := &observer{m, now, map[string]string{}}
 	m.errors.WithLabelValues("read")
-	operations := []string{"write"}
+	m.errors.WithLabelValues("write")
 	for i := range steps {
 		step := strings.ToValidUTF8(steps[i].Name, "?")
 		o.steps[steps[i].Name] = step
-		operations = append(operations, step)
-		m.stepTime.WithLabelValues(step)
+		m.errors.WithLabelValues(step)
 		for _, result := range []string{resultDone, resultStopped, resultCheckpoint, resultConflict, resultFailed} {
 			m.results.WithLabelValues(step, result)
 		}
-	}
-	for _, operation := range operations {
-		m.errors.WithLabelValues(operation)
-		m.conflicts.WithLabelValues(operation)
 	}
 	for _, result := range []string{resultDone, resultRequeued, resultConflict, resultFailed} {
 		m.passTime.WithLabelValues(result)
@@ -191,15 +137,11 @@ func newObserver[P any](m *Metrics, now clock.PassiveClock, steps []Step[P]) *ob
 	return o
 }
 
-// count counts a failed operation, and returns how it failed.
-func (o *observer) count(operation string, err error) string {
-	result := failureResult(err)
-	if result == resultConflict {
-		o.conflicts.WithLabelValues(operation).Inc()
-	} else {
+// failed counts an operation that failed, unless by a conflict.
+func (o *observer) failed(operation string, err error) {
+	if o != nil && err != nil && !patch.Retryable(err) {
 		o.errors.WithLabelValues(operation).Inc()
 	}
-	return result
 }
 
 // works adds to the number of passes that are under way.
@@ -209,23 +151,8 @@ func (o *observer) works(passes float64) {
 	}
 }
 
-// unread counts an object that could not be read.
-func (o *observer) unread() {
-	if o != nil {
-		o.errors.WithLabelValues("read").Inc()
-	}
-}
-
-// now returns the time, zero for a nil observer.
-func (o *observer) now() time.Time {
-	if o == nil {
-		return time.Time{}
-	}
-	return o.clock.Now()
-}
-
-// ran observes a step that began at a time.
-func (o *observer) ran(step string, since time.Time, result Result, err error) {
+// ran observes a step.
+func (o *observer) ran(step string, result Result, err error) {
 	if o == nil {
 		return
 	}
@@ -233,11 +160,11 @@ func (o *observer) ran(step string, since time.Time, result Result, err error) {
 	if !found { // it is not in the list: a step has run it
 		return
 	}
-	o.stepTime.WithLabelValues(step).Observe(o.clock.Since(since).Seconds())
 	ended := resultDone
 	switch {
 	case err != nil:
-		ended = o.count(step, err)
+		o.failed(step, err)
+		ended = failureResult(err)
 	case result.Checkpoint:
 		ended = resultCheckpoint
 	case result.Stop:
@@ -251,13 +178,6 @@ func failureResult(err error) string {
 		return resultConflict
 	}
 	return resultFailed
-}
-
-// unwritten counts an object that could not be written.
-func (o *observer) unwritten(err error) {
-	if o != nil && err != nil {
-		o.count("write", err)
-	}
 }
 
 // passed observes the end of a pass, with all its errors.

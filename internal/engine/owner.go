@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,30 +65,14 @@ func Own(
 	return want, !contract.SameOwners(have, want), nil
 }
 
-// sameness is whether the object is still the one that was read, as the API server said when it was asked. Safe for concurrent use.
-type sameness struct {
-	mu   sync.Mutex
-	said contract.Opt[bool]
-}
-
-// IsSame asks the API server, once in a pass, whether there is no other object of the name: the cache may be behind. Safe for concurrent
-// use.
+// IsSame asks the API server whether there is no other object of the name: the cache may be behind. Safe for concurrent use.
 func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
-	s.same.mu.Lock()
-	defer s.same.mu.Unlock()
-	if same, known := s.same.said.Get(); known {
-		return same, nil
-	}
 	m := s.Common()
-	same, err := external.ConfirmUID(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
-	if err == nil {
-		s.same.said = contract.Some(same)
-	}
-	return same, err
+	return external.ConfirmUID(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
 }
 
 // IsKept asks the API server whether the object is the one that was read and is not being deleted: what a pass over a cache that is behind
-// makes for it would be left. Call it before something is made outside of the API server. It asks in each call.
+// makes for it would be left. Call it before something is made outside of the API server.
 func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
 	m := s.Common()
 	return external.ConfirmKept(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)

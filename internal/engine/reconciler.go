@@ -95,7 +95,7 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		r.observer.unread()
+		r.observer.failed("read", err)
 		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
 	}
 	return r.ReconcileObject(ctx, obj)
@@ -112,7 +112,7 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	s.observer = r.observer
 	f := r.kind.Frame
 	if err := Begin(s, f, obj); err != nil {
-		r.observer.unread()
+		r.observer.failed("read", err)
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	key := s.Common().Key
@@ -161,7 +161,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
 	if !s.EndsWith(unwritten) {
-		r.observer.unwritten(unwritten)
+		r.observer.failed("write", unwritten)
 	}
 	return join(err, unwritten)
 }
@@ -180,19 +180,17 @@ func beginTask(ctx context.Context, kind string, key types.NamespacedName) (task
 	return ctx, pass.End
 }
 
-// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect, and one of a step that is
-// not standard has everything written in this pass, see Scope.Demanded.
+// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect.
 func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
 	if run == nil {
 		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
 	}
-	began := s.observer.now()
 	region := trace.StartRegion(ctx, step.Name)
 	result, err := run(ctx, step, p)
 	region.End()
 	result.Checkpoint = result.Checkpoint && s.HasDecided()
-	s.demanded = s.demanded || (result.Checkpoint && !step.standard)
-	s.observer.ran(step.Name, began, result, err)
+	s.checkpoint = s.checkpoint || result.Checkpoint
+	s.observer.ran(step.Name, result, err)
 	return result, err
 }
 
@@ -215,6 +213,6 @@ func join(a, b error) error {
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
-	r.kind.Frame.settlings.set(key, Settling{})
+	r.kind.Frame.statusWrites.Forget(key)
 	r.kind.Forget(key)
 }

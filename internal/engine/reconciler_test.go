@@ -78,7 +78,14 @@ func (b *bench) create() *unstructured.Unstructured {
 func (b *bench) pass(u *unstructured.Unstructured) (reconcile.Result, error) {
 	b.t.Helper()
 	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKeyFromObject(u), u))
-	r := engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
+	before := u.DeepCopy()
+	result, err := b.reconciler().ReconcileObject(b.t.Context(), u)
+	require.Equal(b.t, before.Object, u.Object, "a pass does not change the object that it is given")
+	return result, err
+}
+
+func (b *bench) reconciler() *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope] {
+	return engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
 		Frame: b.frame, Steps: b.steps,
 		NewScope: func() (*scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
 			s := &scope{}
@@ -90,10 +97,6 @@ func (b *bench) pass(u *unstructured.Unstructured) (reconcile.Result, error) {
 		},
 		Forget: func(key types.NamespacedName) { b.forgotten = append(b.forgotten, key) },
 	})
-	before := u.DeepCopy()
-	result, err := r.ReconcileObject(b.t.Context(), u)
-	require.Equal(b.t, before.Object, u.Object, "a pass does not change the object that it is given")
-	return result, err
 }
 
 func (b *bench) writes() (n int) {

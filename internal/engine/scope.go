@@ -38,17 +38,12 @@ type Scope[S, U any] struct {
 	frame      *Frame[S, U]
 	observer   *observer
 	requeue    time.Duration
-	generation int64 // the observed generation of the status, zero when it has none
-	paused     bool  // the object is paused, or that is unknown
-	written    bool  // this pass wrote the object
-	demanded   bool  // a step that is not standard requires that all of it is written in this pass
-	delayed    bool  // see Delayed
-	released   bool  // see Release
-	// statusWritten: this pass wrote the status.
-	statusWritten bool
-	deferred      error // see DeferError
-	answer        contract.Object
-	same          sameness
+	generation int64           // the observed generation of the status, zero when it has none
+	paused     bool            // the object is paused, or that is unknown
+	checkpoint bool            // a step requires that all of it is written in this pass
+	released   bool            // see Release
+	deferred   error           // see DeferError
+	answer     contract.Object // of the last write
 }
 
 // Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.

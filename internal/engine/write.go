@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,136 +19,100 @@ import (
 type Writing[U any] struct {
 	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
 	Observes bool
-	// Urgent: the metadata is written although no member of the update is urgent.
-	Urgent bool
+	// AtOnce: the status does not wait.
+	AtOnce bool
 	// Guarded: the metadata is written on the version that was read, also when no status follows.
 	Guarded bool
 	// Silent: the status stays as it is. It does so in any case after Release.
 	Silent bool
-	// Settle returns the facts of a status that differs from the stored one, for the decision whether it is written in this pass. It is not
-	// called for other ones. Nil writes the status.
-	Settle func(main, status U) (SettleFacts, error)
 	// Wrote is called after each write with the update that it stored; nil does nothing. The status is part of it when status is true.
 	Wrote func(u U, main, status bool)
 }
 
-// Flush writes the decisions of the pass: metadata and spec first, then status on top of the server's answer. It skips values that are
-// already stored. A status that waits is written by a later pass, which Flush requests, see Settle.
+// Flush writes the decisions of the pass: metadata and spec first, when they differ, then the status on top of the server's answer. A status
+// that differs is written at once if a step has asked for a checkpoint, if the object becomes or ceases to be ready, or if the last write of
+// its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a later pass, which Flush requests.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
-	main, status := s.frame.Members.Main(s.Update), s.frame.Members.Status(s.Update)
-	due, err := s.statusDue(status, w.Observes)
+	if !s.hasChanges(w.Observes) {
+		return nil
+	}
+	d, err := s.decisions(s.Object, w.Observes)
 	if err != nil {
 		return err
 	}
-	facts, err := s.settleFacts(due != nil && !w.Silent && !s.released, main, status, w.Settle)
-	if err != nil {
-		return err
+	writes := !w.Silent && !s.released && !d.contents.Status().Empty() && s.isDue(w.AtOnce)
+	if writes && !s.frame.Kind.StatusSubresource {
+		return s.writeWhole(ctx, d, w)
 	}
-	write, again, pending := Settle(facts)
-	if write || w.Urgent || s.frame.Members.Urgent(&main) {
-		err = s.flush(ctx, w, main, status, due, write)
-	}
-	if s.statusWritten && facts.Counts {
-		pending.Written = s.Now
-	}
-	if err == nil || !write { // what was due and could not be written is still due
-		s.frame.settlings.set(s.Common().Key, pending)
-	}
-	if s.delayed = again > 0 && !s.IsGone(); s.delayed {
-		s.Requeue(again)
-	}
-	return err
-}
-
-// settleFacts returns the facts about a status that is dirty or not.
-func (s *Scope[S, U]) settleFacts(dirty bool, main, status U, settle func(main, status U) (SettleFacts, error)) (SettleFacts, error) {
-	facts := SettleFacts{Urgent: settle == nil}
-	if dirty && settle != nil {
-		var err error
-		if facts, err = settle(main, status); err != nil {
-			return facts, err
-		}
-	}
-	facts.Dirty, facts.Urgent = dirty, facts.Urgent || s.demanded
-	facts.Pending, facts.Now, facts.Delay = s.frame.settlings.of(s.Common().Key), s.Now, s.frame.patience()
-	return facts, nil
-}
-
-// flush writes the metadata, and the status when write is true.
-func (s *Scope[S, U]) flush(ctx context.Context, w Writing[U], main, status U, due *dueStatus[U], write bool) error {
-	if write && !s.frame.Kind.StatusSubresource {
-		return s.writeWhole(ctx, w)
-	}
-	current, err := s.writeMain(ctx, main, w, write || w.Guarded)
-	if err != nil || !write || s.isGone(current) {
+	current, err := s.writeMain(ctx, d, w, writes || w.Guarded)
+	if err != nil || !writes || s.isGone(current) {
 		return err
 	}
 	if current != s.Object { // the write of the metadata has changed what the status is written on
-		if due, err = s.statusOn(current, status, w.Observes); err != nil {
+		if d, err = s.decisions(current, w.Observes); err != nil {
 			return err
 		}
 	}
-	return s.writeStatus(ctx, current, due, w)
+	return s.writeStatus(ctx, current, d, w)
 }
 
-// Delayed reports whether Flush has left a status that differs from the stored one for a later pass.
-func (s *Scope[S, U]) Delayed() bool { return s.delayed }
+// isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
+func (s *Scope[S, U]) isDue(atOnce bool) bool {
+	delay := s.frame.Options.StatusDelay
+	left := s.lastWrite().Add(delay).Sub(s.Now)
+	if atOnce || s.checkpoint || s.changesReadiness() || left <= 0 || left > delay { // a clock that was set back delays nothing
+		return true
+	}
+	s.Requeue(left)
+	return false
+}
+
+// lastWrite is when this process wrote the status last.
+func (s *Scope[S, U]) lastWrite() *time.Time {
+	return s.frame.statusWrites.Of(s.Common().Key, s.Common().UID)
+}
+
+// changesReadiness reports whether the object becomes or ceases to be ready in this pass.
+func (s *Scope[S, U]) changesReadiness() bool {
+	_, found := Find(s.Asserted, contract.ConditionReady)
+	return found && s.IsTrue(contract.ConditionReady) != HasStatus(s.Stored, contract.ConditionReady, metav1.ConditionTrue)
+}
 
 // isGone reports whether a write has removed the last finalizer of an object in deletion: there is no status to write.
 func (s *Scope[S, U]) isGone(current contract.Object) bool {
 	return s.Deleting() && len(current.GetFinalizers()) == 0
 }
 
-// IsGone reports whether this pass has removed the last finalizer of an object in deletion.
-func (s *Scope[S, U]) IsGone() bool { return s.answer != nil && s.isGone(s.answer) }
-
 // Written reports whether this pass has written the object.
-func (s *Scope[S, U]) Written() bool { return s.written }
+func (s *Scope[S, U]) Written() bool { return s.answer != nil }
 
 // Answer returns what the API server returned for the last write of this pass, nil before. It must not be changed.
 func (s *Scope[S, U]) Answer() contract.Object { return s.answer }
 
-// dueStatus is a status update with the changed conditions only, and the object that results from it.
-type dueStatus[U any] struct {
+// decisions are the update of a pass with the conditions that have changed, and an object before and after it.
+type decisions[U any] struct {
 	update   U
 	contents patch.Contents
 }
 
-// statusDue returns the status update when it would change the object, nil otherwise. Not every layout stores every member of an update:
-// one without a field for the generation, for example, would be dirty for ever.
-func (s *Scope[S, U]) statusDue(status U, observes bool) (*dueStatus[U], error) {
-	behind := observes && s.Common().ObservedGeneration != s.generation
-	if !behind && !s.frame.Members.Dirty(&status) &&
-		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) == 0 {
-		return nil, nil
-	}
-	due, err := s.statusOn(s.Object, status, observes)
-	if err != nil || due.contents.Whole().Empty() {
-		return nil, err
-	}
-	return due, nil
+// hasChanges reports whether the pass may have decided something that is not stored: most have not.
+func (s *Scope[S, U]) hasChanges(observes bool) bool {
+	return (observes && s.Common().ObservedGeneration != s.generation) || !reflect.ValueOf(&s.Update).Elem().IsZero() ||
+		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) > 0
 }
 
-func (s *Scope[S, U]) statusOn(obj contract.Object, u U, observes bool) (*dueStatus[U], error) {
-	s.completeStatus(&u, observes)
-	contents, err := patch.Apply(s.frame.Kind, obj, u)
-	return &dueStatus[U]{u, contents}, err
-}
-
-// completeStatus adds the changed conditions and the observed generation to an update.
-func (s *Scope[S, U]) completeStatus(u *U, observes bool) {
-	common := ChangesOf(u)
+// decisions applies what the pass has decided to an object.
+func (s *Scope[S, U]) decisions(obj contract.Object, observes bool) (decisions[U], error) {
+	u := s.Update
+	common := ChangesOf(&u)
 	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
-	*common.ObservedGeneration = s.observed(observes)
-}
-
-// observed returns the observed generation to write.
-func (s *Scope[S, U]) observed(observes bool) contract.Change[int64] {
-	if !observes {
-		return contract.Change[int64]{}
+	*common.ObservedGeneration = contract.Change[int64]{}
+	if observes {
+		*common.ObservedGeneration = contract.SetTo(s.generation)
 	}
-	return contract.SetTo(s.generation)
+	contents, err := patch.Apply(s.frame.Kind, obj, u)
+	return decisions[U]{u, contents}, err
 }
 
 // WouldChange reports whether writing an update would change the object as it was read. Where that cannot be known it returns true, and the
@@ -170,35 +136,20 @@ func (s *Scope[S, U]) HasDecided() bool {
 	return s.WouldChange(u)
 }
 
-// Demanded reports whether a checkpoint of a step that is not standard requires that everything is written in this pass.
-func (s *Scope[S, U]) Demanded() bool { return s.demanded }
-
-// WouldChangeStatus reports whether writing an update would change the status of the object as it was read.
-func (s *Scope[S, U]) WouldChangeStatus(u U) (bool, error) {
-	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
-	return err == nil && !contents.Status().Empty(), err
-}
-
 // writeWhole writes everything in one patch, where status is not a subresource.
-func (s *Scope[S, U]) writeWhole(ctx context.Context, w Writing[U]) error {
-	due, err := s.statusOn(s.Object, s.Update, w.Observes)
-	if err != nil {
+func (s *Scope[S, U]) writeWhole(ctx context.Context, d decisions[U], w Writing[U]) error {
+	if _, err := s.send(ctx, s.Object, d.contents.Whole(), false, true); err != nil {
 		return err
 	}
-	whole := due.contents.Whole()
-	if whole.Empty() {
-		return nil
-	}
-	if _, err := s.send(ctx, s.Object, whole, false, true); err != nil {
-		return err
-	}
-	s.wrote(w, due.update, true, true)
+	s.wrote(w, d.update, true, true)
 	return nil
 }
 
 // wrote records that an update was written.
 func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
-	s.statusWritten = s.statusWritten || status
+	if status {
+		*s.lastWrite() = s.Now
+	}
 	if w.Wrote != nil {
 		w.Wrote(u, main, status)
 	}
@@ -206,13 +157,8 @@ func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
 
 // writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
 // decided on that version.
-func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded bool) (contract.Object, error) {
-	*ChangesOf(&u).ObservedGeneration = s.observed(w.Observes) // for a layout that keeps it in an annotation
-	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
-	if err != nil {
-		return nil, err
-	}
-	main := contents.Main()
+func (s *Scope[S, U]) writeMain(ctx context.Context, d decisions[U], w Writing[U], guarded bool) (contract.Object, error) {
+	main := d.contents.Main()
 	if main.Empty() {
 		return s.Object, nil
 	}
@@ -220,20 +166,20 @@ func (s *Scope[S, U]) writeMain(ctx context.Context, u U, w Writing[U], guarded 
 	if err != nil {
 		return nil, err
 	}
-	s.wrote(w, u, true, false)
+	s.wrote(w, d.update, true, false)
 	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
 	return current, nil
 }
 
-func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, due *dueStatus[U], w Writing[U]) error {
-	status := due.contents.Status()
+func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, d decisions[U], w Writing[U]) error {
+	status := d.contents.Status()
 	if status.Empty() {
 		return nil
 	}
 	_, err := s.send(ctx, current, status, true, true)
 	switch {
 	case err == nil:
-		s.wrote(w, due.update, false, true)
+		s.wrote(w, d.update, false, true)
 	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
 		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
 	}
@@ -247,7 +193,7 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 	if err := s.frame.Writer.Send(ctx, on, target, d, status, guarded); err != nil {
 		return nil, fmt.Errorf("write %s: %w", s.frame.name(s.Common().Key), err)
 	}
-	s.written, s.answer = true, target
+	s.answer = target
 	target.SetManagedFields(nil) // they are not used, and would be copied for the next write
 	return target, nil
 }
@@ -256,62 +202,53 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 // that is stored already, and then returns the object as it is. guarded writes only on the version that was read.
 func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
 ) (contract.Object, error) {
-	contents, err := patch.Apply(kind, obj, u)
-	if err != nil {
-		return nil, err
-	}
-	document := contents.Main()
-	if document.Empty() {
-		return obj, nil
-	}
-	written := NewObject(kind)
-	if err := w.Send(ctx, obj, written, document, false, guarded); err != nil {
-		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
-	}
-	return written, nil
+	return write(ctx, w, kind, obj, u, patch.Contents.Main, false, guarded)
 }
 
-// WriteStatus writes the status of an update to an object of any kind, on the version that was read, and returns the answer of the API
-// server. It writes nothing that is stored already, and then returns the object as it is. Where status is no subresource, it writes all of
-// the update.
+// WriteStatus is Write for the status of an update, on the version that was read. Where status is no subresource, it writes all of the
+// update.
 func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+) (contract.Object, error) {
+	if !kind.StatusSubresource {
+		return write(ctx, w, kind, obj, u, patch.Contents.Whole, false, true)
+	}
+	return write(ctx, w, kind, obj, u, patch.Contents.Status, true, true)
+}
+
+func write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+	part func(patch.Contents) patch.Document, status, guarded bool,
 ) (contract.Object, error) {
 	contents, err := patch.Apply(kind, obj, u)
 	if err != nil {
 		return nil, err
 	}
-	document := contents.Status()
-	if !kind.StatusSubresource {
-		document = contents.Whole()
-	}
+	document := part(contents)
 	if document.Empty() {
 		return obj, nil
 	}
 	written := NewObject(kind)
-	if err := w.Send(ctx, obj, written, document, kind.StatusSubresource, true); err != nil {
-		return nil, fmt.Errorf("write the status of %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
+	if err := w.Send(ctx, obj, written, document, status, guarded); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return written, nil
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
 // follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored
-// conditions stay those that the pass began with. Metadata that could not be written is dropped: Flush must not write on another
+// conditions stay those that the pass began with. When the write fails, what was decided so far is dropped: Flush must not write on another
 // version what depends on this one.
 func (s *Scope[S, U]) Commit(ctx context.Context) error {
-	main := s.frame.Members.Main(s.Update)
-	if s.frame.Members.Empty(&main) {
-		return nil
-	}
-	contents, err := patch.Apply(s.frame.Kind, s.Object, main)
+	contents, err := patch.Apply(s.frame.Kind, s.Object, s.Update)
 	if err != nil || contents.Main().Empty() {
 		return err
 	}
-	s.Update = s.frame.Members.Status(s.Update)
 	written, err := s.send(ctx, s.Object, contents.Main(), false, true)
 	if err != nil {
+		var none U
+		s.Update = none
 		return err
 	}
+	*s.changes().MetadataUpdate = contract.MetadataUpdate{}
 	var state S // a new one: values that were taken from the old one stay as they are
 	if err := s.frame.Read(written, &state); err != nil {
 		return err

@@ -102,7 +102,7 @@ func TestAClusterInTheCacheIsPresentWhateverTheLastAnswerWas(t *testing.T) {
 		cached, server := &deserted{}, &deserted{settled: settled}
 		c, err := NewClusters(cached, server, ClusterOptions{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))})
 		require.NoError(t, err)
-		c.informer = &listed{synced: true}
+		c.tracker.kinds[c.gvk] = &watched{informer: &listed{synced: true}}
 		look := func() Presence {
 			view, err := c.Of(t.Context(), types.NamespacedName{Name: "demo"})
 			require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestAClusterInTheCacheIsPresentWhateverTheLastAnswerWas(t *testing.T) {
 		cached.settled = false
 		demo := &unstructured.Unstructured{}
 		demo.SetName("demo")
-		c.handler().OnDelete(demo)
+		c.tracker.handler(c.empty()).OnDelete(demo)
 		look()
 		require.Equal(t, 2, server.asked, "an event invalidates the answer")
 	}
@@ -147,7 +147,7 @@ func TestOnlyChangesThatMatterToMachinesCauseEvents(t *testing.T) {
 		now := old.DeepCopy()
 		now.SetResourceVersion("2")
 		tc.change(now)
-		c.handler().OnUpdate(old, now)
+		c.tracker.handler(c.empty()).OnUpdate(old, now)
 		require.Equal(t, tc.news, c.events == 1, name)
 	}
 }

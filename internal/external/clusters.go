@@ -49,16 +49,12 @@ type Clusters struct {
 	reader client.Reader
 	clock  clock.PassiveClock
 
-	mu       sync.Mutex
-	informer cache.Informer // nil until the kind was found
-	since    time.Time      // time of the first request
-	refused  error          // why the kind was not found, until again
-	again    time.Time
-	events   uint64                          // number of created and deleted Clusters
-	answers  map[types.NamespacedName]answer // of the API server, about Clusters that are not in the cache
-	states   map[types.NamespacedName]typedState
-	waiting  map[types.NamespacedName]struct{}
-	sinks    map[*clusterSink]struct{}
+	tracker *Tracker
+
+	mu      sync.Mutex
+	since   time.Time                       // when the first list was found incomplete
+	events  uint64                          // number of created and deleted Clusters
+	answers map[types.NamespacedName]answer // of the API server, about Clusters that are not in the cache
 }
 
 // ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout
@@ -103,11 +99,13 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 		u.SetGroupVersionKind(clusterGVK(options.Version))
 		options.Object = u
 	}
-	return &Clusters{
+	clusters := &Clusters{
 		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, cache: c, reader: reader, clock: options.Clock,
-		states: map[types.NamespacedName]typedState{}, answers: map[types.NamespacedName]answer{},
-		waiting: map[types.NamespacedName]struct{}{}, sinks: map[*clusterSink]struct{}{},
-	}, nil
+		tracker: NewTracker(c, nil, "Clusters"), answers: map[types.NamespacedName]answer{},
+	}
+	clusters.tracker.clock, clusters.tracker.afterLists, clusters.tracker.observe = options.Clock, true, clusters.changed
+	clusters.tracker.OnNews(clusters.isNews)
+	return clusters, nil
 }
 
 func clusterGVK(v contract.Version) schema.GroupVersionKind {
@@ -123,7 +121,7 @@ const unsyncedGrace = 30 * time.Second
 // read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
-	synced, err := c.ensure(ctx, key)
+	synced, err := c.tracker.ensure(ctx, c.gvk, c.empty, key)
 	switch {
 	case meta.IsNoMatchError(err):
 		view.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
@@ -134,7 +132,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 		return view, fmt.Errorf("watch Clusters: %w", err)
 	case !synced:
 		view.RetryAfter = UnsyncedRetry
-		if c.clock.Since(c.firstRequest()) >= unsyncedGrace {
+		if c.unsyncedFor() >= unsyncedGrace {
 			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
 		}
 		return view, nil
@@ -218,56 +216,12 @@ func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64
 	c.answers[key] = said
 }
 
-// ensure watches Clusters and reports whether the first list is complete. If it is not, every object of the Cluster is
-// woken when it is. A kind that is not served is requested again only after NotServedRetry, for all callers together.
-func (c *Clusters) ensure(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
+// unsyncedFor is for how long the first list has not been complete.
+func (c *Clusters) unsyncedFor() time.Duration {
 	c.mu.Lock()
-	informer, refused, again := c.informer, c.refused, c.again
+	defer c.mu.Unlock()
 	if c.since.IsZero() {
 		c.since = c.clock.Now()
 	}
-	c.mu.Unlock()
-	if informer == nil {
-		if refused != nil && c.clock.Now().Before(again) {
-			return false, refused
-		}
-		if informer, err = c.watch(ctx); err != nil {
-			return false, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if informer.HasSynced() {
-		return true, nil
-	}
-	c.waiting[key] = struct{}{}
-	return false, nil
-}
-
-func (c *Clusters) watch(ctx context.Context) (cache.Informer, error) {
-	informer, err := c.cache.GetInformer(ctx, c.empty(), cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.informer != nil {
-		return c.informer, nil
-	}
-	if err == nil {
-		_, err = informer.AddEventHandler(c.handler())
-	}
-	c.refused = err
-	if err != nil {
-		c.again = c.clock.Now().Add(NotServedRetry)
-		return nil, err
-	}
-	c.informer = informer
-	for s := range c.sinks {
-		go c.tellWhenSynced(s.ctx, informer)
-	}
-	return informer, nil
-}
-
-func (c *Clusters) firstRequest() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.since
+	return c.clock.Since(c.since)
 }

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,12 +38,24 @@ type Tracker struct {
 	clock clock.PassiveClock
 	// contracts are the supported contract versions, for contract.Resolve.
 	contracts []contract.Version
+	// observe sees the object of each event before anything is enqueued; nil does nothing. afterLists: the objects of first lists, which
+	// wake those that have asked before, are no events.
+	observe    func(client.Object)
+	afterLists bool
 
 	mu      sync.Mutex
 	kinds   map[schema.GroupVersionKind]*watched
 	refused map[schema.GroupVersionKind]refusal
-	ctx     context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
-	queue   queue
+	sinks   map[*sink]struct{}
+}
+
+// sink is the queue of a controller.
+type sink struct {
+	ctx   context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
+	queue queue
+	wakes Mapper
+	// waited returns the requests of a requester that has asked before a first list was complete.
+	waited func(types.NamespacedName) []reconcile.Request
 }
 
 // refusal remembers for a while why a kind is not served, because each request runs discovery, and all discovery of the
@@ -63,7 +76,7 @@ type watched struct {
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
-		kinds: map[schema.GroupVersionKind]*watched{}, refused: map[schema.GroupVersionKind]refusal{},
+		kinds: map[schema.GroupVersionKind]*watched{}, refused: map[schema.GroupVersionKind]refusal{}, sinks: map[*sink]struct{}{},
 	}
 }
 
@@ -73,13 +86,24 @@ func (t *Tracker) OnNews(news func(before, now client.Object) bool) { t.news = n
 
 // Start implements controller-runtime's Source. It does not block.
 func (t *Tracker) Start(ctx context.Context, q queue) error {
+	t.start(&sink{ctx, q, t.wakes, func(requester types.NamespacedName) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: requester}}
+	}})
+	return nil
+}
+
+func (t *Tracker) start(s *sink) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ctx, t.queue = ctx, q
+	t.sinks[s] = struct{}{}
 	for _, k := range t.kinds {
-		go t.wakeWhenSynced(ctx, k)
+		go t.wakeWhenSynced(s.ctx, k)
 	}
-	return nil
+	context.AfterFunc(s.ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.sinks, s)
+	})
 }
 
 // String returns the name of the source for logs.
@@ -139,8 +163,8 @@ func (t *Tracker) add(ctx context.Context, gvk schema.GroupVersionKind, obj clie
 	}
 	known := &watched{informer: informer, waiting: map[types.NamespacedName]struct{}{}}
 	t.kinds[gvk] = known
-	if t.queue != nil {
-		go t.wakeWhenSynced(t.ctx, known)
+	for s := range t.sinks {
+		go t.wakeWhenSynced(s.ctx, known)
 	}
 	return known, nil
 }
@@ -151,8 +175,12 @@ func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
 			t.wake(kind, obj)
 		}
 	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: wake,
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(raw any, initial bool) {
+			if !initial || !t.afterLists {
+				wake(raw)
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(client.Object)
 			now, ok2 := after.(client.Object)
@@ -175,18 +203,15 @@ func EventObject(raw any) (client.Object, bool) {
 }
 
 func (t *Tracker) wake(kind, obj client.Object) {
-	t.mu.Lock()
-	ctx, q := t.ctx, t.queue
 	if kind.GetObjectKind().GroupVersionKind() == CRDGVK() {
+		t.mu.Lock()
 		clear(t.refused)
+		t.mu.Unlock()
 	}
-	t.mu.Unlock()
-	if q == nil {
-		return
+	if t.observe != nil {
+		t.observe(obj)
 	}
-	for _, request := range t.wakes(ctx, kind, obj) {
-		q.Add(request)
-	}
+	t.enqueue(func(s *sink) []reconcile.Request { return s.wakes(s.ctx, kind, obj) })
 }
 
 func (t *Tracker) wakeWhenSynced(ctx context.Context, k *watched) {
@@ -194,9 +219,22 @@ func (t *Tracker) wakeWhenSynced(ctx context.Context, k *watched) {
 		return
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key := range k.waiting {
-		t.queue.Add(reconcile.Request{NamespacedName: key})
+	waiting := k.waiting
+	k.waiting = map[types.NamespacedName]struct{}{}
+	t.mu.Unlock()
+	for requester := range waiting {
+		t.enqueue(func(s *sink) []reconcile.Request { return s.waited(requester) })
 	}
-	clear(k.waiting)
+}
+
+// enqueue adds requests to all queues. The caller must not hold a lock, because a mapper may read caches.
+func (t *Tracker) enqueue(requests func(*sink) []reconcile.Request) {
+	t.mu.Lock()
+	sinks := slices.Collect(maps.Keys(t.sinks))
+	t.mu.Unlock()
+	for _, s := range sinks {
+		for _, request := range requests(s) {
+			s.queue.Add(request)
+		}
+	}
 }

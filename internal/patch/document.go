@@ -3,6 +3,9 @@ package patch
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/machinist-dev/machinist/contract"
 )
 
@@ -28,7 +31,23 @@ func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) 
 	if err := kind.Adapter.Write(changed, update); err != nil {
 		return Contents{}, err
 	}
-	return differing(obj, changed)
+	before, err := contentOf(obj)
+	if err != nil {
+		return Contents{}, err
+	}
+	after, err := contentOf(changed)
+	return Contents{before, after}, err
+}
+
+func contentOf(obj contract.Object) (map[string]any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	return content, nil
 }
 
 // Whole is the patch for everything, for kinds without a status subresource.

@@ -100,37 +100,6 @@ func (m *marks) Behind(obj metav1.Object) bool {
 	return false
 }
 
-// pace measures how long writes take, including the wait for the client's own rate limit.
-type pace struct {
-	clock clock.PassiveClock
-
-	mu      sync.Mutex
-	average time.Duration // valid until staleAfter has passed since the last write
-	at      time.Time
-}
-
-// staleAfter is how long an average is valid after the last write.
-const staleAfter = time.Minute
-
-func (p *pace) took(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	const weight = 8 // of the previous average
-	p.average += (d - p.average) / weight
-	p.at = p.clock.Now()
-}
-
-// Pace returns how long a write currently takes, including the wait for the client's own rate limit: an average, or
-// zero if there was no write for a minute.
-func (p *pace) Pace() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.clock.Since(p.at) > staleAfter {
-		p.average = 0 // the average is out of date
-	}
-	return p.average
-}
-
 // IsNews reports whether a change of an object may matter to a pass that reads it. It is false when only finalizers, managed fields and
 // the resource version differ, and also for what the Writer has done itself: owners and labels that it wrote, and the start of a
 // deletion that it requested (see Deletes). A change by others, also one that came together with a write of this Writer, is news, and so

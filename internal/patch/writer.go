@@ -18,15 +18,14 @@ import (
 type Writer struct {
 	client client.Client
 	*marks
-	pace
 }
 
-// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; MaxBehind and Pace use it.
+// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; MaxBehind uses it.
 func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
 	}
-	return &Writer{client: c, marks: newMarks(passive), pace: pace{clock: passive}}
+	return &Writer{client: c, marks: newMarks(passive)}
 }
 
 // Send sends a document that was made from the object on. The patch names the UID of on. It also names its resource
@@ -58,14 +57,12 @@ func (w *Writer) Patch(ctx context.Context, target client.Object, body map[strin
 		return err
 	}
 	patch := client.RawPatch(types.MergePatchType, raw)
-	start := w.pace.clock.Now()
 	if status {
 		err = w.client.Status().Patch(ctx, target, patch)
 	} else {
 		err = w.client.Patch(ctx, target, patch)
 	}
 	if err == nil {
-		w.took(w.pace.clock.Since(start))
 		w.Wrote(target)
 	}
 	return err

@@ -4,26 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clocktesting "k8s.io/utils/clock/testing"
 )
-
-func TestThePaceIsTheAverageOfRecentWrites(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	w := NewWriter(nil, clock)
-	require.Zero(t, w.Pace(), "nothing was written")
-	for range 100 {
-		w.took(time.Second)
-	}
-	require.InDelta(t, time.Second, w.Pace(), float64(time.Millisecond))
-	clock.SetTime(clock.Now().Add(2 * staleAfter))
-	require.Zero(t, w.Pace(), "it was long ago")
-}
 
 func TestOnlyErrorsThatTheNextPassResolvesAreRetryable(t *testing.T) {
 	gr, gk := schema.GroupResource{Resource: "machines"}, schema.GroupKind{Kind: "Machine"}

@@ -76,9 +76,6 @@ func flush(ctx context.Context, s *scope, err error) error {
 	failed := err != nil && !engine.IsStale(err)
 	err = s.Flush(ctx, engine.Writing[contract.HealthCheckUpdate]{
 		Observes: !failed && s.decided, Silent: failed && !s.decided,
-		Settle: func(_, _ contract.HealthCheckUpdate) (engine.SettleFacts, error) {
-			return engine.SettleFacts{Counts: true}, nil
-		},
 	})
 	if external.SaysGone(err) {
 		return nil

@@ -1,0 +1,100 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+func TestStatusWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		second func(*scope) engine.Result
+		after  time.Duration
+		writes int
+		again  time.Duration
+	}{
+		"what is stored is not written":   {second: func(s *scope) engine.Result { s.Update.Phase = contract.SetTo("first"); return engine.Result{} }},
+		"a difference waits":              {second: phase("second"), after: 400 * time.Millisecond, again: 600 * time.Millisecond},
+		"until the second is over":        {second: phase("second"), after: time.Second, writes: 1},
+		"a clock set back delays nothing": {second: phase("second"), after: -time.Hour, writes: 1},
+		"a checkpoint does not wait": {writes: 1, second: func(s *scope) engine.Result {
+			s.Update.Phase = contract.SetTo("second")
+			return engine.Result{Checkpoint: true}
+		}},
+		"a checkpoint without a difference writes nothing": {second: func(*scope) engine.Result { return engine.Result{Checkpoint: true} }},
+		"becoming ready does not wait": {writes: 1, second: func(s *scope) engine.Result {
+			s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionTrue, "Ready", ""))
+			return engine.Result{}
+		}},
+		"another reason for not being ready waits": {again: time.Second, second: func(s *scope) engine.Result {
+			s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionFalse, "Other", ""))
+			return engine.Result{}
+		}},
+		"metadata does not wait": {writes: 1, again: time.Second, second: func(s *scope) engine.Result {
+			s.SetLabel("example.com/label", "value")
+			s.Update.Phase = contract.SetTo("second")
+			return engine.Result{}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+			run := func(s *scope) engine.Result {
+				s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionFalse, "First", ""))
+				return phase("first")(s)
+			}
+			b := newBench(t, true, step{Name: "own", On: engine.InRunning, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+				return run(s), nil
+			}})
+			b.frame.Options.Clock = clock
+			u := b.create()
+			_, err := b.pass(u)
+			require.NoError(t, err)
+			require.Equal(t, 1, b.writes(), "the first status does not wait")
+
+			run = tc.second
+			clock.SetTime(clock.Now().Add(tc.after))
+			result, err := b.pass(u)
+			require.NoError(t, err)
+			require.Equal(t, 1+tc.writes, b.writes())
+			require.Equal(t, tc.again, result.RequeueAfter)
+		})
+	}
+}
+
+func phase(name string) func(*scope) engine.Result {
+	return func(s *scope) engine.Result {
+		s.Update.Phase = contract.SetTo(name)
+		return engine.Result{}
+	}
+}
+
+func TestAForgottenObjectDoesNotWait(t *testing.T) {
+	name := "first"
+	b := newBench(t, true, step{Name: "own", On: engine.InBoth, Run: func(_ context.Context, s *scope) (engine.Result, error) {
+		return phase(name)(s), nil
+	}})
+	b.frame.Options.Clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	u := b.create()
+	_, err := b.pass(u)
+	require.NoError(t, err)
+
+	excluded := u.DeepCopy()
+	excluded.SetLabels(nil)
+	_, err = b.reconciler().ReconcileObject(t.Context(), excluded)
+	require.NoError(t, err)
+	name = "second"
+	_, err = b.pass(u)
+	require.NoError(t, err)
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	written, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	require.Equal(t, "second", written)
+}
