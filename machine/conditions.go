@@ -120,7 +120,6 @@ func (s *Scope) assertDeleting() {
 	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
-	s.assertLeft()
 }
 
 // assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does

@@ -11,6 +11,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // hooksOf returns the annotations with a prefix, sorted.
@@ -118,6 +120,15 @@ const (
 	actionDeleteNode        = "DeleteNode"
 )
 
+// Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
+// or the Node is deleted with its Cluster.
+const (
+	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note says why.
+	EventNodeNotDrained = "NodeNotDrained"
+	// EventNodeNotDeleted: the Node stays when the Machine is removed.
+	EventNodeNotDeleted = "NodeNotDeleted"
+)
+
 // stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
 func stages() []string {
 	return []string{
@@ -138,4 +149,35 @@ func (s *Scope) reportSkipped(stage, reason, action, note string) {
 	}
 	s.tell(corev1.EventTypeWarning, reason, action, note)
 	s.urgent = true
+}
+
+// reportLeft adds an event about a Node that a stage leaves as it is, unless the reason is empty.
+func (s *Scope) reportLeft(reason, action, what, why string) {
+	name := s.leftNode()
+	if name == "" || why == "" {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && reason == EventNodeNotDrained) || s.clusterDeleting() {
+		kind = corev1.EventTypeNormal
+	}
+	s.tell(kind, reason, action, fmt.Sprintf("Node %s %s: %s", name, what, why))
+}
+
+// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
+func (s *Scope) clusterDeleting() bool {
+	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
+}
+
+// leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
+func (s *Scope) leftNode() string {
+	switch {
+	case !s.NodesSynced:
+		return s.State.Node.Name
+	case s.Node.Node != nil:
+		return s.Node.Node.Name
+	case s.Node.Outcome == noderef.NotFound, s.Node.Outcome == noderef.NoProviderID && !s.disowned():
+		return ""
+	}
+	return s.State.Node.Name
 }

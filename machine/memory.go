@@ -37,12 +37,8 @@ type ofDeletion struct {
 	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}
 	requested engine.Deletions
-	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
-	drained, detached types.UID
 	// instanceGone: the Driver has said that nothing is left of the instance.
 	instanceGone bool
-	// attempt is the last failed deletion of the Node, nil before.
-	attempt *nodeAttempt
 }
 
 // observeDeletion forgets what belongs to another deletion than that of the Machine as read, zero for none. A backup that was restored has

@@ -52,9 +52,7 @@ type Scope struct {
 	urgent       bool           // something in status must be written in this pass
 	failures     []stepFailure  // of steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
-	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
-	notDrained, notDeleted leftNode
-	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
+	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
 	// measure and measureErr are the result of RolloutOf in this pass; both nil before the call.
 	measure    *Rollout
 	measureErr error

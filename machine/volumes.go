@@ -44,7 +44,7 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 		return decideUnreadVolumes(f)
 	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // their Node is unclear, as the drain reported
 		return volumesSkip, ""
-	case f.State.VolumesDetachedNode == f.Match.Node.UID, f.handedOver(f.Match.Node):
+	case f.State.VolumesDetachedNode == f.Match.Node.UID:
 		return volumesSkip, ""
 	case limitReached(f.State.VolumeDetachStarted, f.Limit, f.Now):
 		return volumesGiveUp, notWithin(f.Limit)
@@ -52,15 +52,10 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 	return volumesCheck, ""
 }
 
-// handedOver: a Node that was drained after Cluster API had waited for its volumes may have other volumes attached since.
-func (f nodeStageFacts) handedOver(node *corev1.Node) bool {
-	return f.State.DrainedNode == "" && finishedFor(f.HandedOver, f.State.Deleting, node)
-}
-
 // decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
 func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch recorded := f.State.Node.UID; {
-	case recorded != "" && f.State.VolumesDetachedNode == recorded, f.handedOver(nil):
+	case recorded != "" && f.State.VolumesDetachedNode == recorded:
 		return volumesSkip, ""
 	case f.Skipped:
 		return volumesGiveUp, f.Unread
@@ -70,7 +65,7 @@ func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
-		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, finished: clusterAPIDetached, impossible: s.Workload.Volumes == nil,
+		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, impossible: s.Workload.Volumes == nil,
 		started: s.State.VolumeDetachStarted, limit: s.State.NodeVolumeDetachTimeout.Or(0),
 	})
 	if err != nil {
