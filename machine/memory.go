@@ -106,9 +106,3 @@ func (r *Reconciler) excluded(key types.NamespacedName) {
 		m.watched = watchedNode{}
 	}
 }
-
-// forget removes what this process remembers about a Machine.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.memory.Forget(key)
-	r.dependents.forget(key)
-}

@@ -154,7 +154,7 @@ type claims struct {
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	var others []noderef.Identity
 	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
-		err := c.r.eachMachine(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+		err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
 			itself := client.ObjectKeyFromObject(obj) == c.self
 			if !itself && c.r.kind.Adapter.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {

@@ -71,7 +71,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	if r.ports.RolloutOf != nil {
 		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
-			return r.machinesByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
+			return r.frame.ByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
 		}))
 	}
 	if r.options.Metrics != nil {
