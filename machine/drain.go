@@ -285,7 +285,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		s.Wait(contract.ReasonDrainingNode, err.Error())
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 	}
-	s.Blockers, s.waiting = result.Blockers, &result.Counts
+	s.waiting = &result.Counts
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil

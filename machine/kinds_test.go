@@ -109,7 +109,7 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	require.NotEqual(t, "Running", state.Phase)
 }
 
-func TestTheErrorOfAStepIsReportedOnceAndKeepsReady(t *testing.T) {
+func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	var asked atomic.Int64

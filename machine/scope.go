@@ -36,8 +36,6 @@ type Scope struct {
 	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster are
 	// skipped then.
 	InstanceGone, PoweredOff bool
-	// Blockers are the pods that the drain waits for in this pass; nil without a drain. Shared, must not be changed.
-	Blockers []drain.Blocker
 	// Phase is the decision of the phase step in this pass: the phase, the reason, and what the Machine waits for. It is zero until that
 	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
