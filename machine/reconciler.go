@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -156,8 +155,7 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	memory  *engine.Memory[recollection]
-	counted atomic.Bool // Options.Metrics count its Machines, or did
-	indexed bool        // the cache has the index of Machines that claim a Node
+	indexed bool // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
 	neverSet []string
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
@@ -208,7 +206,6 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
-		Enter: func(ctx context.Context) { options.Metrics.begin(ctx, r) },
 		Begin: r.begin, Flush: flush, Excluded: r.excluded, Forget: r.memory.Forget,
 	})
 	return r

@@ -76,7 +76,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	if r.options.Metrics != nil {
 		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
-			r.options.Metrics.start(ctx, r)
+			context.AfterFunc(ctx, r.options.Metrics.activate(r))
 			return nil
 		}))
 	}
