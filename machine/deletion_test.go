@@ -133,8 +133,8 @@ func TestAKindThatCannotStoreAProviderIDIsReportedInADeletion(t *testing.T) {
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID",
-		"MachineState.ProviderID")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep the provider ID",
+		"contract.Kind of Machine")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "its provider ID would be lost")
 }
 

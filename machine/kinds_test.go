@@ -101,7 +101,7 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	state := w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError)
 	for _, c := range state.Conditions {
 		if c.Type == contract.ConditionReady {
-			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep its provider ID")
+			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep the provider ID")
 			require.NotEqual(t, metav1.ConditionTrue, c.Status)
 		}
 	}
