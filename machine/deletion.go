@@ -160,7 +160,7 @@ type stageStart struct {
 
 func (s *Scope) stages() []stageStart {
 	return []stageStart{
-		{&s.State.PreDrainStarted, &s.Update.PreDrainStarted}, {&s.State.DrainStarted, &s.Update.DrainStarted},
+		{&s.State.DrainStarted, &s.Update.DrainStarted},
 		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
 	}
 }

@@ -187,7 +187,7 @@ func TestAMachineThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T)
 	node, hour := string(w.node("m").UID), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour, "waitForNodeVolumeDetachStartTime": hour}})
 	records := map[string]any{
-		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node, contract.PreDrainStartedAnnotation: hour,
+		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node,
 		contract.PreTerminateStartedAnnotation: hour, machine.NodeDeletionStartedAnnotation: hour,
 	}
 	w.annotate(m, records)

@@ -48,41 +48,29 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 		return s.waitForCare()
 	case careDrainAndDelete:
 	}
-	return s.waitForHooks(hookKind{
-		prefix: contract.PreDrainHook, reason: ReasonWaitingForPreDrainHook, name: "pre-drain",
-		started: &s.State.PreDrainStarted, change: &s.Update.PreDrainStarted,
-	}), nil
+	return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
 }
 
 // preTerminateHooksStep waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
-// deleted.
+// deleted. The first pass that waits is recorded: the drain is over then.
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
-	return s.waitForHooks(hookKind{
-		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
-		started: &s.State.PreTerminateStarted, change: &s.Update.PreTerminateStarted,
-	}), nil
-}
-
-// hookKind is one of the two kinds of hooks.
-type hookKind struct {
-	prefix, reason, name string
-	started              *time.Time
-	change               *contract.Change[time.Time]
+	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
+	if result.Stop && s.State.PreTerminateStarted.IsZero() {
+		s.began(&s.State.PreTerminateStarted, s.Now, &s.Update.PreTerminateStarted)
+	}
+	return result, nil
 }
 
 // waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.
-func (s *Scope) waitForHooks(k hookKind) Result {
-	hooks := hooksOf(s.State.Annotations, k.prefix)
+func (s *Scope) waitForHooks(prefix, reason, name string) Result {
+	hooks := hooksOf(s.State.Annotations, prefix)
 	if len(hooks) == 0 {
 		return Result{}
-	}
-	if k.started.IsZero() {
-		s.began(k.started, s.Now, k.change)
 	}
 	if !s.State.DrainStarted.IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
-	return s.Wait(k.reason, waitingForHooks(k.name, hooks))
+	return s.Wait(reason, waitingForHooks(name, hooks))
 }
 
 // drainLimit and nodeDeletionLimit are how long these stages of a deletion may take: the timeout in the Machine's spec, or

@@ -78,7 +78,6 @@ func TestRecordsOfAnOlderDeletionAreForgottenBeforeTheFirstStage(t *testing.T) {
 		forget bool
 	}{
 		"a step that records no start": {},
-		"pre-drain hooks":              {state: contract.MachineState{PreDrainStarted: old}, forget: true},
 		"the drain":                    {state: contract.MachineState{DrainStarted: old}, forget: true},
 		"volumes":                      {state: contract.MachineState{VolumeDetachStarted: old}, forget: true},
 		"pre-terminate hooks":          {state: contract.MachineState{PreTerminateStarted: old}, forget: true},
