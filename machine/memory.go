@@ -18,9 +18,6 @@ type recollection struct {
 	watched watchedNode
 	// unreadSince is since when referenced objects are unread, zero while they are read.
 	unreadSince time.Time
-	// lost is an object that a running Machine references, and that the API server confirmed as gone. Unlike an object that a Machine in
-	// deletion has lost, it may come back. It is nil when no object is lost.
-	lost *goneObject
 	// notKept is what the API server did not store of the last pass, nil when it stored all.
 	notKept *notKeptWrite
 
