@@ -84,12 +84,10 @@ const notReported = "Condition not yet reported"
 // Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it is about, so
 // that a repeated pass does not repeat it.
 const (
-	EventNodeMatched   = "SuccessfulSetNodeRef"                // the Node of the Machine was found and recorded
-	EventNodeDrained   = "SuccessfulDrainNode"                 // the Node was drained before its deletion
-	EventInterruptible = "SuccessfulSetInterruptibleNodeLabel" // the Node was labeled as one that its provider may interrupt
-	actionMatchNode    = "MatchNode"
-	actionDrainNode    = "DrainNode"
-	actionLabelNode    = "LabelNode"
+	EventNodeMatched = "SuccessfulSetNodeRef" // the Node of the Machine was found and recorded
+	EventNodeDrained = "SuccessfulDrainNode"  // the Node was drained before its deletion
+	actionMatchNode  = "MatchNode"
+	actionDrainNode  = "DrainNode"
 )
 
 // conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.

@@ -212,10 +212,6 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case err == nil:
 		s.env.frame.Writer.Wrote(target)
-		_, labelled := node.Labels[propagate.InterruptibleLabel]
-		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
-			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
-		}
 		return Result{}, nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), cluster.IsUnread(err):
 		return Result{RequeueAfter: engine.ConflictRetry}, nil

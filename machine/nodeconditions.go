@@ -119,28 +119,23 @@ func ambiguous(m noderef.Match, id string) string {
 
 // nodeReady is the Ready condition of a Node in the words of its Machine.
 func nodeReady(node *corev1.Node) metav1.Condition {
-	for i := range node.Status.Conditions {
-		c := &node.Status.Conditions[i]
-		if c.Type != corev1.NodeReady {
-			continue
-		}
-		ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
-		ready.LastTransitionTime = c.LastTransitionTime
-		if c.Message != "" && c.Status != corev1.ConditionTrue {
-			ready.Message = "* Node.Ready: " + c.Message
-		}
-		switch c.Status {
-		case corev1.ConditionFalse:
-			ready.Reason = ReasonNodeNotReady
-		case corev1.ConditionUnknown:
-			ready.Reason = ReasonNodeReadyUnknown
-		case corev1.ConditionTrue:
-		default:
-			continue
-		}
-		return ready
+	found := conditionOf(node, corev1.NodeReady)
+	reason := ReasonNodeReadyUnknown
+	switch found.Status {
+	case corev1.ConditionTrue:
+		reason, found.Message = ReasonNodeReady, ""
+	case corev1.ConditionFalse:
+		reason = ReasonNodeNotReady
+	case corev1.ConditionUnknown:
+	default:
+		found = corev1.NodeCondition{Status: corev1.ConditionUnknown, Message: notReported}
 	}
-	return engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
+	if found.Message != "" {
+		found.Message = "* Node.Ready: " + found.Message
+	}
+	ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(found.Status), reason, found.Message)
+	ready.LastTransitionTime = found.LastTransitionTime
+	return ready
 }
 
 // healthyNode is what NodeHealthy asks of a Node. Rule: Cluster API's NodeHealthy.
