@@ -215,18 +215,19 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	begin := func() { s.begin(&s.State.DrainStarted, &s.Update.DrainStarted) } // also while its Node cannot be read: the limit counts
 	switch action, message := decideDrain(facts); action {
 	case drainWait:
-		s.beginDrain()
+		begin()
 		return s.waitFor(contract.ReasonDrainingNode, message, s.until(0, s.State.DrainStarted, facts.Limit)), nil
 	case drainUnread:
-		s.beginDrain()
+		begin()
 		return s.waitUnread(contract.ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
 	case drainRecord:
 		s.urgent = true
 		return s.recordFirst(contract.ReasonDrainingNode, message)
 	case drainStart:
-		s.beginDrain()
+		begin()
 		return s.recordFirst(contract.ReasonDrainingNode,
 			fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 	case drainContinue:
@@ -245,7 +246,7 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 
 // skipDrain records that the deletion continues without a completed drain.
 func (s *Scope) skipDrain(why string) {
-	s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+	s.reportSkipped(EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
 }
 
@@ -257,13 +258,6 @@ func (s *Scope) disowned() bool {
 	}
 	node := s.Workload.Nodes.ByName(s.State.Node.Name)
 	return node != nil && (s.State.Node.UID == "" || node.UID == s.State.Node.UID)
-}
-
-// beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from that time.
-func (s *Scope) beginDrain() {
-	if s.State.DrainStarted.IsZero() {
-		s.setDrainStarted(s.Now)
-	}
 }
 
 // drain continues the drain of the Node.

@@ -55,8 +55,8 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 // deleted. The first pass that waits is recorded: the drain is over then.
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
-	if result.Stop && s.State.PreTerminateStarted.IsZero() {
-		s.began(&s.State.PreTerminateStarted, s.Now, &s.Update.PreTerminateStarted)
+	if result.Stop {
+		s.begin(&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted)
 	}
 	return result, nil
 }
@@ -117,24 +117,8 @@ const (
 	EventNodeNotDeleted = "NodeNotDeleted"
 )
 
-// stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
-func stages() []string {
-	return []string{
-		contract.ReasonNotDeleting, contract.ReasonDeleting, ReasonWaitingForPreDrainHook, contract.ReasonDrainingNode,
-		ReasonWaitingForVolumeDetach,
-		ReasonWaitingForPreTerminateHook, contract.ReasonWaitingForInfrastructureDeletion, contract.ReasonWaitingForBootstrapDeletion,
-		contract.ReasonDeletingNode,
-		contract.ReasonDeletionCompleted,
-	}
-}
-
-// reportSkipped records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that
-// stage, so this status is written at once.
-func (s *Scope) reportSkipped(stage, reason, action, note string) {
-	stored, _ := engine.Find(s.Stored, contract.ConditionDeleting)
-	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
-		return
-	}
+// reportSkipped adds an event that the deletion continues without a stage. Its status is written at once.
+func (s *Scope) reportSkipped(reason, action, note string) {
 	s.tell(corev1.EventTypeWarning, reason, action, note)
 	s.urgent = true
 }

@@ -39,30 +39,6 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 	require.Contains(t, waitingForHooks("pre-drain", hooks), p+"/j,... (2 more))")
 }
 
-func TestAStageThatEndsIsReportedOnceAndInThePassThatEndsIt(t *testing.T) {
-	for stored, want := range map[string]bool{
-		"":                               true, // the condition was never written
-		contract.ReasonNotDeleting:       true,
-		contract.ReasonInternalError:     true, // nothing says that the stage was left before
-		ReasonWaitingForPreDrainHook:     true,
-		contract.ReasonDrainingNode:      true,
-		ReasonWaitingForPreTerminateHook: false,
-		contract.ReasonWaitingForInfrastructureDeletion: false,
-		contract.ReasonDeletionCompleted:                false,
-	} {
-		t.Run(stored, func(t *testing.T) {
-			s := &Scope{}
-			if stored != "" {
-				s.Stored = []metav1.Condition{engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, stored, "")}
-			}
-			s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
-			if told := len(s.told) == 1; told != want || s.urgent != want {
-				t.Errorf("told: want %v, got %v, urgent %v", want, told, s.urgent)
-			}
-		})
-	}
-}
-
 // deletingNode is a pass that has nothing left to do but to delete the Node.
 func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}

@@ -158,7 +158,7 @@ func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 
 // leaveNode records that the Machine is removed and its Node stays.
 func (s *Scope) leaveNode(why string) {
-	s.reportSkipped(contract.ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+	s.reportSkipped(EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
 }
 

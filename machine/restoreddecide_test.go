@@ -122,7 +122,7 @@ func TestAProcessWhoseClockIsFarBehindForgetsNothingOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, result)
 	}
-	s.beginDrain()
+	s.begin(&s.State.DrainStarted, &s.Update.DrainStarted)
 	started := s.State.DrainStarted
 	s.memory.observeDeletion(deleting)
 	result, err := observeStep(t.Context(), s)

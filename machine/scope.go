@@ -141,29 +141,23 @@ func (s *Scope) SetInfrastructureReady() {
 	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
-// setCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
-func (s *Scope) setCertificatesExpire(at time.Time) {
-	change(&s.State.CertificatesExpire, at, &s.Update.CertificatesExpire)
-}
-
 // SetFailure records a failure that does not end without a change; empty texts clear it.
 func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureReason, reason, &s.Update.FailureReason)
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// setDrainStarted records when draining began, and writes it in this pass.
-func (s *Scope) setDrainStarted(at time.Time) {
-	s.began(&s.State.DrainStarted, at, &s.Update.DrainStarted)
+// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there,
+// so it is written in this pass.
+func (s *Scope) begin(have *time.Time, into *contract.Change[time.Time]) bool {
+	if !have.IsZero() {
+		return false
+	}
+	s.began(have, s.Now, into)
+	return true
 }
 
-// setVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
-func (s *Scope) setVolumeDetachStarted(at time.Time) {
-	s.began(&s.State.VolumeDetachStarted, at, &s.Update.VolumeDetachStarted)
-}
-
-// began records the start of a stage. Its limit counts from there, so it is written before the stage continues. Objects store whole
-// seconds.
+// began records a start. Objects store whole seconds.
 func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.Time]) {
 	change(have, at.Truncate(time.Second), into)
 	s.urgent = true

@@ -21,13 +21,16 @@ func TestOnlyAStatusThatHoldsWhatAStepNeedsIsWrittenAtOnce(t *testing.T) {
 		step   func(*Scope)
 		want   bool
 	}{
-		"nothing is needed":            {step: func(*Scope) {}},
-		"a start time":                 {step: func(s *Scope) { s.setDrainStarted(now) }, want: true},
-		"a Node":                       {step: func(s *Scope) { s.SetNode(contract.NodeRef{Name: "n", UID: "u"}); s.urgent = true }, want: true},
-		"a drain, in an annotation":    {step: func(s *Scope) { s.setDrained("u"); s.urgent = true }},
-		"a drain, in the status":       {layout: &inStatus, step: func(s *Scope) { s.setDrained("u"); s.urgent = true }, want: true},
-		"a drain and the volumes":      {step: func(s *Scope) { s.setDrained("u"); s.setVolumesDetached("u"); s.urgent = true }},
-		"a drain, and volumes started": {step: func(s *Scope) { s.setDrained("u"); s.setVolumeDetachStarted(now) }, want: true},
+		"nothing is needed":         {step: func(*Scope) {}},
+		"a start time":              {step: func(s *Scope) { s.began(&s.State.DrainStarted, now, &s.Update.DrainStarted) }, want: true},
+		"a Node":                    {step: func(s *Scope) { s.SetNode(contract.NodeRef{Name: "n", UID: "u"}); s.urgent = true }, want: true},
+		"a drain, in an annotation": {step: func(s *Scope) { s.setDrained("u"); s.urgent = true }},
+		"a drain, in the status":    {layout: &inStatus, step: func(s *Scope) { s.setDrained("u"); s.urgent = true }, want: true},
+		"a drain and the volumes":   {step: func(s *Scope) { s.setDrained("u"); s.setVolumesDetached("u"); s.urgent = true }},
+		"a drain, and volumes started": {step: func(s *Scope) {
+			s.setDrained("u")
+			s.began(&s.State.VolumeDetachStarted, now, &s.Update.VolumeDetachStarted)
+		}, want: true},
 		"a drain that was given up": {step: func(s *Scope) { s.setDrained("u"); s.tell("Warning", "R", "A", "n"); s.urgent = true },
 			want: true},
 		"the end, and a drain": {step: func(s *Scope) { s.setDrained("u"); s.SetFinalizers([]string{"others"}); s.urgent = true },

@@ -74,13 +74,13 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	switch action, message := decideVolumes(facts); action {
 	case volumesUnread:
 		if facts.Limit > 0 {
-			s.volumesBegin() // the limit counts from here, or it would never be reached
+			s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted) // the limit counts from here, or it would never be reached
 		}
 		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.State.VolumeDetachStarted, facts.Limit)
 	case volumesCheck:
 		return s.checkVolumes(ctx, facts.Limit)
 	case volumesGiveUp:
-		s.reportSkipped(ReasonWaitingForVolumeDetach, EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
+		s.reportSkipped(EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
 			"error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
 	case volumesSkip:
 	}
@@ -112,7 +112,7 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 	case len(result.Attached) == 0: // it is not known yet whether volumes are attached
 		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
 	}
-	checkpoint := s.volumesBegin()
+	checkpoint := s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message))
 	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
 }
@@ -120,20 +120,11 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 // volumesUnknown waits until the volumes can be read. A limit counts from here, or it would never be reached.
 func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) Result {
 	if limit > 0 && (s.NodesSynced || s.isTold()) {
-		result.Checkpoint = s.volumesBegin()
+		result.Checkpoint = s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
 		result.RequeueAfter = s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)
 	}
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
 	return result
-}
-
-// volumesBegin records the start of the wait, and reports whether it had not been recorded before.
-func (s *Scope) volumesBegin() bool {
-	if !s.State.VolumeDetachStarted.IsZero() {
-		return false
-	}
-	s.setVolumeDetachStarted(s.Now)
-	return true
 }
 
 func (s *Scope) volumesMessage(why string) string {
