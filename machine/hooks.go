@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,14 +18,7 @@ import (
 
 // hooksOf returns the annotations with a prefix, sorted.
 func hooksOf(annotations map[string]string, prefix string) []string {
-	var hooks []string
-	for key := range annotations {
-		if strings.HasPrefix(key, prefix) {
-			hooks = append(hooks, key)
-		}
-	}
-	slices.Sort(hooks)
-	return hooks
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
 // maxHookNames is how many hooks a message names.
