@@ -58,9 +58,9 @@ func (f ConditionsField) and(other ConditionsField) ConditionsField {
 	return ConditionsField{places: slices.Concat(f.places, other.places)}
 }
 
-// Else returns a ConditionsField that reads the places of other where those of f hold no list, and never writes them.
+// orElse returns a ConditionsField that reads the places of other where those of f hold no list, and never writes them.
 // Neither is changed.
-func (f ConditionsField) Else(other ConditionsField) ConditionsField {
+func (f ConditionsField) orElse(other ConditionsField) ConditionsField {
 	places := slices.Concat(f.places, other.places)
 	for i := range places[len(f.places):] {
 		places[len(f.places)+i].written = false
@@ -73,9 +73,9 @@ func (f ConditionsField) Else(other ConditionsField) ConditionsField {
 // Cluster API proposal "improving status in CAPI resources".
 func providerConditions() ConditionsField {
 	return ConditionsField{}.
-		Else(ConditionsAt("status", "v1beta2", "conditions")).
-		Else(ConditionsAt("status", "conditions")).
-		Else(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
+		orElse(ConditionsAt("status", "v1beta2", "conditions")).
+		orElse(ConditionsAt("status", "conditions")).
+		orElse(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
 // path returns the place that is read first; it is the zero Path when the layout has none.

@@ -115,7 +115,7 @@ func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 
 func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
 	layout := *contract.MachineV1Beta2()
-	layout.PreDrainStarted, layout.DrainStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
+	layout.DrainStarted = contract.Field[time.Time]{}
 	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
 	for name, kind := range map[string]contract.Kind{
@@ -128,24 +128,24 @@ func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testin
 				return state
 			}
 			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
-				PreDrainStarted: contract.SetTo(noon), DrainStarted: contract.SetTo(noon.Add(time.Minute)),
+				DrainStarted:        contract.SetTo(noon.Add(time.Minute)),
 				VolumeDetachStarted: contract.SetTo(noon.Add(2 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(3 * time.Minute)),
 			}))
 			got := read()
-			require.Equal(t, []time.Time{noon, noon.Add(time.Minute), noon.Add(2 * time.Minute), noon.Add(3 * time.Minute)},
-				[]time.Time{got.PreDrainStarted, got.DrainStarted, got.VolumeDetachStarted, got.PreTerminateStarted})
+			require.Equal(t, []time.Time{noon.Add(time.Minute), noon.Add(2 * time.Minute), noon.Add(3 * time.Minute)},
+				[]time.Time{got.DrainStarted, got.VolumeDetachStarted, got.PreTerminateStarted})
 			if server, typed := obj.(*Server); typed {
 				require.NotContains(t, server.Annotations, contract.DrainStartedAnnotation, "it has a place of its own")
-				require.Len(t, server.Annotations, 3)
+				require.Len(t, server.Annotations, 2)
 			}
 			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Deleting")}))
-			require.Equal(t, noon, read().PreDrainStarted, "what an update does not name stays")
+			require.Equal(t, noon.Add(time.Minute), read().DrainStarted, "what an update does not name stays")
 			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
-				PreDrainStarted: contract.Cleared[time.Time](), DrainStarted: contract.SetTo(time.Time{}),
+				DrainStarted:        contract.SetTo(time.Time{}),
 				VolumeDetachStarted: contract.Cleared[time.Time](), PreTerminateStarted: contract.Cleared[time.Time](),
 			}))
 			got = read()
-			require.True(t, got.PreDrainStarted.IsZero() && got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() &&
+			require.True(t, got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() &&
 				got.PreTerminateStarted.IsZero())
 			require.Empty(t, obj.GetAnnotations())
 		})

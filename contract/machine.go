@@ -56,9 +56,8 @@ const (
 	phaseAnnotation = "machinist.dev/phase"
 	// observedGenerationAnnotation holds the generation that the status was made of.
 	observedGenerationAnnotation = "machinist.dev/observed-generation"
-	// PreDrainStartedAnnotation, DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say
+	// DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say
 	// when a stage of deletion began.
-	PreDrainStartedAnnotation     = "machinist.dev/pre-drain-hooks-started"
 	DrainStartedAnnotation        = "machinist.dev/drain-started"
 	VolumeDetachStartedAnnotation = "machinist.dev/volume-detach-started"
 	PreTerminateStartedAnnotation = "machinist.dev/pre-terminate-hooks-started"
@@ -126,9 +125,9 @@ type MachineState struct {
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 	LastUpdated        time.Time
-	// PreDrainStarted, DrainStarted, VolumeDetachStarted and PreTerminateStarted say when a stage of deletion began, zero
+	// DrainStarted, VolumeDetachStarted and PreTerminateStarted say when a stage of deletion began, zero
 	// before.
-	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted time.Time
+	DrainStarted, VolumeDetachStarted, PreTerminateStarted time.Time
 	// DrainedNode is the UID of the Node whose drain was finished.
 	DrainedNode types.UID
 	// VolumesDetachedNode is the UID of the Node whose volumes were waited for to the end.
@@ -174,17 +173,17 @@ type MachineUpdate struct {
 	ProviderID     Change[string]
 	DataSecretName Change[string]
 
-	Phase                                                                   Change[string]
-	Node                                                                    Change[NodeRef]
-	BootstrapReady, InfrastructureReady                                     Change[bool]
-	Addresses                                                               Change[[]Address]
-	FailureDomain                                                           Change[string]
-	ObservedGeneration                                                      Change[int64]
-	LastUpdated                                                             Change[time.Time]
-	PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
-	DrainedNode, VolumesDetachedNode                                        Change[types.UID]
-	FailureReason, FailureMessage                                           Change[string]
-	CertificatesExpire                                                      Change[time.Time]
+	Phase                                                  Change[string]
+	Node                                                   Change[NodeRef]
+	BootstrapReady, InfrastructureReady                    Change[bool]
+	Addresses                                              Change[[]Address]
+	FailureDomain                                          Change[string]
+	ObservedGeneration                                     Change[int64]
+	LastUpdated                                            Change[time.Time]
+	DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
+	DrainedNode, VolumesDetachedNode                       Change[types.UID]
+	FailureReason, FailureMessage                          Change[string]
+	CertificatesExpire                                     Change[time.Time]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition

@@ -20,7 +20,7 @@ func annotated(updated bool) map[string]string {
 		return map[string]string{
 			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b", "machinist.dev/observed-generation": "8",
 			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
-			"machinist.dev/pre-drain-hooks-started": "2026-03-01T12:01:00Z", "machinist.dev/drain-started": "2026-03-01T12:02:00Z",
+			"machinist.dev/drain-started":         "2026-03-01T12:02:00Z",
 			"machinist.dev/volume-detach-started": "2026-03-01T12:03:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T12:04:00Z",
 			"machinist.dev/certificates-expire": "2026-03-01T12:05:00Z", "machinist.dev/drained-node-uid": "n2-uid",
 			"machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
@@ -29,7 +29,7 @@ func annotated(updated bool) map[string]string {
 	return map[string]string{
 		"machinist.dev/bootstrap-data-secret": "", "machinist.dev/failure-domain": "a", "machinist.dev/observed-generation": "6",
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
-		"machinist.dev/pre-drain-hooks-started": "2026-03-01T11:00:00Z", "machinist.dev/drain-started": "2026-03-01T12:00:00Z",
+		"machinist.dev/drain-started":         "2026-03-01T12:00:00Z",
 		"machinist.dev/volume-detach-started": "2026-03-01T13:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
 		"machinist.dev/certificates-expire": "2026-03-02T12:00:00Z", "machinist.dev/drained-node-uid": "n-uid",
 		"machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",

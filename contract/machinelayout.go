@@ -27,7 +27,6 @@ type MachineLayout struct {
 	Conditions             ConditionsField  `by:"controller" absent:"none"`
 	ObservedGeneration     Field[int64]     `by:"controller" absent:"0: never looked at"`
 	LastUpdated            Field[time.Time] `by:"controller" absent:"the phase never changed"`
-	PreDrainStarted        Field[time.Time] `by:"controller" absent:"not begun"`
 	DrainStarted           Field[time.Time] `by:"controller" absent:"not begun"`
 	VolumeDetachStarted    Field[time.Time] `by:"controller" absent:"not begun"`
 	PreTerminateStarted    Field[time.Time] `by:"controller" absent:"not begun"`
@@ -53,7 +52,6 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
 	into.LastUpdated = r.time(l.LastUpdated)
-	into.PreDrainStarted = r.time(orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation))
 	into.DrainStarted = r.time(orAnnotation(l.DrainStarted, DrainStartedAnnotation))
 	into.VolumeDetachStarted = r.time(orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation))
 	into.PreTerminateStarted = r.time(orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation))
@@ -79,7 +77,6 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	put(w, l.LastUpdated, orClear(u.LastUpdated))
-	put(w, orAnnotation(l.PreDrainStarted, PreDrainStartedAnnotation), orClear(u.PreDrainStarted))
 	put(w, orAnnotation(l.DrainStarted, DrainStartedAnnotation), orClear(u.DrainStarted))
 	put(w, orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation), orClear(u.VolumeDetachStarted))
 	put(w, orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation), orClear(u.PreTerminateStarted))

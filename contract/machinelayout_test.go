@@ -27,7 +27,7 @@ const fullMachine = `{
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z",
 		"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
 		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid", "machinist.dev/volumes-detached-node-uid":"v-uid","other":"kept",
-			"machinist.dev/pre-drain-hooks-started":"2026-03-01T11:00:00Z","machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"},
+			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"},
 		"finalizers":["machine.cluster.x-k8s.io"],
 		"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineSet","name":"s","uid":"s-uid","controller":true}]
 	},
@@ -60,8 +60,8 @@ func fullState() contract.MachineState {
 			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
 			Annotations: map[string]string{
 				"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid",
-				"other":                                 "kept",
-				"machinist.dev/pre-drain-hooks-started": "2026-03-01T11:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
+				"other": "kept",
+				"machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
 			},
 			Finalizers: []string{"machine.cluster.x-k8s.io"},
 			OwnerReferences: []metav1.OwnerReference{
@@ -89,7 +89,7 @@ func fullState() contract.MachineState {
 			{Type: "Available", Status: "Unknown", Reason: "A", LastTransitionTime: metav1.NewTime(noon)},
 		},
 		ObservedGeneration: 6, LastUpdated: noon, DrainedNode: "n-uid", VolumesDetachedNode: "v-uid",
-		PreDrainStarted: noon.Add(-time.Hour), DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour),
+		DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour),
 		PreTerminateStarted: noon.Add(2 * time.Hour),
 		FailureReason:       "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
 	}

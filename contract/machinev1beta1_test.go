@@ -22,7 +22,7 @@ const fullMachineV1Beta1 = `{
 	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Machine",
 	"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
 		"annotations":{"machinist.dev/drained-node-uid":"n-uid", "machinist.dev/volumes-detached-node-uid":"v-uid","other":"kept",
-			"machinist.dev/pre-drain-hooks-started":"2026-03-01T11:00:00Z","machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"}
+			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"}
 	},
 	"spec":{
 		"clusterName":"c1","version":"v1.36.3","providerID":"p://1","failureDomain":"a",
@@ -63,7 +63,7 @@ const updatedMachineV1Beta1 = `{
 	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Machine",
 	"metadata":{` + updatedMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","new":"label"},
 		"annotations":{"machinist.dev/drained-node-uid":"n2-uid", "machinist.dev/volumes-detached-node-uid":"v2-uid","other":"kept","note":"",
-			"machinist.dev/pre-drain-hooks-started":"2026-03-01T12:01:00Z","machinist.dev/pre-terminate-hooks-started":"2026-03-01T12:04:00Z"}
+			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T12:04:00Z"}
 	},
 	"spec":{
 		"clusterName":"c1","version":"v1.36.3","providerID":"p://2","failureDomain":"b",

@@ -27,11 +27,11 @@ func fullUpdate() contract.MachineUpdate {
 		ProviderID: contract.SetTo("p://2"), DataSecretName: contract.SetTo("secret"),
 		Phase: contract.SetTo("Running"), Node: contract.SetTo(contract.NodeRef{Name: "n2", UID: "n2-uid"}),
 		BootstrapReady: contract.SetTo(false), InfrastructureReady: contract.SetTo(true),
-		Addresses:          contract.SetTo([]contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}),
-		FailureDomain:      contract.SetTo("b"),
-		ObservedGeneration: contract.SetTo(int64(8)),
-		LastUpdated:        contract.SetTo(noon.Add(time.Minute)),
-		PreDrainStarted:    contract.SetTo(noon.Add(time.Minute)), DrainStarted: contract.SetTo(noon.Add(2 * time.Minute)),
+		Addresses:           contract.SetTo([]contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}),
+		FailureDomain:       contract.SetTo("b"),
+		ObservedGeneration:  contract.SetTo(int64(8)),
+		LastUpdated:         contract.SetTo(noon.Add(time.Minute)),
+		DrainStarted:        contract.SetTo(noon.Add(2 * time.Minute)),
 		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(4 * time.Minute)),
 		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"),
 		CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
@@ -79,7 +79,6 @@ func applyUpdate(s *contract.MachineState) {
 	s.Annotations["note"] = ""
 	s.Annotations["machinist.dev/node-uid"], s.Annotations["machinist.dev/drained-node-uid"] = "n2-uid", "n2-uid"
 	s.Annotations["machinist.dev/volumes-detached-node-uid"] = "v2-uid"
-	s.Annotations["machinist.dev/pre-drain-hooks-started"] = "2026-03-01T12:01:00Z"
 	s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:04:00Z"
 	s.ProviderID, s.DataSecretName = "p://2", contract.Some("secret")
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
@@ -87,7 +86,7 @@ func applyUpdate(s *contract.MachineState) {
 	s.Addresses = []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}
 	s.FailureDomain, s.ObservedGeneration = "b", 8
 	s.LastUpdated, s.DrainedNode, s.VolumesDetachedNode = noon.Add(time.Minute), "n2-uid", "v2-uid"
-	s.PreDrainStarted, s.DrainStarted = noon.Add(time.Minute), noon.Add(2*time.Minute)
+	s.DrainStarted = noon.Add(2 * time.Minute)
 	s.VolumeDetachStarted, s.PreTerminateStarted = noon.Add(3*time.Minute), noon.Add(4*time.Minute)
 	s.FailureReason, s.FailureMessage, s.CertificatesExpire = "FR2", "FM2", noon.Add(5*time.Minute)
 	s.Conditions = fullUpdate().Conditions

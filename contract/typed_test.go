@@ -78,11 +78,10 @@ func TestNewTyped_WhatIsWrittenIsReadBackEqual(t *testing.T) {
 		DrainStarted: updated.DrainStarted, DrainedNode: updated.DrainedNode, ObservedGeneration: updated.ObservedGeneration,
 		Conditions: updated.Conditions,
 	}
-	want.PreDrainStarted, want.VolumeDetachStarted = updated.PreDrainStarted, updated.VolumeDetachStarted
+	want.VolumeDetachStarted = updated.VolumeDetachStarted
 	want.PreTerminateStarted = updated.PreTerminateStarted
 	want.Annotations = map[string]string{
 		"other": "kept", "note": "", // and the starts that a Server has no field for
-		contract.PreDrainStartedAnnotation:     updated.PreDrainStarted.Format(time.RFC3339),
 		contract.VolumeDetachStartedAnnotation: updated.VolumeDetachStarted.Format(time.RFC3339),
 		contract.PreTerminateStartedAnnotation: updated.PreTerminateStarted.Format(time.RFC3339),
 	}

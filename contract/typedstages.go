@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StagesFromAnnotations fills how far a deletion is (PreDrainStarted, DrainStarted, VolumeDetachStarted, PreTerminateStarted,
+// StagesFromAnnotations fills how far a deletion is (DrainStarted, VolumeDetachStarted, PreTerminateStarted,
 // DrainedNode and VolumesDetachedNode) from the annotations of this module. It is for the read function of a Go type without fields
 // for that (NewTyped), after Metadata.From; MachineUpdate.StagesInAnnotations writes it. A text that is no time is an error that
 // matches ErrWrongType.
 func (s *MachineState) StagesFromAnnotations() error {
-	s.PreDrainStarted, s.DrainStarted, s.VolumeDetachStarted, s.PreTerminateStarted = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	s.DrainStarted, s.VolumeDetachStarted, s.PreTerminateStarted = time.Time{}, time.Time{}, time.Time{}
 	s.DrainedNode = types.UID(s.Annotations[DrainedAnnotation])
 	s.VolumesDetachedNode = types.UID(s.Annotations[VolumesDetachedAnnotation])
 	return s.startsFrom(s.Annotations)
@@ -27,7 +27,7 @@ func (s *MachineState) startsFrom(annotations map[string]string) error {
 		key string
 		at  *time.Time
 	}{
-		{PreDrainStartedAnnotation, &s.PreDrainStarted}, {DrainStartedAnnotation, &s.DrainStarted},
+		{DrainStartedAnnotation, &s.DrainStarted},
 		{VolumeDetachStartedAnnotation, &s.VolumeDetachStarted}, {PreTerminateStartedAnnotation, &s.PreTerminateStarted},
 	} {
 		text := annotations[start.key]
@@ -50,9 +50,9 @@ type stageStart struct {
 	says Change[time.Time]
 }
 
-func (u *MachineUpdate) starts() [4]stageStart {
+func (u *MachineUpdate) starts() [3]stageStart {
 	return [...]stageStart{
-		{PreDrainStartedAnnotation, u.PreDrainStarted}, {DrainStartedAnnotation, u.DrainStarted},
+		{DrainStartedAnnotation, u.DrainStarted},
 		{VolumeDetachStartedAnnotation, u.VolumeDetachStarted}, {PreTerminateStartedAnnotation, u.PreTerminateStarted},
 	}
 }
@@ -90,7 +90,7 @@ func (u MachineUpdate) StagesInAnnotations() MetadataUpdate {
 // what it gives back.
 func (u *MachineUpdate) keepStarts(obj metav1.Object, have *MachineState) {
 	kept := map[string]time.Time{
-		PreDrainStartedAnnotation: have.PreDrainStarted, DrainStartedAnnotation: have.DrainStarted,
+		DrainStartedAnnotation:        have.DrainStarted,
 		VolumeDetachStartedAnnotation: have.VolumeDetachStarted, PreTerminateStartedAnnotation: have.PreTerminateStarted,
 	}
 	texts := map[string]Change[string]{}
@@ -108,5 +108,5 @@ func (u *MachineUpdate) keepStarts(obj metav1.Object, have *MachineState) {
 
 // startsStage reports whether an update says anything of the start of a stage.
 func (u *MachineUpdate) startsStage() bool {
-	return !u.PreDrainStarted.Keeps() || !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
+	return !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
 }

@@ -14,7 +14,7 @@ import (
 func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *testing.T) {
 	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"other": "kept"}}}
 	update := contract.MachineUpdate{
-		PreDrainStarted: contract.SetTo(noon), DrainStarted: contract.SetTo(noon.Add(time.Minute + time.Nanosecond)),
+		DrainStarted:        contract.SetTo(noon.Add(time.Minute + time.Nanosecond)),
 		VolumeDetachStarted: contract.SetTo(noon.Add(2 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(3 * time.Minute)),
 		DrainedNode: contract.SetTo(types.UID("n-1")), VolumesDetachedNode: contract.SetTo(types.UID("n-1")),
 	}
@@ -28,7 +28,7 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 	}
 	update.StagesInAnnotations().ApplyTo(obj)
 	want := contract.MachineState{
-		PreDrainStarted: noon, DrainStarted: noon.Add(time.Minute), VolumeDetachStarted: noon.Add(2 * time.Minute),
+		DrainStarted: noon.Add(time.Minute), VolumeDetachStarted: noon.Add(2 * time.Minute),
 		PreTerminateStarted: noon.Add(3 * time.Minute), DrainedNode: "n-1", VolumesDetachedNode: "n-1",
 	}
 	require.Equal(t, want, read())
@@ -40,7 +40,7 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 	require.Equal(t, want, read(), "the zero update changes nothing")
 
 	contract.MachineUpdate{
-		PreDrainStarted: contract.SetTo(time.Time{}), DrainStarted: contract.Cleared[time.Time](),
+		DrainStarted:        contract.Cleared[time.Time](),
 		VolumeDetachStarted: contract.Cleared[time.Time](),
 		PreTerminateStarted: contract.Cleared[time.Time](), DrainedNode: contract.SetTo(types.UID("")),
 		VolumesDetachedNode: contract.Cleared[types.UID](),

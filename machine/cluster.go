@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
@@ -28,7 +26,6 @@ func (s *Scope) lookUpCluster(ctx context.Context) {
 // readControlPlane adds to the Cluster of a Machine in deletion what is known about its control plane.
 func (s *Scope) readControlPlane(ctx context.Context) error {
 	cluster, view := s.ClusterKey(), &s.Cluster
-	s.env.dependents.add(s.State.Key, engine.ClusterKey(cluster))
 	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
 		if err := s.countControlPlane(ctx, cluster); err != nil {
 			return err
@@ -43,13 +40,9 @@ func (s *Scope) readControlPlane(ctx context.Context) error {
 // readControlPlaneObject reads the object that a Cluster references as its control plane. An object that breaks the contract counts as
 // unread: its content decides whether a Node is drained.
 func (s *Scope) readControlPlaneObject(ctx context.Context) error {
-	machine, view := s.State.Key, &s.Cluster
-	ref := view.State.ControlPlane
-	crd := contract.CRDName(ref.GroupKind())
-	s.env.dependents.add(machine, engine.CRDKey(crd),
-		controlPlaneObjectKey(crd, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}))
+	view := &s.Cluster
 	var err error
-	if view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, machine, ref); err != nil || view.ControlPlane.Presence != external.Present {
+	if view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, s.State.Key, view.State.ControlPlane); err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
@@ -59,11 +52,6 @@ func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// controlPlaneObjectKey is the key of a control plane in dependents.
-func controlPlaneObjectKey(crd string, key types.NamespacedName) string {
-	return "plane:" + crd + "/" + key.String()
 }
 
 // members are the Machines of a Cluster's control plane, as far as they are known.
@@ -88,7 +76,7 @@ func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedN
 	view := &s.Cluster
 	m := members{Own: s.env.kind.GVK.Group, Cluster: view.GVK.Group, Indexed: s.env.indexed}
 	if m.Indexed {
-		err := s.env.eachMachine(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
+		err := s.env.frame.Each(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
 			m.Seen++
 			if isActiveControlPlane(obj) {
 				m.Active++
@@ -142,53 +130,6 @@ func isActiveControlPlane(obj client.Object) bool {
 	return member && obj.GetDeletionTimestamp() == nil
 }
 
-// dependents are the Machines in deletion whose decisions depend on the control plane of their Cluster: on its object, and on how many of
-// its Machines are left. They are stored by the keys of those objects, because no Machine references its control plane, and most Machines
-// do not depend on it. Losing them costs time only: each pass of a Machine in deletion adds it again. Safe for concurrent use.
-type dependents struct {
-	mu sync.Mutex
-	of map[string]map[types.NamespacedName]struct{}
-}
-
-func newDependents() *dependents {
-	return &dependents{of: map[string]map[types.NamespacedName]struct{}{}}
-}
-
-// add registers a Machine for the events of the given keys.
-func (o *dependents) add(machine types.NamespacedName, keys ...string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, key := range keys {
-		if o.of[key] == nil {
-			o.of[key] = map[types.NamespacedName]struct{}{}
-		}
-		o.of[key][machine] = struct{}{}
-	}
-}
-
-// forget removes a Machine that is gone.
-func (o *dependents) forget(machine types.NamespacedName) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for key, machines := range o.of {
-		delete(machines, machine)
-		if len(machines) == 0 {
-			delete(o.of, key)
-		}
-	}
-}
-
-// requests returns the Machines registered for a key.
-func (o *dependents) requests(key string) []reconcile.Request {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	requests := make([]reconcile.Request, 0, len(o.of[key]))
-	for machine := range o.of[key] {
-		requests = append(requests, reconcile.Request{NamespacedName: machine})
-	}
-	return requests
-}
-
 // controlPlaneChanges passes the events of a Machine of a control plane when it is created, deleted, or begins to be deleted.
 func controlPlaneChanges() predicate.Predicate {
 	changes := predicate.NewPredicateFuncs(isActiveControlPlane)
@@ -198,11 +139,8 @@ func controlPlaneChanges() predicate.Predicate {
 	return changes
 }
 
-// besideControlPlane maps a Machine of a control plane to the Machines in deletion of its Cluster: the Node of the last one is not drained.
-func (r *Reconciler) besideControlPlane(_ context.Context, obj client.Object) []reconcile.Request {
-	var state contract.MachineState
-	if r.kind.Adapter.Read(obj, &state) != nil {
-		return nil
-	}
-	return r.dependents.requests(engine.ClusterKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
+// besideControlPlane maps a Machine of a control plane to the Machines in deletion beside it: the Node of the last one of its Cluster is not
+// drained.
+func (r *Reconciler) besideControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)
 }

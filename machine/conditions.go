@@ -7,10 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
@@ -26,8 +24,8 @@ import (
 //     of a problem that a person can fix;
 //   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
 //     present, and the readiness gates of the Machine: problems first, then unknown conditions. When a deletion lasts for more than 15
-//     minutes Ready reports that, and after 5 minutes of draining what delays the drain. A failed step of your own keeps a Machine from
-//     becoming Ready, with reason InternalError and the first text of its error; a Machine that is Ready stays Ready, with that text;
+//     minutes Ready reports that. A failed step of your own keeps a Machine from becoming Ready, with reason InternalError and the text of
+//     its error; a Machine that is Ready stays Ready, with that text;
 //   - Available, when it has been ready for spec.minReadySeconds;
 //   - UpToDate, when Ports.RolloutOf finds its MachineSet and its MachineDeployment. Otherwise another controller may set it.
 //
@@ -86,12 +84,10 @@ const notReported = "Condition not yet reported"
 // Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it is about, so
 // that a repeated pass does not repeat it.
 const (
-	EventNodeMatched   = "SuccessfulSetNodeRef"                // the Node of the Machine was found and recorded
-	EventNodeDrained   = "SuccessfulDrainNode"                 // the Node was drained before its deletion
-	EventInterruptible = "SuccessfulSetInterruptibleNodeLabel" // the Node was labeled as one that its provider may interrupt
-	actionMatchNode    = "MatchNode"
-	actionDrainNode    = "DrainNode"
-	actionLabelNode    = "LabelNode"
+	EventNodeMatched = "SuccessfulSetNodeRef" // the Node of the Machine was found and recorded
+	EventNodeDrained = "SuccessfulDrainNode"  // the Node was drained before its deletion
+	actionMatchNode  = "MatchNode"
+	actionDrainNode  = "DrainNode"
 )
 
 // conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
@@ -120,7 +116,6 @@ func (s *Scope) assertDeleting() {
 	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
-	s.assertLeft()
 }
 
 // assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
@@ -161,18 +156,12 @@ type stepFailure struct {
 // maxFailureLength is the maximum length of a step's error in Ready.
 const maxFailureLength = 1024
 
-// failureLines returns the lines of Ready about failed steps. While a step keeps failing, its line keeps the text of the first error: many
-// errors differ in each attempt, for example by a request number, and would cause a write each.
-func failureLines(failures []stepFailure, before string) []string {
-	said := strings.Split(before, "\n")
+// failureLines returns the lines of Ready about failed steps.
+func failureLines(failures []stepFailure) []string {
 	lines := make([]string, 0, len(failures))
 	for _, f := range failures {
-		start := "* Step " + f.step + " failed: "
-		line := start + engine.Bounded(strings.Join(strings.Fields(f.err.Error()), " "), maxFailureLength)
-		if at := slices.IndexFunc(said, func(text string) bool { return strings.HasPrefix(text, start) }); at >= 0 {
-			line = said[at]
-		}
-		lines = append(lines, line)
+		text := strings.Join(strings.Fields(f.err.Error()), " ")
+		lines = append(lines, "* Step "+f.step+" failed: "+engine.Bounded(text, maxFailureLength))
 	}
 	return lines
 }
@@ -183,17 +172,14 @@ func (s *Scope) assertReady() time.Duration {
 		Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet,
 	}
 	before, _ := engine.Find(s.Stored, contract.ConditionReady)
-	facts.Before, facts.Failures = before.Status, failureLines(s.failures, before.Message)
+	facts.Before, facts.Failures = before.Status, failureLines(s.failures)
 	if s.memory.notKept != nil {
 		facts.Failures = append(facts.Failures, "* "+s.memory.notKept.text)
 	}
 	var again time.Duration
 	if facts.Deleting {
 		stage, _ := s.Condition(contract.ConditionDeleting)
-		facts.Stage, again = decideStage(stageFacts{
-			Reason: stage.Reason, Deleting: s.State.Deleting, DrainStarted: s.State.DrainStarted,
-			Blockers: s.Blockers, Counts: ptr.Deref(s.waiting, drain.Counts{}), Now: s.Now,
-		})
+		facts.Stage, again = decideStage(stage.Reason, s.State.Deleting, s.Now)
 	}
 	s.Assert(decideReady(facts))
 	return again

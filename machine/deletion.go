@@ -47,37 +47,7 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.InfrastructureReady.Or(false) || s.State.ProviderID != "" {
 		lost = "a machine was made for this Machine and cannot be found without it"
 	}
-	going := s.isGoing(s.Infrastructure)
-	result, err := s.deleteReferenced(ctx, s.Infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
-	if !going && s.isGoing(s.Infrastructure) {
-		s.deferDrained()
-	}
-	return result, err
-}
-
-// deferDrained defers the record of a drain and a wait for volumes that this pass has completed to the next write: the deletion of the
-// infrastructure already implies that neither is repeated. The events are recorded in this pass.
-func (s *Scope) deferDrained() {
-	drained, _ := s.Update.DrainedNode.Value()
-	detached, _ := s.Update.VolumesDetachedNode.Value()
-	if drained == "" && detached == "" {
-		return
-	}
-	s.memory.drained, s.memory.detached = drained, detached
-	s.Update.DrainedNode, s.Update.VolumesDetachedNode = contract.Change[types.UID]{}, contract.Change[types.UID]{}
-	if drained != "" {
-		s.Record(s.drainedEvent())
-	}
-}
-
-// recordDeferred writes the deferred record together with the removal of the finalizer, for controllers whose finalizers remain.
-func (s *Scope) recordDeferred() {
-	if s.memory.drained != "" {
-		s.setDrained(s.memory.drained)
-	}
-	if s.memory.detached != "" {
-		s.setVolumesDetached(s.memory.detached)
-	}
+	return s.deleteReferenced(ctx, s.Infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
 }
 
 func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
@@ -190,7 +160,7 @@ type stageStart struct {
 
 func (s *Scope) stages() []stageStart {
 	return []stageStart{
-		{&s.State.PreDrainStarted, &s.Update.PreDrainStarted}, {&s.State.DrainStarted, &s.Update.DrainStarted},
+		{&s.State.DrainStarted, &s.Update.DrainStarted},
 		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
 	}
 }
@@ -222,7 +192,6 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 // removeFinalizerStep removes the finalizer: all objects of the Machine are gone.
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
-	s.recordDeferred()
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"))
 	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done

@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -133,51 +132,9 @@ func TestAKindThatCannotStoreAProviderIDIsReportedInADeletion(t *testing.T) {
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep its provider ID",
-		"MachineState.ProviderID")
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonInternalError, "Machine default/m1 does not keep the provider ID",
+		"contract.Kind of Machine")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp(), "its provider ID would be lost")
-}
-
-// unfailing is an adapter of a kind that has no place for a failure.
-type unfailing struct {
-	contract.Adapter[contract.MachineState, contract.MachineUpdate]
-}
-
-func (u unfailing) Write(obj contract.Object, update contract.MachineUpdate) error {
-	update.FailureReason, update.FailureMessage = contract.Change[string]{}, contract.Change[string]{}
-	return u.Adapter.Write(obj, update)
-}
-
-func TestALostInfrastructureIsAskedForOnceAlsoWhereNoFailureIsKept(t *testing.T) {
-	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	kind.Adapter = unfailing{kind.Adapter}
-	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: atOnce, before: func(w *world) {
-		w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),
-			fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-	}})
-	m := w.runningByHand("m", "fake://x/1")
-	asked := func() (n int) {
-		for _, r := range w.store.Requests() {
-			if r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "FakeMachine" {
-				n++
-			}
-		}
-		return n
-	}
-	for times := range 2 {
-		w.store.ResetRequests()
-		require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "m")))
-		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
-		for i := range 5 {
-			w.annotate(m, map[string]any{"example.com/edit": fmt.Sprint(times, i)})
-			w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted)
-		}
-		require.Equal(t, 1, asked())
-		w.create(fake.InfraMachine(contract.V1Beta2, "m"))
-		w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
-		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	}
 }
 
 func TestAMachineThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
@@ -187,7 +144,7 @@ func TestAMachineThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T)
 	node, hour := string(w.node("m").UID), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour, "waitForNodeVolumeDetachStartTime": hour}})
 	records := map[string]any{
-		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node, contract.PreDrainStartedAnnotation: hour,
+		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node,
 		contract.PreTerminateStartedAnnotation: hour, machine.NodeDeletionStartedAnnotation: hour,
 	}
 	w.annotate(m, records)

@@ -6,10 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
@@ -29,8 +25,6 @@ type nodeStageFacts struct {
 	// instance is being deleted. InstanceGone: the provider reported that the instance is gone.
 	InfrastructureGone, InstanceGone bool
 	NodesSynced                      bool
-	// HandedOver is when Cluster API completed the stage, before this controller took over; zero if it did not.
-	HandedOver time.Time
 	// Skipped: the Nodes are unread, and the deletion continues without the stage. Unread says why it continues, or what it waits for.
 	Skipped bool
 	Unread  string
@@ -45,8 +39,8 @@ type nodeStageFacts struct {
 
 // nodeStage is a stage of a deletion that needs the Node.
 type nodeStage struct {
-	// step is its name, exclude the annotation that excludes a Machine from it, and finished Cluster API's condition of it.
-	step, exclude, finished string
+	// step is its name, and exclude the annotation that excludes a Machine from it.
+	step, exclude string
 	// impossible: this controller has no access to the Nodes that the stage needs.
 	impossible bool
 	started    time.Time
@@ -57,7 +51,7 @@ func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageF
 	facts := nodeStageFacts{
 		Care: s.decidedCare(), CareReason: s.careReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone,
 		NodesSynced: s.NodesSynced,
-		HandedOver:  finishedByClusterAPI(s.Object, stage.finished), Match: s.Node, Disowned: s.disowned(), State: &s.State,
+		Match:       s.Node, Disowned: s.disowned(), State: &s.State,
 		Limit: stage.limit, Now: s.Now,
 	}
 	if _, excluded := s.State.Annotations[stage.exclude]; excluded {
@@ -114,8 +108,6 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 		ref := f.Infrastructure.Ref
 		return drainWait, ref.Kind + " " + ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
 	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
-		return drainSkip, ""
-	case !f.NodesSynced && finishedFor(f.HandedOver, f.State.Deleting, nil):
 		return drainSkip, ""
 	case !f.NodesSynced && f.Skipped:
 		return drainOverdue, f.Unread
@@ -204,8 +196,6 @@ func decideDrainOf(f nodeStageFacts) (drainAction, string) {
 		return drainSkip, ""
 	case f.Match.Record:
 		return drainRecord, "Node " + f.Match.Node.Name + " was matched: recording it first"
-	case finishedFor(f.HandedOver, f.State.Deleting, f.Match.Node):
-		return drainSkip, ""
 	case f.State.DrainStarted.IsZero():
 		return drainStart, "Drain not completed yet"
 	case limitReached(f.State.DrainStarted, f.Limit, f.Now):
@@ -219,26 +209,25 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.waitForCare()
 	}
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
-		step: StepDrain, exclude: contract.ExcludeDrain, finished: clusterAPIDrained, impossible: s.Workload.Drainer == nil,
+		step: StepDrain, exclude: contract.ExcludeDrain, impossible: s.Workload.Drainer == nil,
 		started: s.State.DrainStarted, limit: s.drainLimit(),
 	})
 	if err != nil {
 		return Result{}, err
 	}
-	action, message := decideDrain(facts)
-	s.notDrained.decided = action != drainSkip
-	switch action {
+	begin := func() { s.begin(&s.State.DrainStarted, &s.Update.DrainStarted) } // also while its Node cannot be read: the limit counts
+	switch action, message := decideDrain(facts); action {
 	case drainWait:
-		s.beginDrain()
+		begin()
 		return s.waitFor(contract.ReasonDrainingNode, message, s.until(0, s.State.DrainStarted, facts.Limit)), nil
 	case drainUnread:
-		s.beginDrain()
+		begin()
 		return s.waitUnread(contract.ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
 	case drainRecord:
 		s.urgent = true
 		return s.recordFirst(contract.ReasonDrainingNode, message)
 	case drainStart:
-		s.beginDrain()
+		begin()
 		return s.recordFirst(contract.ReasonDrainingNode,
 			fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
 	case drainContinue:
@@ -246,20 +235,19 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	case drainOverdue:
 		s.skipDrain(message)
 	case drainSkip: // volumesStep releases the Node: it may still need the pods
-		what := isNotDrained
+		what := "is not drained"
 		if facts.Care == careNone {
-			what = isNeither
+			what = "is neither drained nor deleted"
 		}
-		s.reportLeft(&s.notDrained, what, message, true)
+		s.reportLeft(EventNodeNotDrained, actionDrainNode, what, message)
 	}
 	return Result{}, nil
 }
 
 // skipDrain records that the deletion continues without a completed drain.
 func (s *Scope) skipDrain(why string) {
-	s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, fmt.Sprintf(
+	s.reportSkipped(EventDrainFailed, actionDrainNode, fmt.Sprintf(
 		"error draining Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, why))
-	s.reportLeft(&s.notDrained, isNotDrained, why, false)
 }
 
 // disowned reports whether the recorded Node exists while the Machine has no provider ID, for example because its kind has no field for it
@@ -270,53 +258,6 @@ func (s *Scope) disowned() bool {
 	}
 	node := s.Workload.Nodes.ByName(s.State.Node.Name)
 	return node != nil && (s.State.Node.UID == "" || node.UID == s.State.Node.UID)
-}
-
-// beginDrain records when the drain began, also while its Node cannot be read yet: the limit counts from that time.
-func (s *Scope) beginDrain() {
-	if s.State.DrainStarted.IsZero() {
-		s.setDrainStarted(s.Now)
-	}
-}
-
-// Conditions in which Cluster API up to v1.13 records the progress of a deletion. They are read, and never written. Cluster API sets the
-// one of the hooks when it first looks at them, with any status.
-const (
-	clusterAPIDrained      = "DrainingSucceeded"
-	clusterAPIDetached     = "VolumeDetachSucceeded"
-	clusterAPIPreTerminate = "PreTerminateDeleteHookSucceeded"
-)
-
-// finishedByClusterAPI is when Cluster API completed a stage of a deletion, or looked at pre-terminate hooks, which follow that stage
-// however it ended; zero if it did neither. The conditions of a typed object are not known.
-func finishedByClusterAPI(obj contract.Object, stage string) time.Time {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return time.Time{}
-	}
-	conditions := contract.OldConditionsAt("status", "deprecated", "v1beta1", "conditions").
-		Else(contract.OldConditionsAt("status", "conditions")) // of a Machine of v1beta1
-	if c, found, err := conditions.Find(u.Object, stage); err == nil && found && c.Status == metav1.ConditionTrue {
-		return c.LastTransitionTime.Time
-	}
-	if c, found, err := conditions.Find(u.Object, clusterAPIPreTerminate); err == nil && found {
-		return c.LastTransitionTime.Time
-	}
-	return time.Time{}
-}
-
-// youngNode is the minimum age of a Node whose recorded drain counts: the clocks of two clusters differ. A younger Node is drained again,
-// which takes no time if it was drained.
-const youngNode = time.Minute
-
-// finishedFor reports whether a stage that Cluster API completed at the given time counts for this deletion and this Node; the Node is nil
-// while it is unread. A Machine restored from a backup may have a record of another deletion. A Node that registered afterwards was not
-// drained: Cluster API treats a Node that it does not find as drained, and in v1beta2 it keeps no UID.
-func finishedFor(finished, deleting time.Time, node *corev1.Node) bool {
-	if finished.IsZero() || deleting.IsZero() || finished.Before(deleting) {
-		return false
-	}
-	return node == nil || !finished.Before(node.CreationTimestamp.Add(youngNode))
 }
 
 // drain continues the drain of the Node.
@@ -338,7 +279,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		s.Wait(contract.ReasonDrainingNode, err.Error())
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
 	}
-	s.Blockers, s.waiting = result.Blockers, &result.Counts
+	s.waiting = &result.Counts
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil

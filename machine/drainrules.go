@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -126,15 +125,4 @@ func (r *Reconciler) drainRuleGVK() schema.GroupVersionKind {
 		gvk.Version = r.kind.GVK.Version
 	}
 	return gvk
-}
-
-// drainedIn returns the Machines of a namespace that are being deleted.
-func (r *Reconciler) drainedIn(ctx context.Context, namespace string) []reconcile.Request {
-	var requests []reconcile.Request
-	_ = r.frame.Each(ctx, namespace, "", func(obj client.Object) { // fails only when the cache is stopping
-		if obj.GetDeletionTimestamp() != nil {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
-		}
-	})
-	return requests
 }

@@ -153,16 +153,13 @@ func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
 	}
 }
 
-func TestTheEndOfADeletionLetsGoOfTheNodeAndSaysWhatWasDone(t *testing.T) {
+func TestTheEndOfADeletionLetsGoOfTheNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.memory.drained, s.memory.detached = "drained", "detached"
 	s.State.Finalizers = []string{"example.com/others", s.env.options.Finalizer}
 	_, err := removeFinalizerStep(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)
-	require.Equal(t, contract.SetTo[types.UID]("drained"), s.Update.DrainedNode)
-	require.Equal(t, contract.SetTo[types.UID]("detached"), s.Update.VolumesDetachedNode)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.Update.Finalizers)
 	require.True(t, s.urgent, "others hold it, and no later pass says that we are done")
 }

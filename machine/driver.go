@@ -88,17 +88,9 @@ type driver struct {
 // input returns what a pass knows about the instance.
 func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	r, err := d.RequestOf(ctx, &s.State)
-	fill := func(into *string, value string) {
-		if *into == "" {
-			*into = value
-		}
-	}
-	fill(&r.Token, string(s.State.UID))
-	fill(&r.Name, s.State.Key.Name)
-	fill(&r.Cluster, s.State.ClusterName)
-	fill(&r.Version, s.State.Version)
-	fill(&r.FailureDomain, s.State.WantedFailureDomain)
-	r.ProviderID = s.State.ProviderID
+	r.Token, r.Name = cmp.Or(r.Token, string(s.State.UID)), cmp.Or(r.Name, s.State.Key.Name)
+	r.Cluster, r.Version = cmp.Or(r.Cluster, s.State.ClusterName), cmp.Or(r.Version, s.State.Version)
+	r.FailureDomain, r.ProviderID = cmp.Or(r.FailureDomain, s.State.WantedFailureDomain), s.State.ProviderID
 	in := instance.Input{
 		Request: r, Err: err, Provisioned: s.State.InfrastructureReady.Or(false), Deleting: s.Deleting(), Now: s.Now,
 		IsKept: s.IsKept,

@@ -235,8 +235,8 @@ func TestANodeThatJoinsWhileItsInstanceIsBeingDeletedIsNotDrained(t *testing.T) 
 		}
 		return ""
 	})
-	require.Contains(t, w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion),
-		"the instance is gone or being deleted already")
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	require.Contains(t, w.recorded(machine.EventNodeNotDrained, 1)[0].Note, "the instance is gone or being deleted already")
 	require.Empty(t, w.pod("web").DeletionTimestamp)
 	clock.SetTime(clock.Now().Add(time.Hour))
 	w.goes(m)

@@ -56,7 +56,7 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceMade}
-	err := s.env.eachMachine(ctx, "", providerIDKey(key), func(obj client.Object) {
+	err := s.env.frame.Each(ctx, "", providerIDKey(key), func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
 		if at == s.State.Key {

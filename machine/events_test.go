@@ -48,7 +48,7 @@ func TestAnEventIsRecordedOncePerTransition(t *testing.T) {
 }
 
 func TestReasonsOfEventsAreWords(t *testing.T) {
-	for _, reason := range append(problems(false), EventNodeMatched, EventNodeDrained, EventInterruptible) {
+	for _, reason := range append(problems(false), EventNodeMatched, EventNodeDrained) {
 		if reason == "" || strings.ContainsAny(reason, " _:,.-") {
 			t.Errorf("%q is no word", reason)
 		}

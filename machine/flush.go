@@ -52,16 +52,11 @@ func (s *Scope) storedEvents() []engine.Event {
 		(s.stores || (s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name)) {
 		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
 	}
-	if node, set := s.Update.DrainedNode.Value(); set && node != "" && node != s.memory.drained {
-		all = append(all, s.drainedEvent())
+	if node, set := s.Update.DrainedNode.Value(); set && node != "" {
+		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
+			Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)})
 	}
 	return all
-}
-
-// drainedEvent is the event of a Node whose drain is completed.
-func (s *Scope) drainedEvent() engine.Event {
-	return engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
-		Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)}
 }
 
 // tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded at the end of the pass. An event

@@ -31,7 +31,7 @@ func everything() contract.MachineUpdate {
 		Node: contract.SetTo(contract.NodeRef{Name: "n"}), BootstrapReady: contract.SetTo(true),
 		InfrastructureReady: contract.SetTo(true), Addresses: contract.SetTo([]contract.Address{{}}),
 		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
-		PreDrainStarted: contract.SetTo(time.Unix(1, 0)), DrainStarted: contract.SetTo(time.Unix(1, 0)),
+		DrainStarted:        contract.SetTo(time.Unix(1, 0)),
 		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
 		DrainedNode: contract.SetTo(types.UID("u")), VolumesDetachedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"),
 		FailureMessage:     contract.SetTo("m"),

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,18 +12,13 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // hooksOf returns the annotations with a prefix, sorted.
 func hooksOf(annotations map[string]string, prefix string) []string {
-	var hooks []string
-	for key := range annotations {
-		if strings.HasPrefix(key, prefix) {
-			hooks = append(hooks, key)
-		}
-	}
-	slices.Sort(hooks)
-	return hooks
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
 // maxHookNames is how many hooks a message names.
@@ -46,41 +42,29 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 		return s.waitForCare()
 	case careDrainAndDelete:
 	}
-	return s.waitForHooks(hookKind{
-		prefix: contract.PreDrainHook, reason: ReasonWaitingForPreDrainHook, name: "pre-drain",
-		started: &s.State.PreDrainStarted, change: &s.Update.PreDrainStarted,
-	}), nil
+	return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
 }
 
 // preTerminateHooksStep waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
-// deleted.
+// deleted. The first pass that waits is recorded: the drain is over then.
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
-	return s.waitForHooks(hookKind{
-		prefix: contract.PreTerminateHook, reason: ReasonWaitingForPreTerminateHook, name: "pre-terminate",
-		started: &s.State.PreTerminateStarted, change: &s.Update.PreTerminateStarted,
-	}), nil
-}
-
-// hookKind is one of the two kinds of hooks.
-type hookKind struct {
-	prefix, reason, name string
-	started              *time.Time
-	change               *contract.Change[time.Time]
+	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
+	if result.Stop {
+		s.begin(&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted)
+	}
+	return result, nil
 }
 
 // waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.
-func (s *Scope) waitForHooks(k hookKind) Result {
-	hooks := hooksOf(s.State.Annotations, k.prefix)
+func (s *Scope) waitForHooks(prefix, reason, name string) Result {
+	hooks := hooksOf(s.State.Annotations, prefix)
 	if len(hooks) == 0 {
 		return Result{}
-	}
-	if k.started.IsZero() {
-		s.began(k.started, s.Now, k.change)
 	}
 	if !s.State.DrainStarted.IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
-	return s.Wait(k.reason, waitingForHooks(k.name, hooks))
+	return s.Wait(reason, waitingForHooks(name, hooks))
 }
 
 // drainLimit and nodeDeletionLimit are how long these stages of a deletion may take: the timeout in the Machine's spec, or
@@ -118,24 +102,48 @@ const (
 	actionDeleteNode        = "DeleteNode"
 )
 
-// stages are the reasons of the condition Deleting in the order in which a deletion goes through them.
-func stages() []string {
-	return []string{
-		contract.ReasonNotDeleting, contract.ReasonDeleting, ReasonWaitingForPreDrainHook, contract.ReasonDrainingNode,
-		ReasonWaitingForVolumeDetach,
-		ReasonWaitingForPreTerminateHook, contract.ReasonWaitingForInfrastructureDeletion, contract.ReasonWaitingForBootstrapDeletion,
-		contract.ReasonDeletingNode,
-		contract.ReasonDeletionCompleted,
-	}
-}
+// Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
+// or the Node is deleted with its Cluster.
+const (
+	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note says why.
+	EventNodeNotDrained = "NodeNotDrained"
+	// EventNodeNotDeleted: the Node stays when the Machine is removed.
+	EventNodeNotDeleted = "NodeNotDeleted"
+)
 
-// reportSkipped records once that the deletion continues without a stage: in the pass that leaves it. The written condition names that
-// stage, so this status is written at once.
-func (s *Scope) reportSkipped(stage, reason, action, note string) {
-	stored, _ := engine.Find(s.Stored, contract.ConditionDeleting)
-	if slices.Index(stages(), stored.Reason) > slices.Index(stages(), stage) {
-		return
-	}
+// reportSkipped adds an event that the deletion continues without a stage. Its status is written at once.
+func (s *Scope) reportSkipped(reason, action, note string) {
 	s.tell(corev1.EventTypeWarning, reason, action, note)
 	s.urgent = true
+}
+
+// reportLeft adds an event about a Node that a stage leaves as it is, unless the reason is empty.
+func (s *Scope) reportLeft(reason, action, what, why string) {
+	name := s.leftNode()
+	if name == "" || why == "" {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && reason == EventNodeNotDrained) || s.clusterDeleting() {
+		kind = corev1.EventTypeNormal
+	}
+	s.tell(kind, reason, action, fmt.Sprintf("Node %s %s: %s", name, what, why))
+}
+
+// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
+func (s *Scope) clusterDeleting() bool {
+	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
+}
+
+// leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
+func (s *Scope) leftNode() string {
+	switch {
+	case !s.NodesSynced:
+		return s.State.Node.Name
+	case s.Node.Node != nil:
+		return s.Node.Node.Name
+	case s.Node.Outcome == noderef.NotFound, s.Node.Outcome == noderef.NoProviderID && !s.disowned():
+		return ""
+	}
+	return s.State.Node.Name
 }

@@ -39,30 +39,6 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 	require.Contains(t, waitingForHooks("pre-drain", hooks), p+"/j,... (2 more))")
 }
 
-func TestAStageThatEndsIsReportedOnceAndInThePassThatEndsIt(t *testing.T) {
-	for stored, want := range map[string]bool{
-		"":                               true, // the condition was never written
-		contract.ReasonNotDeleting:       true,
-		contract.ReasonInternalError:     true, // nothing says that the stage was left before
-		ReasonWaitingForPreDrainHook:     true,
-		contract.ReasonDrainingNode:      true,
-		ReasonWaitingForPreTerminateHook: false,
-		contract.ReasonWaitingForInfrastructureDeletion: false,
-		contract.ReasonDeletionCompleted:                false,
-	} {
-		t.Run(stored, func(t *testing.T) {
-			s := &Scope{}
-			if stored != "" {
-				s.Stored = []metav1.Condition{engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, stored, "")}
-			}
-			s.reportSkipped(contract.ReasonDrainingNode, EventDrainFailed, actionDrainNode, "why")
-			if told := len(s.told) == 1; told != want || s.urgent != want {
-				t.Errorf("told: want %v, got %v, urgent %v", want, told, s.urgent)
-			}
-		})
-	}
-}
-
 // deletingNode is a pass that has nothing left to do but to delete the Node.
 func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
@@ -153,36 +129,6 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 	}
 }
 
-func TestAnEventDoesNotRepeatAFailedDeletionOfANodeBeforeItsTime(t *testing.T) {
-	now, attempts := time.Unix(1000, 0).UTC(), 0
-	s := deletingNode(now, 10*time.Second, nil)
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n", errors.New("another UID"))
-	s.Workload.Client = interceptor.NewClient(nil, interceptor.Funcs{
-		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
-			attempts++
-			return conflict
-		},
-	})
-	for _, tc := range []struct {
-		after, again time.Duration
-		attempts     int
-	}{
-		{0, time.Second, 1}, {0, time.Second, 1}, {400 * time.Millisecond, 600 * time.Millisecond, 1},
-		{time.Second, time.Second, 2}, {1500 * time.Millisecond, 500 * time.Millisecond, 2}, {4 * time.Second, 4 * time.Second, 3},
-		{7 * time.Second, time.Second, 3}, {10 * time.Second, 0, 4},
-	} {
-		s.Now = now.Add(tc.after)
-		result, err := deleteNodeStep(t.Context(), s)
-		require.NoError(t, err)
-		require.Equal(t, tc.again, result.RequeueAfter, "after %s", tc.after)
-		require.Equal(t, tc.attempts, attempts, "after %s", tc.after)
-		if tc.again > 0 {
-			said, _ := s.Condition(contract.ConditionDeleting)
-			require.Equal(t, conflict.Error(), said.Message)
-		}
-	}
-}
-
 // The default limit does not apply while a cluster does not answer.
 func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
@@ -225,13 +171,12 @@ func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	m := r.memory.Of(key, "first")
 	m.setGone(object)
 	m.requested.Add("u", "", time.Unix(1000, 0))
-	m.drained, m.detached = "drained", "detached"
 	is := func(uid types.UID) []any {
 		m := r.memory.Of(key, uid)
-		return []any{m.isGone(object), m.requested["u"].At.Unix(), m.drained, m.detached}
+		return []any{m.isGone(object), m.requested["u"].At.Unix()}
 	}
-	require.Equal(t, []any{true, int64(1000), types.UID("drained"), types.UID("detached")}, is("first"))
-	nothing := []any{false, time.Time{}.Unix(), types.UID(""), types.UID("")}
+	require.Equal(t, []any{true, int64(1000)}, is("first"))
+	nothing := []any{false, time.Time{}.Unix()}
 	require.Equal(t, nothing, is("second"), "a Machine of the same name")
 	r.memory.Forget(key)
 	require.Equal(t, nothing, is("first"))

@@ -2,12 +2,9 @@ package machine
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,33 +25,16 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if deployment := state.Labels[contract.DeploymentNameLabel]; deployment != "" {
 		keys = append(keys, deploymentKey(deployment))
 	}
+	if !state.Deleting.IsZero() {
+		keys = append(keys, deletingKey)
+	}
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }
 
-// withoutOwn returns the keys that the index stores: without those that end with the Machine's own name, for which a read of that Machine
-// is enough (namesake). Most Machines have the same name as the objects that they reference and as their Node, and each index entry takes
-// half a kilobyte.
-func withoutOwn(keys []string, machine types.NamespacedName) []string {
-	return slices.DeleteFunc(keys, func(key string) bool {
-		name, has := ownName(key, machine.Namespace)
-		return has && name == machine.Name
-	})
-}
+// deletingKey is the key of the Machines in deletion: their decisions depend on objects that they do not reference.
+const deletingKey = "deleting"
 
-// ownName returns the name at the end of a key for which a read of the Machine of that name replaces the index; false for other keys. The
-// key of a Node of the cluster of all Machines has no namespace.
-func ownName(key, namespace string) (string, bool) {
-	if namespace == "" || !strings.HasPrefix(key, refPrefix) && !strings.HasPrefix(key, nodePrefix+namespace+"/") {
-		return "", false
-	}
-	return key[strings.LastIndexByte(key, '/')+1:], true
-}
-
-const (
-	refPrefix  = "ref:"
-	nodePrefix = "node:"
-	idPrefix   = "id:"
-)
+const idPrefix = "id:"
 
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
 
@@ -74,16 +54,14 @@ func providerIDKeys(id string, rules noderef.Rules) []string {
 
 // The other key of a Node includes the cluster: other clusters have Nodes of the same name.
 func nodeKey(cluster types.NamespacedName, name string) string {
-	return nodePrefix + cluster.String() + "/" + name
+	return "node:" + cluster.String() + "/" + name
 }
 
 // IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,
 // call it once, before the cache starts. Without it, Machines that claim the same Node do not detect each other.
 func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	r.indexed = true
-	return r.frame.IndexOther(ctx, engine.NewObject(r.kind), r.kind.GVK.Kind, func(obj client.Object) []string {
-		return withoutOwn(r.keysOf(obj), client.ObjectKeyFromObject(obj))
-	})
+	return r.frame.IndexOther(ctx, engine.NewObject(r.kind), r.kind.GVK.Kind, r.keysOf)
 }
 
 // keysOf returns the keys of a Machine. One that cannot be read has the provider ID that was read nevertheless, and no other: its own pass
@@ -96,24 +74,13 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
-// machinesByKey lists the Machines under a key, in one namespace or in all, without those that the watch filter excludes.
-func (r *Reconciler) machinesByKey(ctx context.Context, namespace, key string) []reconcile.Request {
-	var requests []reconcile.Request
-	_ = r.eachMachine(ctx, namespace, key, func(obj client.Object) { // fails only when the cache is stopping
-		if r.frame.MatchesWatchFilter(obj) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
-		}
-	})
-	return requests
-}
-
 // machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter
 // excludes.
 func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for _, key := range keys {
-		_ = r.eachMachine(ctx, cluster.Namespace, key, func(obj client.Object) { // fails only when the cache is stopping
+		_ = r.frame.Each(ctx, cluster.Namespace, key, func(obj client.Object) { // fails only when the cache is stopping
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
 			if !seen[request] && r.frame.MatchesWatchFilter(obj) && r.mayBeOf(obj, key, cluster) {
 				seen[request], requests = true, append(requests, request)
@@ -129,46 +96,18 @@ func (r *Reconciler) mayBeOf(obj client.Object, key string, cluster types.Namesp
 	return !strings.HasPrefix(key, idPrefix) || r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
 }
 
-// eachMachine passes each Machine under a key to a function, as a view.
-func (r *Reconciler) eachMachine(ctx context.Context, namespace, key string, do func(client.Object)) error {
-	if err := r.frame.Each(ctx, namespace, key, do); err != nil {
-		return err
-	}
-	return r.namesake(ctx, namespace, key, do)
-}
-
-// namesake passes on the Machine with the name of the object that a key is about, when the key is one of its own.
-func (r *Reconciler) namesake(ctx context.Context, namespace, key string, do func(client.Object)) error {
-	name, has := ownName(key, namespace)
-	if !has {
-		return nil
-	}
-	obj := engine.NewObject(r.kind)
-	err := r.ports.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for %s %s/%s by %s: %w", r.kind.GVK.Kind, namespace, name, key, err)
-	}
-	if slices.Contains(r.keysOf(obj), key) {
-		do(obj)
-	}
-	return nil
-}
-
-// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines.
+// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may be
+// a control plane, and one of a kind that none references that of a control plane: Machines in deletion depend on these.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
+	key := engine.RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName())
 	if gvk == external.CRDGVK() {
-		return append(r.machinesByKey(ctx, "", engine.CRDKey(obj.GetName())), r.dependents.requests(engine.CRDKey(obj.GetName()))...)
+		key = engine.CRDKey(obj.GetName())
 	}
-	if gvk.GroupKind() == drainRuleGVK.GroupKind() {
-		return r.drainedIn(ctx, obj.GetNamespace())
+	if requests := r.frame.ByKey(ctx, obj.GetNamespace(), key); len(requests) > 0 {
+		return requests
 	}
-	crd := contract.CRDName(gvk.GroupKind())
-	return append(r.machinesByKey(ctx, obj.GetNamespace(), engine.RefKey(crd, obj.GetName())),
-		r.dependents.requests(controlPlaneObjectKey(crd, client.ObjectKeyFromObject(obj)))...)
+	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)
 }
 
 // machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.

@@ -146,7 +146,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) readReferenced(
 	ctx context.Context, ref contract.Ref, into *external.Object, kind string, read func(external.Object) error,
 ) (bool, error) {
-	if s.isNotMissed(ref) {
+	if ref.IsZero() && s.Deleting() {
 		return false, nil
 	}
 	found, err := s.ReadReferenced(ctx, kind, ref, s.givesUp(), read)
@@ -167,12 +167,9 @@ func (s *Scope) recordFailure(f failure) {
 }
 
 // failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API
-// server is asked once to confirm it, until the object is back. The step does not retry: the return of the object is an event.
+// server is asked to confirm it. The step does not retry: the return of the object is an event.
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
-	if e.Presence == external.Present {
-		s.memory.lost = nil
-	}
 	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || s.Deleting() {
 		return nil
 	}
@@ -182,35 +179,23 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	if s.memory.lost == nil || *s.memory.lost != lost { // not every kind stores a failure
-		if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.name); err != nil || !gone {
-			return err
-		}
-		s.memory.lost = &lost
+	if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.name); err != nil || !gone {
+		return err
 	}
 	s.recordFailure(f)
 	return nil
 }
 
-// isNotMissed reports whether a Machine in deletion has no reference to an object, or no longer has one.
-func (s *Scope) isNotMissed(ref contract.Ref) bool { return ref.IsZero() && s.Deleting() }
-
-// look reads a referenced object, and makes the Machine its controller if allowed. After an error, do not use the result.
-func (s *Scope) look(ctx context.Context, ref contract.Ref) (external.Object, error) {
-	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
-	if err == nil && found.Presence == external.Present {
-		err = s.TakeOwnership(ctx, &found, s.givesUp())
-	}
-	return found, err
-}
-
-// lookUnless reads a referenced object that no step of this pass has read. A step that is removed, or that does not run in a deletion,
-// must not cause the object to be left behind.
+// lookUnless reads a referenced object that no step of this pass has read, and makes the Machine its controller if allowed. A step that is
+// removed, or that does not run in a deletion, must not cause the object to be left behind.
 func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contract.Ref) error {
 	if have.Presence != external.NotReferenced || ref.IsZero() {
 		return nil
 	}
-	found, err := s.look(ctx, ref)
+	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
+	if err == nil && found.Presence == external.Present {
+		err = s.TakeOwnership(ctx, &found, s.givesUp())
+	}
 	if err == nil {
 		*have = found
 	}

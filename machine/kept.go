@@ -28,21 +28,12 @@ type notKeptFacts struct {
 	Whole bool
 }
 
-// decideNotKept names the values that the API server did not store and that later passes depend on, empty when it stored all. Without this
-// check, the next pass would make the same decisions and write them again, and when the write changed nothing, there would be no event and
-// no next pass.
+// decideNotKept names the values that were not stored and without which an instance, a Node or a Pod would be lost, or every later pass
+// would begin at the same point and never get further; empty when all were.
 func decideNotKept(f notKeptFacts) string {
 	lost := f.finalizer()
 	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
 		lost = append(lost, "the provider ID")
-	}
-	if !f.Update.DataSecretName.Keeps() && f.Have.DataSecretName != f.Wanted.DataSecretName {
-		lost = append(lost, "the name of the data secret")
-	}
-	for key := range f.Update.Annotations {
-		if f.Have.Annotations[key] != f.Wanted.Annotations[key] {
-			lost = append(lost, "the annotation "+key)
-		}
 	}
 	if f.Whole && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
 		lost = append(lost, "the reference to the Node with its UID")
@@ -50,7 +41,6 @@ func decideNotKept(f notKeptFacts) string {
 	if f.Whole && !f.Update.DrainStarted.Keeps() && f.Have.DrainStarted.IsZero() {
 		lost = append(lost, "when the drain began")
 	}
-	slices.Sort(lost)
 	return strings.Join(lost, ", ")
 }
 
@@ -75,9 +65,7 @@ func (s *Scope) notKept() string {
 	if s.env.kind.Adapter.Read(s.Answer(), &have) != nil {
 		return "" // the next pass reports it
 	}
-	what := decideNotKept(notKeptFacts{
-		Update: s.Update, Wanted: &s.State, Have: &have, Finalizer: s.env.options.Finalizer, Whole: s.recordsFirst,
-	})
+	what := s.missingIn(&have, s.recordsFirst)
 	if what == "" {
 		return ""
 	}
@@ -134,8 +122,12 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// checkStored returns an error when the kind of the Machine has no field for a value that this pass must store: every later pass would
-// begin at the same point and never get further.
+// missingIn names what a Machine as stored lacks of this pass, see decideNotKept.
+func (s *Scope) missingIn(have *contract.MachineState, whole bool) string {
+	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.options.Finalizer, Whole: whole})
+}
+
+// checkStored returns an error when the kind of the Machine has no field for a value that this pass must store.
 func (s *Scope) checkStored() error {
 	stored, ok := s.Object.DeepCopyObject().(contract.Object)
 	if !ok {
@@ -144,25 +136,13 @@ func (s *Scope) checkStored() error {
 	if err := s.env.kind.Adapter.Write(stored, s.Update); err != nil {
 		return err
 	}
-	var next contract.MachineState
-	if err := s.env.kind.Adapter.Read(stored, &next); err != nil {
+	var have contract.MachineState
+	if err := s.env.kind.Adapter.Read(stored, &have); err != nil {
 		return err
 	}
-	node := "its Node"
-	if s.State.Node.Name != "" {
-		node = "Node " + s.State.Node.Name
-	}
-	untouched := node + " is neither drained nor deleted"
-	switch {
-	case len(next.Finalizers) < len(s.State.Finalizers):
-		return s.notStored("its finalizers", "nothing is made for it", "MachineState.Finalizers (Metadata.From, MetadataUpdate.ApplyTo)")
-	case next.ProviderID == "" && s.State.ProviderID != "":
-		return s.notStored("its provider ID", untouched, "MachineState.ProviderID")
-	case next.Node.UID == "" && s.State.Node.UID != "":
-		return s.notStored("the UID of its Node", untouched, "MachineState.Node.UID")
-	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
-		return s.notStored("when a drain began", untouched,
-			"MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
+	if what := s.missingIn(&have, true); what != "" {
+		kind := s.env.kind.GVK.Kind
+		return fmt.Errorf("%s %s does not keep %s: have the contract.Kind of %s write and read it", kind, s.State.Key, what, kind)
 	}
 	return nil
 }
@@ -200,10 +180,4 @@ func validateKind(kind contract.Kind, o Options) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (s *Scope) notStored(what, so, place string) error {
-	kind := s.env.kind.GVK.Kind
-	return fmt.Errorf("%s %s does not keep %s, so %s: have the contract.Kind of %s write and read %s",
-		kind, s.State.Key, what, so, kind, place)
 }

@@ -129,9 +129,9 @@ func TestAKindThatDoesNotStoreWhatPrecedesADrainIsReported(t *testing.T) {
 		annotations map[string]string
 		says        string
 	}{
-		"the start of a drain":              {noStart, nil, "when a drain began"},
-		"the UID":                           {noUID, nil, "the UID of its Node"},
-		"the UID, and nothing to drain for": {noUID, map[string]string{contract.ExcludeDrain: ""}, "the UID of its Node"},
+		"the start of a drain":              {noStart, nil, "when the drain began"},
+		"the UID":                           {noUID, nil, "the reference to the Node with its UID"},
+		"the UID, and nothing to drain for": {noUID, map[string]string{contract.ExcludeDrain: ""}, "the reference to the Node with its UID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,17 +28,10 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 		"its removal": {
 			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{})}},
 			have:   contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}}, want: "the removal of the finalizer f"},
-		"an annotation, the provider ID and the data secret": {
-			update: contract.MachineUpdate{
-				MetadataUpdate: contract.MetadataUpdate{
-					Annotations: map[string]contract.Change[string]{"a": contract.SetTo("1"), "b": contract.SetTo("2")}},
-				ProviderID: contract.SetTo("x"), DataSecretName: contract.SetTo("s")},
-			wanted: contract.MachineState{
-				Metadata:    contract.Metadata{Annotations: map[string]string{"a": "1", "b": "2"}},
-				MachineSpec: contract.MachineSpec{ProviderID: "x", DataSecretName: contract.Some("s")}},
-			have: contract.MachineState{
-				Metadata: contract.Metadata{Annotations: map[string]string{"b": "2"}}, MachineSpec: contract.MachineSpec{ProviderID: "y"}},
-			want: "the annotation a, the name of the data secret, the provider ID"},
+		"the provider ID": {
+			update: contract.MachineUpdate{ProviderID: contract.SetTo("x")},
+			wanted: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "x"}},
+			have:   contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "y"}}, want: "the provider ID"},
 		"what a status that is not due would say": {
 			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
 			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}},

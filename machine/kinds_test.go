@@ -101,7 +101,7 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	state := w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError)
 	for _, c := range state.Conditions {
 		if c.Type == contract.ConditionReady {
-			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep its provider ID")
+			require.Contains(t, c.Message, "Step infrastructure failed: Server default/m1 does not keep the provider ID")
 			require.NotEqual(t, metav1.ConditionTrue, c.Status)
 		}
 	}
@@ -109,7 +109,7 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 	require.NotEqual(t, "Running", state.Phase)
 }
 
-func TestTheErrorOfAStepIsReportedOnceAndKeepsReady(t *testing.T) {
+func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	var asked atomic.Int64

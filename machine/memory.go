@@ -18,9 +18,6 @@ type recollection struct {
 	watched watchedNode
 	// unreadSince is since when referenced objects are unread, zero while they are read.
 	unreadSince time.Time
-	// lost is an object that a running Machine references, and that the API server confirmed as gone. Unlike an object that a Machine in
-	// deletion has lost, it may come back. It is nil when no object is lost.
-	lost *goneObject
 	// notKept is what the API server did not store of the last pass, nil when it stored all.
 	notKept *notKeptWrite
 
@@ -37,12 +34,8 @@ type ofDeletion struct {
 	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}
 	requested engine.Deletions
-	// drained and detached are the Nodes whose drain and volumes are completed, where the record of that waits for another write.
-	drained, detached types.UID
 	// instanceGone: the Driver has said that nothing is left of the instance.
 	instanceGone bool
-	// attempt is the last failed deletion of the Node, nil before.
-	attempt *nodeAttempt
 }
 
 // observeDeletion forgets what belongs to another deletion than that of the Machine as read, zero for none. A backup that was restored has
@@ -109,10 +102,4 @@ func (r *Reconciler) excluded(key types.NamespacedName) {
 	if m := r.memory.Known(key); m != nil {
 		m.watched = watchedNode{}
 	}
-}
-
-// forget removes what this process remembers about a Machine.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.memory.Forget(key)
-	r.dependents.forget(key)
 }

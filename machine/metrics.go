@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,13 +29,11 @@ import (
 // has its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe
 // for concurrent use.
 //
-// No label names an object, and every label has a bounded set of values: of phases and providers, which come from objects, 32 are
-// distinguished, and further ones count as "other".
+// No label names an object.
 //
 // Machines and replicas are counted in the cache at each scrape, without copies and without requests, in a few microseconds for
 // each Machine. They are missing, not zero, until the cache is complete, and in a process that waits for leader election, so that sums
-// over processes are right. A process counts from when its controller is started, or, in a loop of your own, from its first pass after
-// IndexMachines.
+// over processes are right. A process counts from when its controller is started.
 //
 // The metrics:
 //
@@ -51,8 +48,6 @@ type Metrics struct {
 	provider func(*contract.MachineState) string
 
 	machines, replicas, phases *prometheus.Desc // computed when they are scraped
-
-	phaseNames, providerNames labelValues
 
 	mu sync.Mutex
 	// active are the Reconcilers at work, and deployments the caches of WatchDeployments.
@@ -79,13 +74,15 @@ func NewMetrics(o MetricsOptions) *Metrics {
 		o.Provider = providerOf
 	}
 	of := engine.MetricsOptions{Kind: "Machine", Name: o.Name}
-	desc := func(m metric) *prometheus.Desc {
-		return prometheus.NewDesc(m.name, m.help, []string{m.label}, of.Labels())
+	desc := func(name, label, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{label}, of.Labels())
 	}
-	table := metricTable()
-	return &Metrics{
+	return &Metrics{ // the names of the first two come from the requirements of this project
 		passes: engine.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
-		machines: desc(table[metricMachines]), replicas: desc(table[metricReplicas]), phases: desc(table[metricPhases]),
+		machines: desc("machine_controller_machines_total", "provider", "Machines that are looked after, by what provides their machine."),
+		replicas: desc("machine_controller_machine_deployment_replicas", "state",
+			"Replicas of all MachineDeployments: desired, actual, ready and available."),
+		phases: desc("machinist_machines", "phase", "Machines that are looked after, by the phase in their status."),
 	}
 }
 
@@ -95,34 +92,6 @@ func (m *Metrics) ofPasses() *engine.Metrics {
 		return nil
 	}
 	return m.passes
-}
-
-// metric describes one metric. The collector and the list in the documentation are made from these.
-type metric struct{ name, help, label string }
-
-// The metrics, in the order of the documentation. The names of the first two come from the requirements of this project.
-const (
-	metricMachines = iota
-	metricReplicas
-	metricPhases
-	metricCount
-)
-
-func metricTable() [metricCount]metric {
-	return [metricCount]metric{
-		metricMachines: {
-			name: "machine_controller_machines_total", label: "provider",
-			help: "Machines that are looked after, by what provides their machine.",
-		},
-		metricReplicas: {
-			name: "machine_controller_machine_deployment_replicas", label: "state",
-			help: "Replicas of all MachineDeployments: desired, actual, ready and available.",
-		},
-		metricPhases: {
-			name: "machinist_machines", label: "phase",
-			help: "Machines that are looked after, by the phase in their status.",
-		},
-	}
 }
 
 // WatchDeployments adds the replicas of the MachineDeployments in a cache, which the caller starts, to the metrics; without it, that
@@ -162,36 +131,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // Label values for what has no name of its own.
 const (
 	labelNone       = "none"       // there is no value
-	labelOther      = "other"      // one value too many, or one that is too long to be a name
 	labelUnreadable = "unreadable" // the object's content is not as its kind says
 )
-
-// Labels whose values come from objects have few values: others become labelOther.
-const (
-	maxLabelValues = 32
-	maxLabelLength = 64
-)
-
-// labelValues are the values that a label has had, in order of their first use. The zero value is ready for use.
-type labelValues struct {
-	mu     sync.Mutex
-	values []string
-}
-
-// admit returns the label value for a value from an object.
-func (l *labelValues) admit(value string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	value = cmp.Or(value, labelNone)
-	if slices.Contains(l.values, value) {
-		return value
-	}
-	if len(l.values) >= maxLabelValues || len(value) > maxLabelLength || strings.ToValidUTF8(value, "") != value {
-		return labelOther
-	}
-	l.values = append(l.values, value)
-	return value
-}
 
 // providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is the name of an object. A provider ID without a
 // scheme, such as Oracle's, has no provider either.
@@ -214,20 +155,6 @@ type deploymentSource struct {
 
 // errNotCounted is returned while a cache is not complete: unread objects may exist, so nothing is reported.
 var errNotCounted = errors.New("the cache is not synced")
-
-// start counts the Machines of a Reconciler while its controller runs: from its start until ctx ends.
-func (m *Metrics) start(ctx context.Context, r *Reconciler) {
-	if m != nil && r.counted.CompareAndSwap(false, true) {
-		context.AfterFunc(ctx, m.activate(r))
-	}
-}
-
-// begin is called at the start of a pass. Where no controller was started, the first pass shows that this process is active.
-func (m *Metrics) begin(ctx context.Context, r *Reconciler) {
-	if m != nil && r.indexed && !r.counted.Load() {
-		m.start(context.WithoutCancel(ctx), r)
-	}
-}
 
 // activate counts the Machines of a Reconciler until the returned function is called.
 func (m *Metrics) activate(r *Reconciler) (end func()) {
@@ -256,8 +183,8 @@ func (m *Metrics) collectCounts(ctx context.Context, to chan<- prometheus.Metric
 		err = errors.Join(err, m.countMachines(ctx, r, byPhase, byProvider))
 	}
 	if err == nil {
-		gauges(to, m.phases, m.phaseNames.sum(byPhase))
-		gauges(to, m.machines, m.providerNames.sum(byProvider))
+		gauges(to, m.phases, byPhase)
+		gauges(to, m.machines, byProvider)
 	}
 	if len(deployments) == 0 {
 		return
@@ -277,20 +204,6 @@ func gauges(to chan<- prometheus.Metric, desc *prometheus.Desc, values map[strin
 	}
 }
 
-// sum adds up counts under the values that a label can have. A value that was reported once stays, with zero.
-func (l *labelValues) sum(counts map[string]int) map[string]int {
-	sums := map[string]int{}
-	for _, value := range slices.Sorted(maps.Keys(counts)) { // the values that are kept are the same in every process
-		sums[l.admit(value)] += counts[value]
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, value := range l.values {
-		sums[value] += 0
-	}
-	return sums
-}
-
 // countMachines reads every Machine in the cache of a Reconciler, without copying it.
 func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byProvider map[string]int) error {
 	informer, err := r.ports.Cache.GetInformer(ctx, engine.NewObject(r.kind), cache.BlockUntilSynced(false))
@@ -298,7 +211,7 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 		return errors.Join(err, errNotCounted)
 	}
 	var state contract.MachineState
-	return eachInCache(ctx, r.ports.Cache, informer, r.kind, func(obj client.Object) {
+	return r.frame.Each(ctx, "", "", func(obj client.Object) {
 		if !r.frame.MatchesWatchFilter(obj) {
 			return
 		}
@@ -308,8 +221,8 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 			byProvider[labelUnreadable]++
 			return
 		}
-		byPhase[state.Phase]++
-		byProvider[m.provider(&state)]++
+		byPhase[cmp.Or(state.Phase, labelNone)]++
+		byProvider[cmp.Or(m.provider(&state), labelNone)]++
 	})
 }
 
@@ -320,8 +233,12 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 		if !source.informer.HasSynced() {
 			return nil, errNotCounted
 		}
+		list := engine.NewList(source.kind)
+		if err := source.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
 		var state contract.MachineDeploymentState
-		err := eachInCache(ctx, source.cache, source.informer, source.kind, func(obj client.Object) {
+		err := engine.EachObject(list, func(obj client.Object) {
 			if source.kind.Adapter.Read(obj, &state) != nil {
 				state = contract.MachineDeploymentState{} // a failed read may leave any content
 				return
@@ -336,24 +253,4 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 		}
 	}
 	return byState, nil
-}
-
-// eachInCache passes every object of a kind to a function, as a view. Lists of Go types contain structs, which even a list without deep
-// copies would copy: so it uses the informer's own store, and lists only in a cache of several namespaces, which has several stores.
-func eachInCache[S, U any](
-	ctx context.Context, c cache.Cache, informer cache.Informer, kind contract.KindOf[S, U], do func(client.Object),
-) error {
-	if one, ok := informer.(interface{ GetStore() toolscache.Store }); ok {
-		for _, item := range one.GetStore().List() {
-			if obj, ok := item.(client.Object); ok {
-				do(obj)
-			}
-		}
-		return nil
-	}
-	list := engine.NewList(kind)
-	if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	return engine.EachObject(list, do)
 }

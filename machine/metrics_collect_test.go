@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +24,6 @@ type listed struct {
 	cache.Cache
 
 	objects  []runtime.Object
-	store    toolscache.Store
 	unsynced bool
 	missing  error // of the kind
 }
@@ -39,30 +36,8 @@ type informer struct {
 
 func (i informer) HasSynced() bool { return i.synced }
 
-// stored is an informer with one store, as those of all caches but of several namespaces are.
-type stored struct {
-	informer
-
-	store toolscache.Store
-}
-
-func (s stored) GetStore() toolscache.Store { return s.store }
-
 func (l *listed) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
-	if l.store == nil {
-		return informer{synced: !l.unsynced}, l.missing
-	}
-	return stored{informer: informer{synced: !l.unsynced}, store: l.store}, l.missing
-}
-
-// inStore has the cache look like one of a single store.
-func (l *listed) inStore() *listed {
-	l.store = toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
-	for _, obj := range l.objects {
-		_ = l.store.Add(obj) // fails only for what has no name
-	}
-	l.objects = nil
-	return l
+	return informer{synced: !l.unsynced}, l.missing
 }
 
 func (l *listed) List(_ context.Context, into client.ObjectList, o ...client.ListOption) error {
@@ -120,8 +95,6 @@ func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
 	set(2, int64(7), "status", "phase")
 	set(3, "theirs", "metadata", "labels", contract.WatchFilterLabel)
 	got := Scrape(t, counting(MetricsOptions{Name: "x"}, "ours", c))
-	inStore := Scrape(t, counting(MetricsOptions{Name: "x"}, "ours", c.inStore()))
-	require.Equal(t, got, inStore)
 	want := map[string]float64{
 		"machinist_machines{controller=x}{phase=Pending}": 1, "machinist_machines{controller=x}{phase=none}": 1,
 		"machinist_machines{controller=x}{phase=unreadable}": 1, "machinist_machines{controller=x}{phase=Running}": 1,
@@ -151,26 +124,11 @@ func TestWhatWasNotReadIsNotReported(t *testing.T) {
 }
 
 func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
-	const series = "machinist_machines{controller=machine}{phase=Running}"
-	reconciler := func() *Reconciler {
-		return testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: machinesInCache(2)}}, Options{})
-	}
-	controller := NewMetrics(MetricsOptions{})
-	ctx, end := context.WithCancel(t.Context())
-	controller.start(ctx, reconciler())
-	require.InDelta(t, 2, Scrape(t, controller)[series], 0, "from the controller's start")
+	m := NewMetrics(MetricsOptions{})
+	end := m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: machinesInCache(2)}}, Options{}))
+	require.InDelta(t, 2, Scrape(t, m)["machinist_machines{controller=machine}{phase=Running}"], 0)
 	end()
-	require.Eventually(t, func() bool { return len(Scrape(t, controller)) == 0 }, 30*time.Second, 10*time.Millisecond, "to its end")
-
-	loop := NewMetrics(MetricsOptions{})
-	r := reconciler()
-	loop.begin(t.Context(), r)
-	require.Empty(t, Scrape(t, loop), "without an index there may be no informer")
-	r.indexed = true
-	for range 2 {
-		loop.begin(t.Context(), r)
-	}
-	require.InDelta(t, 2, Scrape(t, loop)[series], 0, "from the first pass in a loop of the caller's own")
+	require.Empty(t, Scrape(t, m))
 }
 
 func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
@@ -207,13 +165,6 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 
 func TestAScrapeCopiesNoMachine(t *testing.T) {
 	few, many := scrapeAllocations(t, machinesInCache(100)), scrapeAllocations(t, machinesInCache(2100))
-	none(t, few, many)
-	few, many = scrapeAllocations(t, machinesInCache(100).inStore()), scrapeAllocations(t, machinesInCache(2100).inStore())
-	none(t, few, many)
-}
-
-func none(t *testing.T, few, many float64) {
-	t.Helper()
 	if perMachine := (many - few) / 2000; perMachine > 0.01 {
 		t.Errorf("want no allocation per Machine, got %v (%v for 100, %v for 2100)", perMachine, few, many)
 	}
@@ -236,7 +187,7 @@ func collect(m *Metrics) (series int) {
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range []int{1000, 10000, 50000} {
 		b.Run(fmt.Sprintf("%dMachines", n), func(b *testing.B) {
-			m := counting(MetricsOptions{}, "", machinesInCache(n).inStore())
+			m := counting(MetricsOptions{}, "", machinesInCache(n))
 			b.ReportAllocs()
 			for b.Loop() {
 				collect(m)

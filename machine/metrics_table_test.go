@@ -3,7 +3,6 @@ package machine
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 )
-
-func TestTheDocumentationNamesEveryMetric(t *testing.T) {
-	source, err := os.ReadFile("metrics.go")
-	require.NoError(t, err)
-	doc, _, _ := strings.Cut(string(source), "type Metrics struct")
-	for _, m := range metricTable() {
-		require.Contains(t, doc, fmt.Sprintf("//\t%s{controller,%s}: gauge\n//\t\t%s\n", m.name, m.label, m.help))
-	}
-}
 
 // gauged adds gauges that are otherwise counted in caches.
 type gauged struct{ *Metrics }
@@ -32,34 +22,26 @@ func (g gauged) Collect(to chan<- prometheus.Metric) {
 	gauges(to, g.replicas, map[string]int{"desired": 1})
 }
 
-func TestTheMetricsAreWhatTheTableSays(t *testing.T) {
+func TestTheDocumentationNamesEveryMetric(t *testing.T) {
+	source, err := os.ReadFile("metrics.go")
+	require.NoError(t, err)
+	doc, _, _ := strings.Cut(string(source), "type Metrics struct")
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(gauged{NewMetrics(MetricsOptions{})}))
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	type said struct {
-		Kind, Help string
-		Labels     []string
-	}
-	got, want := map[string]said{}, map[string]said{}
+	named := 0
 	for _, f := range families {
 		if f.GetName() == "machine_controller_workers_running" { // it is one of pass.Metrics
 			continue
 		}
-		var labels []string
-		for _, l := range f.GetMetric()[0].GetLabel() {
-			labels = append(labels, l.GetName())
-		}
-		got[f.GetName()] = said{strings.ToLower(f.GetType().String()), f.GetHelp(), labels}
+		labels := f.GetMetric()[0].GetLabel()
+		require.Equal(t, "controller", labels[0].GetName())
+		require.Contains(t, doc, fmt.Sprintf("//\t%s{controller,%s}: %s\n//\t\t%s\n",
+			f.GetName(), labels[1].GetName(), strings.ToLower(f.GetType().String()), f.GetHelp()))
+		named++
 	}
-	for _, m := range metricTable() {
-		labels := []string{"controller", m.label}
-		slices.Sort(labels)
-		want[m.name] = said{"gauge", m.help, labels}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-table +collector):\n%s", diff)
-	}
+	require.Equal(t, strings.Count(doc, "{controller,"), named)
 }
 
 func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {

@@ -154,7 +154,7 @@ type claims struct {
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	var others []noderef.Identity
 	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
-		err := c.r.eachMachine(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+		err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
 			itself := client.ObjectKeyFromObject(obj) == c.self
 			if !itself && c.r.kind.Adapter.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {
@@ -212,10 +212,6 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case err == nil:
 		s.env.frame.Writer.Wrote(target)
-		_, labelled := node.Labels[propagate.InterruptibleLabel]
-		if _, labels := desired.AddLabels[propagate.InterruptibleLabel]; labels && !labelled {
-			s.tell(corev1.EventTypeNormal, EventInterruptible, actionLabelNode, node.Name)
-		}
 		return Result{}, nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), cluster.IsUnread(err):
 		return Result{RequeueAfter: engine.ConflictRetry}, nil

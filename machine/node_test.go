@@ -135,16 +135,12 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 			state:  contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "a://b", Infrastructure: infra}, Node: joined},
 			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
 			says: `Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b": ` +
-				"correct FakeMachine m if that is wrong, or wait for a Node that has it"},
+				"correct that if it is wrong, or wait for a Node that has it"},
 		"claimed twice": {
 			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
 			status: metav1.ConditionUnknown, reason: contract.ReasonAmbiguousNode,
 			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
 		"another Machine's": {
-			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival, Recorded: true}}},
-			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
-			says: `Node n belongs to Machine ns/rival; that one and this Machine ns/me both have spec.providerID "a://b": correct or delete the one that is wrong`},
-		"without an owner": {
 			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival}}},
 			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
 			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},

@@ -76,8 +76,8 @@ func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
 	case f.Match.Outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
 			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: "+
-				"correct %s if that is wrong, or wait for a Node that has it",
-			node, f.Match.Other.Spec.ProviderID, id, providerIDSource(f.State.Infrastructure))
+				"correct that if it is wrong, or wait for a Node that has it",
+			node, f.Match.Other.Spec.ProviderID, id)
 	case !f.State.Deleting.IsZero() && node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
 	case !f.State.Deleting.IsZero():
@@ -98,31 +98,14 @@ func waitsForProviderID(infrastructure contract.Ref) string {
 	return fmt.Sprintf("Waiting for %s to report spec.providerID", infrastructure.Kind)
 }
 
-// providerIDSource names the source of a Machine's provider ID.
-func providerIDSource(infrastructure contract.Ref) string {
-	if infrastructure.Kind == "" {
-		return "the Machine"
-	}
-	return infrastructure.Kind + " " + infrastructure.Name
-}
-
 // claimed says which Machines claim one Node, and what to do.
 func claimed(m noderef.Match, state *contract.MachineState) string {
-	others, holder := make([]string, 0, len(m.Rivals)), ""
+	others := make([]string, 0, len(m.Rivals))
 	for _, c := range m.Rivals {
 		others = append(others, c.Machine.String())
-		if c.Recorded {
-			holder = c.Machine.String()
-		}
 	}
-	node, this := m.Other.Name, state.Key.String()
-	why := fmt.Sprintf("have spec.providerID %q", m.Other.Spec.ProviderID)
-	if len(others) == 1 && holder != "" && state.Node.UID != m.Other.UID {
-		return fmt.Sprintf("Node %s belongs to Machine %s; that one and this Machine %s both %s: correct or delete the one that is wrong",
-			node, holder, this, why)
-	}
-	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both %s: "+
-		"correct or delete those that are wrong", node, engine.Named(others), this, why)
+	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both have spec.providerID %q: "+
+		"correct or delete those that are wrong", m.Other.Name, engine.Named(others), state.Key, m.Other.Spec.ProviderID)
 }
 
 // ambiguous says which Nodes have one provider ID and what to do.
@@ -136,28 +119,23 @@ func ambiguous(m noderef.Match, id string) string {
 
 // nodeReady is the Ready condition of a Node in the words of its Machine.
 func nodeReady(node *corev1.Node) metav1.Condition {
-	for i := range node.Status.Conditions {
-		c := &node.Status.Conditions[i]
-		if c.Type != corev1.NodeReady {
-			continue
-		}
-		ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(c.Status), ReasonNodeReady, "")
-		ready.LastTransitionTime = c.LastTransitionTime
-		if c.Message != "" && c.Status != corev1.ConditionTrue {
-			ready.Message = "* Node.Ready: " + c.Message
-		}
-		switch c.Status {
-		case corev1.ConditionFalse:
-			ready.Reason = ReasonNodeNotReady
-		case corev1.ConditionUnknown:
-			ready.Reason = ReasonNodeReadyUnknown
-		case corev1.ConditionTrue:
-		default:
-			continue
-		}
-		return ready
+	found := conditionOf(node, corev1.NodeReady)
+	reason := ReasonNodeReadyUnknown
+	switch found.Status {
+	case corev1.ConditionTrue:
+		reason, found.Message = ReasonNodeReady, ""
+	case corev1.ConditionFalse:
+		reason = ReasonNodeNotReady
+	case corev1.ConditionUnknown:
+	default:
+		found = corev1.NodeCondition{Status: corev1.ConditionUnknown, Message: notReported}
 	}
-	return engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: "+notReported)
+	if found.Message != "" {
+		found.Message = "* Node.Ready: " + found.Message
+	}
+	ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionStatus(found.Status), reason, found.Message)
+	ready.LastTransitionTime = found.LastTransitionTime
+	return ready
 }
 
 // healthyNode is what NodeHealthy asks of a Node. Rule: Cluster API's NodeHealthy.
@@ -170,7 +148,7 @@ var healthyNode = []corev1.NodeCondition{ //nolint:gochecknoglobals // an immuta
 
 // nodeHealthy summarizes the conditions of a Node that healthyNode names.
 func nodeHealthy(node *corev1.Node) metav1.Condition {
-	var findings []corev1.NodeCondition
+	var lines []string
 	bad := false
 	for _, healthy := range healthyNode {
 		found := conditionOf(node, healthy.Type)
@@ -178,14 +156,7 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 			continue
 		}
 		bad = bad || found.Status == corev1.ConditionTrue || found.Status == corev1.ConditionFalse
-		findings = append(findings, found)
-	}
-	lines := make([]string, 0, len(findings))
-	for _, f := range findings {
-		lines = append(lines, fmt.Sprintf("* Node.%s: %s", f.Type, finding(f)))
-	}
-	if same, all := sameFinding(findings); all {
-		lines = []string{"* Node.AllConditions: " + same}
+		lines = append(lines, fmt.Sprintf("* Node.%s: %s", found.Type, finding(found)))
 	}
 	message := strings.Join(lines, "\n")
 	switch {
@@ -216,22 +187,4 @@ func finding(f corev1.NodeCondition) string {
 		return fmt.Sprintf("Condition is %s", f.Status)
 	}
 	return f.Message
-}
-
-// sameFinding returns the common status and message of several conditions of a Node, if all reported ones are equal: when a kubelet stops
-// reporting, all of them become Unknown with one message.
-func sameFinding(findings []corev1.NodeCondition) (string, bool) {
-	said, count := "", 0
-	for _, f := range findings {
-		if f.Status == "" {
-			continue
-		}
-		if text := finding(f); count == 0 {
-			said = text
-		} else if text != said {
-			return "", false
-		}
-		count++
-	}
-	return said, count > 1
 }

@@ -3,12 +3,12 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -110,15 +110,10 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 	if !facts.Synced {
 		facts.Skipped, why = s.skipsUnreachable(StepDeleteNode, started, s.setNodeDeletionLimit())
 	}
-	action := decideNodeDeletion(facts)
-	s.notDeleted.decided = action != nodeLeave
-	switch action {
+	switch action := decideNodeDeletion(facts); action {
 	case nodeLeave:
-		s.reportLeft(&s.notDeleted, isNotDeleted, s.whyNodeStays(facts), true)
+		s.reportLeft(EventNodeNotDeleted, actionDeleteNode, "is not deleted", s.whyNodeStays(facts))
 	case nodeGiveUp:
-		if said, _ := engine.Find(s.Stored, contract.ConditionDeleting); facts.Synced && said.Reason == contract.ReasonDeletingNode {
-			why += ": " + withoutLeft(said.Message) // the last answer
-		}
 		s.leaveNode(why)
 	case nodeRecord:
 		s.urgent = true
@@ -140,8 +135,8 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 // whyNodeStays says why a Node that still exists is not deleted.
 func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 	switch {
-	case f.Care == careNone && s.notDrained.line != "":
-		return "" // the condition already says it
+	case f.Care == careNone && slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained }):
+		return "" // that event says both
 	case f.Care == careNone:
 		return s.careReason
 	case f.Match.Node != nil:
@@ -163,9 +158,8 @@ func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
 
 // leaveNode records that the Machine is removed and its Node stays.
 func (s *Scope) leaveNode(why string) {
-	s.reportSkipped(contract.ReasonDeletingNode, EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
+	s.reportSkipped(EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
 		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
-	s.reportLeft(&s.notDeleted, isNotDeleted, why, false)
 }
 
 // deleteNode makes one attempt. The Node's own event ends the wait. A failure of the last attempt is final, unless the cluster does not
@@ -173,9 +167,6 @@ func (s *Scope) leaveNode(why string) {
 func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
 	node := s.Node.Node
 	uid := node.UID
-	if left, why := s.untilNextAttempt(uid); left > 0 && !last {
-		return s.waitFor(contract.ReasonDeletingNode, why, s.until(left, s.beginNodeDeletion(), limit)), nil
-	}
 	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
 	switch {
 	case err == nil:
@@ -197,25 +188,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 		}
 		return s.Wait(contract.ReasonDeletingNode, err.Error()), fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
-	s.memory.attempt = &nodeAttempt{uid, began, s.Now, err.Error()}
 	return s.waitFor(contract.ReasonDeletingNode, err.Error(), s.until(attemptRetry(s.Now.Sub(began)), began, limit)), nil
-}
-
-// nodeAttempt is a failed attempt to delete a Node.
-type nodeAttempt struct {
-	node        types.UID
-	started, at time.Time // of the deletion, and of the attempt
-	text        string
-}
-
-// untilNextAttempt returns how long a failed deletion of a Node is not repeated, whatever events arrive, and the answer to it. The
-// events of this process's own writes would repeat it at once.
-func (s *Scope) untilNextAttempt(node types.UID) (left time.Duration, why string) {
-	a := s.memory.attempt
-	if a == nil || a.node != node || s.Now.Before(a.at) {
-		return 0, ""
-	}
-	return a.at.Add(attemptRetry(a.at.Sub(a.started))).Sub(s.Now), a.text
 }
 
 // attemptRetry is when a failed attempt is repeated, without back-off: each time after twice as long, so that a limit is still noticed in

@@ -3,38 +3,12 @@ package machine
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
 )
-
-func TestWhatWasSaidOfANodeStaysUntilAStageSaysSomethingElse(t *testing.T) {
-	const stored = "Waiting for I i to be deleted\n* Node n is not drained: old\n* Node n is not deleted: old"
-	for name, tc := range map[string]struct {
-		stored           string
-		drained, deleted leftNode
-		want             []string
-	}{
-		"nothing was said":        {stored: "Drain not completed yet\n* Pod a: is not drained: b"},
-		"nothing is decided":      {stored: stored, want: []string{"* Node n is not drained: old", "* Node n is not deleted: old"}},
-		"it is drained after all": {stored: stored, drained: leftNode{decided: true}, want: []string{"* Node n is not deleted: old"}},
-		"for another reason": {
-			stored: stored, drained: leftNode{decided: true, line: "* Node n is neither drained nor deleted: new"}, deleted: leftNode{decided: true},
-			want: []string{"* Node n is neither drained nor deleted: new"}},
-		"for the first time": {stored: "Deletion started", deleted: leftNode{decided: true, line: "* Node n is not deleted: new"},
-			want: []string{"* Node n is not deleted: new"}},
-	} {
-		if diff := cmp.Diff(tc.want, leftLines(tc.stored, tc.drained, tc.deleted)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	if got := withoutLeft(stored); got != "Waiting for I i to be deleted" {
-		t.Errorf("want the message of the stage alone, got %q", got)
-	}
-}
 
 func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}

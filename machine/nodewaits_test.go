@@ -63,7 +63,7 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 	}
 }
 
-func TestTheHealthOfANodeIsReportedWithoutRepetition(t *testing.T) {
+func TestTheHealthOfANodeIsReported(t *testing.T) {
 	all := func(status corev1.ConditionStatus, message string) *corev1.Node {
 		return nodeWith(says(corev1.NodeReady, status, message), says(corev1.NodeMemoryPressure, status, message),
 			says(corev1.NodeDiskPressure, status, message), says(corev1.NodePIDPressure, status, message))
@@ -76,7 +76,9 @@ func TestTheHealthOfANodeIsReportedWithoutRepetition(t *testing.T) {
 	}{
 		"a silent kubelet": {
 			node: all(corev1.ConditionUnknown, "Kubelet stopped posting node status."), status: metav1.ConditionUnknown,
-			says: "* Node.AllConditions: Kubelet stopped posting node status.", ready: "* Node.Ready: Kubelet stopped posting node status."},
+			says: "* Node.Ready: Kubelet stopped posting node status.\n* Node.MemoryPressure: Kubelet stopped posting node status.\n" +
+				"* Node.DiskPressure: Kubelet stopped posting node status.\n* Node.PIDPressure: Kubelet stopped posting node status.",
+			ready: "* Node.Ready: Kubelet stopped posting node status."},
 		"no words": {
 			node:   nodeWith(says(corev1.NodeReady, corev1.ConditionFalse, ""), says(corev1.NodeMemoryPressure, corev1.ConditionFalse, "")),
 			status: metav1.ConditionFalse,

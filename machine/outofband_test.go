@@ -106,7 +106,6 @@ func TestInfrastructureThatIsDeletedUnderARunningMachineIsReportedOnceAndWaitedF
 	require.Equal(t, "* InfrastructureReady: FakeMachine has been deleted while the Machine still exists",
 		conditionOf(fresh, contract.ConditionReady).Message)
 	w.recorded(contract.ReasonDeleted, 1)
-	w.recorded(machine.EventInterruptible, 1)
 }
 
 func TestABootstrapConfigThatIsDeletedLaterIsNoLoop(t *testing.T) {

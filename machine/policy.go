@@ -24,15 +24,12 @@ import (
 // The deletion of a Machine has these stages, and the condition Deleting names the current one: pre-drain hooks, drain, volumes,
 // pre-terminate hooks, infrastructure, bootstrap data, Node, finalizer. Stages that follow each other at once cost one pass and one write.
 // Every pass checks the hooks. Drain and volumes are done once, recorded by the Node's UID, and not started again after the wait for
-// pre-terminate hooks, because those may shut down the cluster's API server. The same applies to what Cluster API up to v1.13 did in the
-// same deletion before this controller took over, as its conditions DrainingSucceeded, VolumeDetachSucceeded and
-// PreTerminateDeleteHookSucceeded record; those of typed kinds are not read, and their Nodes are drained again.
+// pre-terminate hooks, because those may shut down the cluster's API server.
 //
-// A Node that was recorded or matched, and is not drained or not deleted, is always reported: by one event with the reason
-// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached), and by a line of Deleting behind the message of
-// the stage until the deletion ends. A Machine that is not being deleted removes its records about a deletion, because they come from a
-// backup that was made during one. A Machine in deletion removes all of them when the start of a stage is more than five minutes older than
-// its deletion, and begins anew.
+// A Node that was recorded or matched, and is not drained or not deleted, is always reported by an event with the reason
+// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached). A Machine that is not being deleted removes its
+// records about a deletion, because they come from a backup that was made during one. A Machine in deletion removes all of them when the
+// start of a stage is more than five minutes older than its deletion, and begins anew.
 //
 // A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer are removed, the Node
 // stays with its cluster. A Node that was only found, by its provider ID, after the deletion of its instance began is recorded and then

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -155,15 +154,13 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	memory  *engine.Memory[recollection]
-	counted atomic.Bool // Options.Metrics count its Machines, or did
-	indexed bool        // the cache has the index of Machines that claim a Node
+	indexed bool // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
 	neverSet []string
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
 	withoutInfrastructure bool
 
-	workloads  *cluster.Tracker
-	dependents *dependents
+	workloads *cluster.Tracker
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once and makes no request. Most callers want SetupWithManager, which
@@ -188,7 +185,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 // newReconciler connects the parts of a Reconciler, which New has checked.
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r := &Reconciler{
-		frame: f, kind: f.Kind, ports: ports, options: options, dependents: newDependents(), neverSet: neverSet(options.Steps),
+		frame: f, kind: f.Kind, ports: ports, options: options, neverSet: neverSet(options.Steps),
 	}
 	r.memory = r.newMemory()
 	r.withoutInfrastructure = engine.HasStandard(options.Steps, StepPhase) &&
@@ -199,7 +196,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,
 		InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-			return r.machinesByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
+			return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
 		},
 	})
 	r.loop = engine.NewReconciler(engine.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
@@ -208,8 +205,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
-		Enter: func(ctx context.Context) { options.Metrics.begin(ctx, r) },
-		Begin: r.begin, Flush: flush, Excluded: r.excluded, Forget: r.forget,
+		Begin: r.begin, Flush: flush, Excluded: r.excluded, Forget: r.memory.Forget,
 	})
 	return r
 }

@@ -20,7 +20,7 @@ func TestAMachineIsDrainedWhoseBackupWasMadeInAnotherDeletion(t *testing.T) {
 	node, hour := string(w.node("m").UID), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour, "waitForNodeVolumeDetachStartTime": hour}})
 	w.annotate(m, map[string]any{
-		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node, contract.PreDrainStartedAnnotation: hour,
+		contract.DrainedAnnotation: node, contract.VolumesDetachedAnnotation: node,
 		contract.PreTerminateStartedAnnotation: hour, machine.NodeDeletionStartedAnnotation: hour,
 	})
 	w.merge(m, map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 1800}}})

@@ -59,10 +59,8 @@ func TestWhatIsRememberedOfADeletionEndsWithIt(t *testing.T) {
 		m.observeDeletion(first)
 		m.setGone(object)
 		m.requested.Add("u", "7", first)
-		m.drained, m.detached, m.attempt = "drained", "detached", &nodeAttempt{}
 		m.observeDeletion(first.Local())
-		require.Equal(t, []any{true, true, types.UID("drained"), types.UID("detached"), true},
-			[]any{m.isGone(object), m.requested.Has("u"), m.drained, m.detached, m.attempt != nil}, name)
+		require.Equal(t, []any{true, true}, []any{m.isGone(object), m.requested.Has("u")}, name)
 		m.observeDeletion(next)
 		require.Equal(t, ofDeletion{requestedAt: next}, m.ofDeletion, name)
 		require.Zero(t, testing.AllocsPerRun(10, func() { m.observeDeletion(next) }), name)
@@ -80,7 +78,6 @@ func TestRecordsOfAnOlderDeletionAreForgottenBeforeTheFirstStage(t *testing.T) {
 		forget bool
 	}{
 		"a step that records no start": {},
-		"pre-drain hooks":              {state: contract.MachineState{PreDrainStarted: old}, forget: true},
 		"the drain":                    {state: contract.MachineState{DrainStarted: old}, forget: true},
 		"volumes":                      {state: contract.MachineState{VolumeDetachStarted: old}, forget: true},
 		"pre-terminate hooks":          {state: contract.MachineState{PreTerminateStarted: old}, forget: true},
@@ -125,7 +122,7 @@ func TestAProcessWhoseClockIsFarBehindForgetsNothingOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, result)
 	}
-	s.beginDrain()
+	s.begin(&s.State.DrainStarted, &s.Update.DrainStarted)
 	started := s.State.DrainStarted
 	s.memory.observeDeletion(deleting)
 	result, err := observeStep(t.Context(), s)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,9 +40,7 @@ type Rollouts struct {
 	sets        contract.MachineSetKind
 	deployments contract.MachineDeploymentKind
 
-	listed          atomic.Bool // both kinds are completely in the cache, and stay
-	readSets        states[contract.MachineSetState]
-	readDeployments states[contract.MachineDeploymentState]
+	listed atomic.Bool // both kinds are completely in the cache, and stay
 }
 
 // RolloutFromManager returns the Rollouts of a manager's cache. The kinds define how MachineSets and MachineDeployments are read, for
@@ -59,7 +56,7 @@ func RolloutFromCache(c cache.Cache, sets contract.MachineSetKind, deployments c
 }
 
 // Of implements Ports.RolloutOf. It makes no request and does not block: an object that is not in the cache yet is Unread, and a set or a
-// deployment that does not exist is not Found. Its states are shared with other calls, and must not be changed.
+// deployment that does not exist is not Found. Its states are views that must not be changed.
 func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollout, error) {
 	owner, owned := r.ownerOf(state)
 	if !owned {
@@ -71,7 +68,7 @@ func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollou
 	}
 	var found Rollout
 	set := types.NamespacedName{Namespace: state.Key.Namespace, Name: owner.Name}
-	there, err := read(ctx, r.cache, r.sets, set, &r.readSets, &found.Set)
+	there, err := read(ctx, r.cache, r.sets, set, &found.Set)
 	if err != nil || !there || found.Set.UID != owner.UID {
 		return Rollout{}, err
 	}
@@ -80,7 +77,7 @@ func (r *Rollouts) Of(ctx context.Context, state *contract.MachineState) (Rollou
 		return Rollout{}, nil
 	}
 	deployment := types.NamespacedName{Namespace: state.Key.Namespace, Name: name}
-	there, err = read(ctx, r.cache, r.deployments, deployment, &r.readDeployments, &found.Deployment)
+	there, err = read(ctx, r.cache, r.deployments, deployment, &found.Deployment)
 	if err != nil || !there {
 		return Rollout{}, err
 	}
@@ -121,9 +118,7 @@ func (r *Rollouts) synced(ctx context.Context) (bool, error) {
 }
 
 // read fills a state from the cache, and returns false when the object does not exist.
-func read[S, U any](
-	ctx context.Context, c client.Reader, kind contract.KindOf[S, U], key types.NamespacedName, known *states[S], into *S,
-) (bool, error) {
+func read[S, U any](ctx context.Context, c client.Reader, kind contract.KindOf[S, U], key types.NamespacedName, into *S) (bool, error) {
 	obj := engine.NewObject(kind)
 	err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
@@ -132,56 +127,7 @@ func read[S, U any](
 	case err != nil:
 		return false, fmt.Errorf("read %s %s: %w", kind.GVK.Kind, key, err)
 	}
-	version := stateVersion{obj.GetUID(), obj.GetResourceVersion()}
-	if known.has(key, version, into) {
-		return true, nil
-	}
-	if err := kind.Adapter.Read(obj, into); err != nil {
-		return true, err
-	}
-	known.keep(key, version, *into)
-	return true, nil
-}
-
-// states are the last states that were read of objects of one kind: each pass over each Machine of a set asks for the same ones. Safe for
-// concurrent use.
-type states[S any] struct {
-	mu  sync.Mutex
-	all map[types.NamespacedName]knownState[S]
-}
-
-type stateVersion struct {
-	uid             types.UID
-	resourceVersion string
-}
-
-type knownState[S any] struct {
-	version stateVersion
-	state   S
-}
-
-// maxStates is the number of states that are remembered. Forgetting one costs time.
-const maxStates = 1024
-
-// has fills in the state of a version if it is known.
-func (k *states[S]) has(key types.NamespacedName, version stateVersion, into *S) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, found := k.all[key]
-	if !found || known.version != version || version.resourceVersion == "" {
-		return false
-	}
-	*into = known.state
-	return true
-}
-
-func (k *states[S]) keep(key types.NamespacedName, version stateVersion, state S) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.all == nil || len(k.all) >= maxStates {
-		k.all = map[types.NamespacedName]knownState[S]{}
-	}
-	k.all[key] = knownState[S]{version, state}
+	return true, kind.Adapter.Read(obj, into)
 }
 
 // Source implements Ports.RolloutEvents: it wakes the Machines of a MachineDeployment when the deployment or one of its MachineSets is

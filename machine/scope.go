@@ -36,8 +36,6 @@ type Scope struct {
 	// volumes are not waited for, and Policy.DrainPolicy decides about its pods. Stages that wait for an unreachable cluster are
 	// skipped then.
 	InstanceGone, PoweredOff bool
-	// Blockers are the pods that the drain waits for in this pass; nil without a drain. Shared, must not be changed.
-	Blockers []drain.Blocker
 	// Phase is the decision of the phase step in this pass: the phase, the reason, and what the Machine waits for. It is zero until that
 	// step has run, which is the last one: read it in a closing step behind StepPhase. It stays zero for a paused Machine.
 	Phase phases.Decision
@@ -52,9 +50,7 @@ type Scope struct {
 	urgent       bool           // something in status must be written in this pass
 	failures     []stepFailure  // of steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
-	// notDrained and notDeleted record why the Node of a Machine in deletion is left as it is.
-	notDrained, notDeleted leftNode
-	waiting                *drain.Counts // what the drain of this pass waits for; nil when it did not drain
+	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
 	// measure and measureErr are the result of RolloutOf in this pass; both nil before the call.
 	measure    *Rollout
 	measureErr error
@@ -145,29 +141,23 @@ func (s *Scope) SetInfrastructureReady() {
 	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
-// setCertificatesExpire records when the certificates of a control plane Machine expire; the zero time clears it.
-func (s *Scope) setCertificatesExpire(at time.Time) {
-	change(&s.State.CertificatesExpire, at, &s.Update.CertificatesExpire)
-}
-
 // SetFailure records a failure that does not end without a change; empty texts clear it.
 func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureReason, reason, &s.Update.FailureReason)
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// setDrainStarted records when draining began, and writes it in this pass.
-func (s *Scope) setDrainStarted(at time.Time) {
-	s.began(&s.State.DrainStarted, at, &s.Update.DrainStarted)
+// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there,
+// so it is written in this pass.
+func (s *Scope) begin(have *time.Time, into *contract.Change[time.Time]) bool {
+	if !have.IsZero() {
+		return false
+	}
+	s.began(have, s.Now, into)
+	return true
 }
 
-// setVolumeDetachStarted records when the wait for volumes began, and writes it in this pass.
-func (s *Scope) setVolumeDetachStarted(at time.Time) {
-	s.began(&s.State.VolumeDetachStarted, at, &s.Update.VolumeDetachStarted)
-}
-
-// began records the start of a stage. Its limit counts from there, so it is written before the stage continues. Objects store whole
-// seconds.
+// began records a start. Objects store whole seconds.
 func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.Time]) {
 	change(have, at.Truncate(time.Second), into)
 	s.urgent = true

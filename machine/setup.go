@@ -71,12 +71,12 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	if r.ports.RolloutOf != nil {
 		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
-			return r.machinesByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
+			return r.frame.ByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
 		}))
 	}
 	if r.options.Metrics != nil {
 		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
-			r.options.Metrics.start(ctx, r)
+			context.AfterFunc(ctx, r.options.Metrics.activate(r))
 			return nil
 		}))
 	}

@@ -123,11 +123,8 @@ func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	w.annotate(hooked, map[string]any{hook: ""})
 	require.Equal(t, "Waiting for pre-drain hooks to succeed (hooks: "+hook+")",
 		w.conditionIs(hooked, contract.ConditionDeleting, machine.ReasonWaitingForPreDrainHook))
-	before := w.get(hooked).GetAnnotations()[contract.PreDrainStartedAnnotation]
-	require.NotEmpty(t, before)
 	w.merge(hooked, map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 1}}})
 	w.isQuiet()
-	require.Equal(t, before, w.get(hooked).GetAnnotations()[contract.PreDrainStartedAnnotation], "it is recorded once")
 	require.Nil(t, w.get(fake.InfraMachine(contract.V1Beta2, "hooked")).GetDeletionTimestamp())
 	w.annotate(hooked, map[string]any{hook: nil})
 	w.goes(hooked)

@@ -15,7 +15,7 @@ import (
 )
 
 // Step is one part of the reconciler of Machines, with a name. engine.Step says what its fields mean. An error of its function becomes a
-// line of the condition Ready, with the text of the first error, and in a deletion the message of Deleting; a Machine that is Ready stays
+// line of the condition Ready, with the text of the error, and in a deletion the message of Deleting; a Machine that is Ready stays
 // Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
 type Step = engine.Step[*Scope]
 

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
@@ -112,7 +110,7 @@ func (f readyFacts) merged() metav1.Condition {
 	if worst == priorityInfo {
 		lines = infos
 	}
-	message := strings.Join(joinComponents(lines), "\n")
+	message := strings.Join(lines, "\n")
 	switch worst {
 	case priorityIssue:
 		return engine.Condition(contract.ConditionReady, metav1.ConditionFalse, contract.ReasonNotReady, message)
@@ -170,37 +168,6 @@ func bullet(c metav1.Condition) string {
 	return "* " + c.Type + ":" + engine.Indented(cmp.Or(c.Message, c.Reason))
 }
 
-// joinComponents joins the lines about the components of a control plane when there are several with the same text.
-func joinComponents(lines []string) []string {
-	var joined []string
-	said, count := "", 0
-	for _, line := range lines {
-		kind, message, found := strings.Cut(line, ":")
-		if !found || !ofComponent(strings.TrimPrefix(kind, "* ")) {
-			joined = append(joined, line)
-			continue
-		}
-		if count++; count == 1 {
-			said = message
-			joined = append(joined, fmt.Sprintf("* Control plane components:%s", message))
-		}
-		if message != said {
-			return lines
-		}
-	}
-	if count < 2 {
-		return lines
-	}
-	return joined
-}
-
-// ofComponent reports whether a condition is about a component of a control plane. Rule: the names of Cluster API's
-// KubeadmControlPlane.
-func ofComponent(kind string) bool {
-	prefixes := []string{"APIServer", "ControllerManager", "Scheduler"}
-	return kind == "EtcdPodHealthy" || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
-}
-
 // decideAvailable: a Machine is available when it has been ready for minReadySeconds. since is the transition time of Ready; another
 // process may have written it, with a clock that is ahead. again is when the rest of that time is over, zero when the Machine does not
 // wait for it.
@@ -216,60 +183,11 @@ func decideAvailable(
 	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
 }
 
-// stageFacts are the inputs of decideStage.
-type stageFacts struct {
-	// Reason is the one of Deleting.
-	Reason string
-	// Deleting is when the deletion was requested, and DrainStarted when the drain began; zero before.
-	Deleting, DrainStarted time.Time
-	// Blockers and Counts are the pods that the drain waits for.
-	Blockers []drain.Blocker
-	Counts   drain.Counts
-	Now      time.Time
-}
-
 // decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
-// again is when the line changes with time at the latest, zero when it does not.
-func decideStage(f stageFacts) (text string, again time.Duration) {
-	if left := f.Deleting.Add(engine.LongDeletion).Sub(f.Now); left > 0 {
-		return "Machine deletion in progress, stage: " + f.Reason, left
+// again is when the line changes with time, zero when it does not.
+func decideStage(reason string, deleting, now time.Time) (text string, again time.Duration) {
+	if left := deleting.Add(engine.LongDeletion).Sub(now); left > 0 {
+		return "Machine deletion in progress, stage: " + reason, left
 	}
-	text = "Machine deletion in progress since more than 15m, stage: " + f.Reason
-	if f.Reason != contract.ReasonDrainingNode || f.DrainStarted.IsZero() {
-		return text, 0
-	}
-	if left := f.DrainStarted.Add(engine.LongDrain).Sub(f.Now); left > 0 {
-		return text, left
-	}
-	if delays := delaysOf(f.Blockers, f.Counts); len(delays) > 0 {
-		text += ", delay likely due to " + strings.Join(delays, ", ")
-	}
-	return text, 0
-}
-
-// delaysOf names what delays a drain. It compares reasons, because messages change.
-func delaysOf(blockers []drain.Blocker, counts drain.Counts) []string {
-	budgets := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return isBudget(b.Reason) })
-	errs := slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return !isBudget(b.Reason) })
-	var delays []string
-	for _, delay := range []struct {
-		holds bool
-		name  string
-	}{
-		{budgets, "PodDisruptionBudgets"},
-		{counts.Terminating > 0, "Pods not terminating"},
-		{errs, "Pod eviction errors"},
-		{counts.Completing > 0, "Pods not completed yet"},
-	} {
-		if delay.holds {
-			delays = append(delays, delay.name)
-		}
-	}
-	return delays
-}
-
-func isBudget(reason drain.Reason) bool {
-	return slices.Contains([]drain.Reason{
-		drain.ReasonBudgetExhausted, drain.ReasonBudgetStale, drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets,
-	}, reason)
+	return "Machine deletion in progress since more than 15m, stage: " + reason, 0
 }

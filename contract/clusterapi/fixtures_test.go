@@ -17,7 +17,7 @@ const (
 	fullMetadata = `"metadata":{"namespace":"default","name":"m","uid":"u-1","resourceVersion":"42","generation":7,
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z","labels":{"a":"b"},
 		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid","machinist.dev/volumes-detached-node-uid":"v-uid",
-			"machinist.dev/pre-drain-hooks-started":"2026-03-01T11:00:00Z","machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z",
+			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z",
 			"machinist.dev/rollout-type":"InPlaceUpdate","machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3",
 			"machinist.dev/revision-history-limit":"2","machinist.dev/progress-deadline":"10m"},
 		"finalizers":["machine.cluster.x-k8s.io"],"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"o-uid","controller":true}]}`
@@ -168,7 +168,7 @@ func machineUpdate(r chooser) contract.MachineUpdate {
 		Node:           change(r, contract.NodeRef{Name: "n2", UID: "n2-uid"}, contract.NodeRef{Name: "n3"}, contract.NodeRef{}),
 		BootstrapReady: change(r, true, false), InfrastructureReady: change(r, false, true),
 		Addresses:     change(r, []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}}, nil),
-		FailureDomain: change(r, "b", ""), ObservedGeneration: change(r, int64(8), 0), LastUpdated: times(r), PreDrainStarted: times(r),
+		FailureDomain: change(r, "b", ""), ObservedGeneration: change(r, int64(8), 0), LastUpdated: times(r),
 		DrainStarted: times(r), VolumeDetachStarted: times(r), PreTerminateStarted: times(r), DrainedNode: change(r, types.UID("d"), ""),
 		VolumesDetachedNode: change(r, types.UID("v"), ""), FailureReason: change(r, "FR2", ""), FailureMessage: change(r, "FM2", ""),
 		CertificatesExpire: times(r),

@@ -46,8 +46,6 @@ type Kind[S, U, P any] struct {
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
 	NewScope func() (P, *Scope[S, U])
-	// Enter is called at the start of each pass; nil does nothing.
-	Enter func(context.Context)
 	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
 	Begin func(ctx context.Context, p P) (wait time.Duration)
 	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
@@ -70,9 +68,6 @@ type Reconciler[S, U, P any] struct {
 
 // NewReconciler returns a Reconciler of a kind.
 func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
-	if kind.Enter == nil {
-		kind.Enter = func(context.Context) {}
-	}
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) time.Duration { return 0 }
 	}
@@ -105,7 +100,6 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 // instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
 // object from two goroutines at a time.
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	r.kind.Enter(ctx)
 	r.observer.works(1)
 	defer r.observer.works(-1)
 	p, s := r.kind.NewScope()

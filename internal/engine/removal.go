@@ -31,13 +31,8 @@ const (
 	RemovalWait
 )
 
-// Limits after which messages of Cluster API say more about a deletion.
-const (
-	// LongDeletion is for how long a deletion may last until conditions of an object, and of what owns it, say that it takes long.
-	LongDeletion = 15 * time.Minute
-	// LongDrain is for how long a drain may last until it counts as the cause.
-	LongDrain = 5 * time.Minute
-)
+// LongDeletion is for how long a deletion may last until conditions of an object, and of what owns it, say that it takes long.
+const LongDeletion = 15 * time.Minute
 
 // DecideRemoval decides about one referenced object, and returns the message for the time of the wait. lost says what cannot be found
 // again without the object when its kind is missing; it is empty when no instance depends on the object.

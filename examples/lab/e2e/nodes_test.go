@@ -58,8 +58,8 @@ func keepsItsNode(s *scene) {
 	s.untouched(node, func() {
 		second = s.provisioned("second", id)
 		for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
-			s.says(second, kind, contract.ReasonNodeClaimed, "Node "+node.Name+" belongs to Machine "+s.name+"/first",
-				"this Machine "+s.name+"/second", id, "correct or delete the one that is wrong")
+			s.says(second, kind, contract.ReasonNodeClaimed, "Node "+node.Name+" is left alone", "Machine "+s.name+"/first",
+				"this Machine "+s.name+"/second", id, "correct or delete those that are wrong")
 		}
 		s.says(first, contract.ConditionNodeReady, machine.ReasonNodeReady)
 		require.Empty(s.t, s.state(second).Node)

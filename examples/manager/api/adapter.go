@@ -27,9 +27,6 @@ func read(m *Machine, into *contract.MachineState) error {
 	into.FailureReason = contract.SomeAt(s.Deprecated.V1Beta1.FailureReason).Or("")
 	into.FailureMessage = contract.SomeAt(s.Deprecated.V1Beta1.FailureMessage).Or("")
 	var err error
-	if into.PreDrainStarted, err = annotatedTime(m, contract.PreDrainStartedAnnotation); err != nil {
-		return err
-	}
 	into.PreTerminateStarted, err = annotatedTime(m, contract.PreTerminateStartedAnnotation)
 	return err
 }
@@ -136,7 +133,6 @@ func annotate(u *contract.MachineUpdate) {
 	put(contract.NodeUIDAnnotation, mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) }))
 	put(contract.DrainedAnnotation, mapped(u.DrainedNode, uid))
 	put(contract.VolumesDetachedAnnotation, mapped(u.VolumesDetachedNode, uid))
-	put(contract.PreDrainStartedAnnotation, mapped(u.PreDrainStarted, rfc3339))
 	put(contract.PreTerminateStartedAnnotation, mapped(u.PreTerminateStarted, rfc3339))
 }
 

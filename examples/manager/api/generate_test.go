@@ -110,10 +110,8 @@ func (d dice) metadata() map[string]any {
 			annotations[key] = d.text()
 		}
 	}
-	for _, key := range []string{contract.PreDrainStartedAnnotation, contract.PreTerminateStartedAnnotation} {
-		if d.once(2) {
-			annotations[key] = []string{d.at().Format(time.RFC3339), d.at().Format(time.RFC3339), "", "soon"}[d.IntN(4)]
-		}
+	if d.once(2) {
+		annotations[contract.PreTerminateStartedAnnotation] = []string{d.at().Format(time.RFC3339), d.at().Format(time.RFC3339), "", "soon"}[d.IntN(4)]
 	}
 	owner := map[string]any{"apiVersion": "v1", "kind": "K", "name": d.text(), "uid": "u"}
 	if d.once(2) {

@@ -14,7 +14,7 @@ import (
 func ExampleWaits() {
 	began := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 	m := contract.MachineState{
-		Metadata: contract.Metadata{Deleting: began}, Phase: "Deleting", PreDrainStarted: began,
+		Metadata: contract.Metadata{Deleting: began}, Phase: "Deleting",
 		Conditions: []metav1.Condition{{
 			Type: contract.ConditionDeleting, Status: metav1.ConditionTrue, Reason: "WaitingForPreDrainHook",
 			Message: "backup (owner: etcd-backup)", LastTransitionTime: metav1.NewTime(began),

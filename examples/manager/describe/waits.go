@@ -124,8 +124,6 @@ func stage(m *contract.MachineState, reason string) time.Time {
 	switch reason {
 	case contract.ReasonDrainingNode:
 		return m.DrainStarted
-	case machine.ReasonWaitingForPreDrainHook:
-		return m.PreDrainStarted
 	case machine.ReasonWaitingForVolumeDetach:
 		return m.VolumeDetachStarted
 	case machine.ReasonWaitingForPreTerminateHook:
