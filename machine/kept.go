@@ -161,8 +161,7 @@ func (s *Scope) checkStored() error {
 	case next.Node.UID == "" && s.State.Node.UID != "":
 		return s.notStored("the UID of its Node", untouched, "MachineState.Node.UID")
 	case next.DrainStarted.IsZero() && !s.State.DrainStarted.IsZero():
-		return s.notStored("when a drain began", untouched,
-			"MachineState.DrainStarted, for instance in annotations (StagesFromAnnotations, StagesInAnnotations)")
+		return s.notStored("when a drain began", untouched, "MachineState.DrainStarted")
 	}
 	return nil
 }
