@@ -29,9 +29,6 @@ const (
 	FailureMessageAnnotation = failureMessageAnnotation
 )
 
-// Instances is the type of a list that only people read.
-type Instances = []instance
-
 // Anywhere are places of any content.
 type Anywhere = anywhere
 
