@@ -107,7 +107,8 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	}
 	into.ProviderID = text(r, l.ProviderID)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
-	into.Addresses, into.HasAddresses = r.listed(l.Addresses, into.Addresses)
+	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
+	into.HasAddresses = r.has(l.Addresses.path)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
