@@ -2,7 +2,6 @@ package contract
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,7 +9,6 @@ import (
 
 // stagesFrom fills in how far a deletion is where the state does not have it yet, from annotations of this module.
 func (s *MachineState) stagesFrom(annotations map[string]string) error {
-	var errs []error
 	for _, start := range [...]struct {
 		key string
 		at  *time.Time
@@ -24,14 +22,13 @@ func (s *MachineState) stagesFrom(annotations map[string]string) error {
 		}
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			errs = append(errs, unreadableTime(NewPath("metadata", "annotations", start.key)))
-			continue
+			return unreadableTime(NewPath("metadata", "annotations", start.key))
 		}
 		*start.at = t.UTC()
 	}
 	s.DrainedNode = cmp.Or(s.DrainedNode, types.UID(annotations[DrainedAnnotation]))
 	s.VolumesDetachedNode = cmp.Or(s.VolumesDetachedNode, types.UID(annotations[VolumesDetachedAnnotation]))
-	return errors.Join(errs...)
+	return nil
 }
 
 // stages is what an update says of how far a deletion is, as changes of annotations, but for what is kept elsewhere. have is what the
