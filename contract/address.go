@@ -10,28 +10,6 @@ type Address struct {
 	Address string
 }
 
-// addressesAt appends the addresses of a list to into[:0] and returns it; strings are shared with obj. found tells an absent list from an
-// empty one. Types of addresses are not checked: the contract leaves that to the schema of the Machine.
-func addressesAt(path Path, obj map[string]any, into []Address) (addresses []Address, found bool, err error) {
-	into = into[:0]
-	items, found, err := listAt(path, obj)
-	if err != nil || !found {
-		return into, false, err
-	}
-	for i, item := range items {
-		values, ok := item.(map[string]any)
-		if !ok {
-			return into, false, &FieldError{Path: entryPath(path, i), Want: "object", Got: TypeName(item)}
-		}
-		address, err := readAddress(entry{list: path, index: i, values: values})
-		if err != nil {
-			return into, false, err
-		}
-		into = append(into, address)
-	}
-	return into, true, nil
-}
-
 func readAddress(e entry) (Address, error) {
 	kind, ok := e.values["type"].(string)
 	if !ok {

@@ -1,8 +1,6 @@
 package contract
 
 import (
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -21,14 +19,10 @@ type BootstrapConfigLayout struct {
 	DataSecretCreated Field[bool] `by:"provider" need:"MUST" absent:"not yet"`
 	// DataSecretName names the Secret in the namespace of the Machine. Due once created.
 	DataSecretName Field[string] `by:"provider" need:"MUST" absent:"not known yet"`
-	// CertificatesExpire is an annotation of control plane machines.
-	CertificatesExpire Field[time.Time] `by:"provider" need:"MAY" absent:"unknown"`
 	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
 	// v1beta2; Cluster API still reads them.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
-	// Paused is an annotation whose presence counts.
-	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
 	// Conditions hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
 	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
 }
@@ -39,16 +33,12 @@ type BootstrapConfigState struct {
 	DataSecretCreated bool
 	// DataSecretName is absent while the object does not say. An empty name breaks the contract once the data is created.
 	DataSecretName Opt[string]
-	// CertificatesExpire is zero while unknown.
-	CertificatesExpire time.Time
 	// FailureReason and FailureMessage are empty without a failure.
 	FailureReason, FailureMessage string
-	// Paused says that the object asks to be left alone.
-	Paused bool
 	// Ready is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
 	Ready Opt[metav1.Condition]
 	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: a name of another
-	// type before the data is created, or an annotation that is no time. It matches ErrWrongType.
+	// type before the data is created. It matches ErrWrongType.
 	Unreadable error
 }
 
@@ -63,14 +53,12 @@ var bootstrapConfigTables = tablesOf(
 
 func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 	return BootstrapConfigLayout{
-		Version:            v,
-		DataSecretCreated:  At[bool]("status", "initialization", "dataSecretCreated"),
-		DataSecretName:     At[string]("status", "dataSecretName"),
-		CertificatesExpire: AtAnnotation[time.Time](CertificatesExpiryAnnotation),
-		FailureReason:      At[string]("status", "failureReason"),
-		FailureMessage:     At[string]("status", "failureMessage"),
-		Paused:             AtAnnotation[string](PausedAnnotation),
-		Conditions:         providerConditions(),
+		Version:           v,
+		DataSecretCreated: At[bool]("status", "initialization", "dataSecretCreated"),
+		DataSecretName:    At[string]("status", "dataSecretName"),
+		FailureReason:     At[string]("status", "failureReason"),
+		FailureMessage:    At[string]("status", "failureMessage"),
+		Conditions:        providerConditions(),
 	}
 }
 
@@ -93,14 +81,11 @@ func (l *BootstrapConfigLayout) read(obj map[string]any, into *BootstrapConfigSt
 	into.DataSecretCreated = value(r, l.DataSecretCreated).Or(false)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
-	into.Paused = value(r, l.Paused).Found()
 	into.Ready = mirrored(l.Conditions, obj, ConditionReady)
 	into.Unreadable = nil
 	if r.err != nil {
 		return r.err
 	}
-	into.CertificatesExpire = r.time(l.CertificatesExpire)
-	r.spare(&into.Unreadable) // users write it too, and only a date for people depends on it
 	into.DataSecretName = value(r, l.DataSecretName)
 	r.spareUnless(into.DataSecretCreated, &into.Unreadable)
 	return r.err

@@ -83,13 +83,11 @@ func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructur
 	if err != nil {
 		return nil, err
 	}
-	labels, err := templateTexts(template.Object, "labels")
-	if err != nil {
-		return nil, err
-	}
-	annotations, err := templateTexts(template.Object, "annotations")
-	if err != nil {
-		return nil, err
+	r, labels, annotations := reader{obj: template.Object}, map[string]string{}, map[string]string{}
+	maps.Copy(labels, r.textMap(templateTable.Labels.path, nil))
+	maps.Copy(annotations, r.textMap(templateTable.Annotations.path, nil))
+	if r.err != nil {
+		return nil, r.err
 	}
 	made := &unstructured.Unstructured{Object: make(map[string]any, len(body)+3)}
 	for key, value := range body {
@@ -151,24 +149,6 @@ func templateObject(obj map[string]any, segments ...string) (map[string]any, err
 		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: TypeName(raw)}
 	}
 	return inner, nil
-}
-
-// templateTexts returns a copy of a map of texts in the metadata of spec.template.
-func templateTexts(obj map[string]any, field string) (map[string]string, error) {
-	place := []string{"spec", "template", "metadata", field}
-	entries, err := templateObject(obj, place...)
-	if err != nil {
-		return nil, err
-	}
-	texts := make(map[string]string, len(entries)+4)
-	for _, key := range slices.Sorted(maps.Keys(entries)) { // of several wrong entries the same is reported every time
-		text, ok := entries[key].(string)
-		if !ok {
-			return nil, &FieldError{Path: NewPath(append(place, key)...), Want: "string", Got: TypeName(entries[key])}
-		}
-		texts[key] = text
-	}
-	return texts, nil
 }
 
 // copyJSON copies JSON content. It fails where apimachinery's own copy panics: on a Go value that JSON content cannot hold, such

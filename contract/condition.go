@@ -95,32 +95,11 @@ func (f ConditionsField) Paths() []Path {
 	return paths
 }
 
-// Get appends the conditions to into[:0] and returns it; strings are shared with obj, which is neither changed nor kept.
-// Times are in UTC. An absent list is empty, an empty reason becomes ReasonNotReported. An error matches ErrWrongType: a
-// list, an entry or a member of another type, an empty type, a status other than True, False and Unknown, an unreadable
-// time.
-func (f ConditionsField) Get(obj map[string]any, into []metav1.Condition) ([]metav1.Condition, error) {
-	into = into[:0]
-	items, at, err := f.items(obj)
-	if err != nil {
-		return into, err
-	}
-	for i, item := range items {
-		values, ok := item.(map[string]any)
-		if !ok {
-			return into, &FieldError{Path: entryPath(at, i), Want: "object", Got: TypeName(item)}
-		}
-		condition, err := readCondition(entry{list: at, index: i, values: values})
-		if err != nil {
-			return into, err
-		}
-		into = append(into, condition)
-	}
-	return into, nil
-}
-
-// keep is Get for a state that may have been handed out: see entriesOf.
-func (f ConditionsField) keep(obj map[string]any, before []metav1.Condition) ([]metav1.Condition, error) {
+// Get returns the conditions; strings are shared with obj, which is neither changed nor kept. While they are those of before, what an
+// earlier call returned, that list is returned, and nothing is allocated. Times are in UTC. An absent list is empty, an empty reason
+// becomes ReasonNotReported. An error matches ErrWrongType: a list, an entry or a member of another type, an empty type, a status other
+// than True, False and Unknown, an unreadable time.
+func (f ConditionsField) Get(obj map[string]any, before []metav1.Condition) ([]metav1.Condition, error) {
 	items, at, err := f.items(obj)
 	if err != nil {
 		return nil, err

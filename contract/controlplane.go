@@ -3,7 +3,6 @@ package contract
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -16,8 +15,6 @@ type ControlPlaneLayout struct {
 	Version Version
 	// Deleting is when deletion was asked for.
 	Deleting Field[time.Time] `by:"API server" absent:"not being deleted"`
-	// Initialized is true once the API server answers.
-	Initialized Field[bool] `by:"provider" need:"MUST" absent:"not yet"`
 	// ExternalManagedControlPlane is true when the control plane has no Nodes in the cluster, and so no Machines to count.
 	ExternalManagedControlPlane Field[bool] `by:"provider" need:"MAY" absent:"false"`
 	// DesiredVersion is the Kubernetes version that is asked for, CurrentVersion the lowest one of the control plane.
@@ -25,58 +22,32 @@ type ControlPlaneLayout struct {
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
 	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14, and goes before CurrentVersion.
 	CurrentVersions Field[string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
-	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
-	// v1beta2.
-	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
-	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
-	// Paused is an annotation whose presence counts.
-	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
-	// Conditions hold an Available condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
-	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none"`
 }
 
 // ControlPlaneState is what a ControlPlane says.
 type ControlPlaneState struct {
 	// Deleting is zero while deletion was not requested.
 	Deleting time.Time
-	// Initialized and ExternalManagedControlPlane are false while the object does not say.
-	Initialized, ExternalManagedControlPlane bool
+	// ExternalManagedControlPlane is false while the object does not say.
+	ExternalManagedControlPlane bool
 	// DesiredVersion and CurrentVersion are empty while the object does not say. Of several current versions it is the lowest.
 	DesiredVersion, CurrentVersion string
-	// FailureReason and FailureMessage are empty without a failure.
-	FailureReason, FailureMessage string
-	// Paused says that the object asks to be left alone.
-	Paused bool
-	// Available is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
-	Available Opt[metav1.Condition]
-	// Unreadable says what of the versions and the failure could not be read, nil when everything could: no
+	// Unreadable says what of the versions could not be read, nil when everything could: no
 	// Machine waits for them, and a provider that has no such notion may use the names for something else. It matches
 	// ErrWrongType.
 	Unreadable error
 }
 
-var controlPlaneTables = tablesOf(
-	func(v Version) ControlPlaneLayout {
-		l := controlPlaneSinceV1Beta2(v)
-		l.Initialized = At[bool]("status", "initialized")
-		return l
-	},
-	controlPlaneSinceV1Beta2,
-)
+var controlPlaneTables = tablesOf(controlPlane, controlPlane)
 
-func controlPlaneSinceV1Beta2(v Version) ControlPlaneLayout {
+func controlPlane(v Version) ControlPlaneLayout {
 	return ControlPlaneLayout{
 		Version:                     v,
 		Deleting:                    metaDeleting,
-		Initialized:                 At[bool]("status", "initialization", "controlPlaneInitialized"),
 		ExternalManagedControlPlane: At[bool]("status", "externalManagedControlPlane"),
 		DesiredVersion:              At[string]("spec", "version"),
 		CurrentVersion:              At[string]("status", "version"),
 		CurrentVersions:             lowestVersionAt("status", "versions"),
-		FailureReason:               At[string]("status", "failureReason"),
-		FailureMessage:              At[string]("status", "failureMessage"),
-		Paused:                      AtAnnotation[string](PausedAnnotation),
-		Conditions:                  providerConditions(),
 	}
 }
 
@@ -98,10 +69,7 @@ func (l *ControlPlaneLayout) Read(obj *unstructured.Unstructured, into *ControlP
 func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) error {
 	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
 	into.Deleting = r.time(l.Deleting)
-	into.Initialized = value(r, l.Initialized).Or(false)
 	into.ExternalManagedControlPlane = value(r, l.ExternalManagedControlPlane).Or(false)
-	into.Paused = value(r, l.Paused).Found()
-	into.Available = mirrored(l.Conditions, obj, ConditionAvailable)
 	into.Unreadable = nil
 	if r.err != nil {
 		return r.err
@@ -111,7 +79,6 @@ func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) e
 		into  *string
 	}{
 		{l.DesiredVersion, &into.DesiredVersion}, {l.CurrentVersion, &into.CurrentVersion},
-		{l.FailureReason, &into.FailureReason}, {l.FailureMessage, &into.FailureMessage},
 	} {
 		*text.into = value(r, text.field).Or("")
 		r.spare(&into.Unreadable)

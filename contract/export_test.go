@@ -20,17 +20,12 @@ type ConditionShape = conditionShape
 // ConditionsShaped is the place of conditions in a shape.
 var ConditionsShaped = conditionsShaped
 
-// The shapes of conditions, and annotations that nobody else names.
+// The shapes of conditions.
 const (
-	ShapeMetaV1              = shapeMetaV1
-	ShapeNode                = shapeNode
-	ShapeV1Beta1             = shapeV1Beta1
-	FailureReasonAnnotation  = failureReasonAnnotation
-	FailureMessageAnnotation = failureMessageAnnotation
+	ShapeMetaV1  = shapeMetaV1
+	ShapeNode    = shapeNode
+	ShapeV1Beta1 = shapeV1Beta1
 )
-
-// Instances is the type of a list that only people read.
-type Instances = []instance
 
 // Anywhere are places of any content.
 type Anywhere = anywhere

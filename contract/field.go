@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -46,8 +45,8 @@ type scalar interface {
 // fieldValue is the set of types that a Field can hold.
 type fieldValue interface {
 	scalar | time.Time | time.Duration | intstr.IntOrString | json.RawMessage |
-		map[string]string | corev1.ResourceList | *metav1.LabelSelector |
-		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule | []instance
+		map[string]string | *metav1.LabelSelector |
+		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule
 }
 
 // form tells apart the ways in which a value of one type is written.
@@ -141,8 +140,6 @@ func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, er
 		*into, _, err = textsAt(f.path, obj, nil)
 	case *map[string]string:
 		*into, err = r.textMap(f.path, nil), r.err
-	case *corev1.ResourceList:
-		*into, err = quantitiesOf(f.path, raw)
 	case **metav1.LabelSelector:
 		*into, err = r.selector(f.path, nil), r.err
 	case *string:
@@ -173,8 +170,6 @@ func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
 		*into = readEntries(r, f.path, nil, readGate)
 	case *[]HealthRule:
 		*into = readEntries(r, f.path, nil, ruleReaderOf(f.form))
-	case *[]instance:
-		*into = readEntries(r, f.path, nil, readInstance)
 	default:
 		return value, false, f.wrong(r.raw(f.path))
 	}

@@ -115,16 +115,12 @@ func lowestVersion(path Path, obj map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	versions, err := entriesOf(path, items, nil, func(e entry) (string, error) { return e.text("version") })
+	if err != nil {
+		return "", err
+	}
 	lowest := ""
-	for i, item := range items {
-		values, ok := item.(map[string]any)
-		if !ok {
-			return "", &FieldError{Path: entryPath(path, i), Want: "object", Got: TypeName(item)}
-		}
-		text, err := entry{list: path, index: i, values: values}.text("version")
-		if err != nil {
-			return "", err
-		}
+	for _, text := range versions {
 		if text != "" && (lowest == "" || isLower(text, lowest)) {
 			lowest = text
 		}

@@ -76,9 +76,10 @@ func foreignLayouts() []foreignLayout {
 	}
 	inKubermatic := sets(kubermatic, "ReadyReplicas", "AvailableReplicas")
 	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas")
+	ofMachine := []string{"MinReady", "DrainStarted", "VolumeDetachStarted", "CertificatesExpire"}
 	return []foreignLayout{
-		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, "MinReady")},
-		{"Gardener", "machines", *contract.GardenerMachine(), append(gardener, "MinReady", "NodeKind", "NodeAPIVersion")},
+		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, ofMachine...)},
+		{"Gardener", "machines", *contract.GardenerMachine(), append(append(gardener, ofMachine...), "NodeKind", "NodeAPIVersion")},
 		{"Kubermatic", "machinesets", *contract.KubermaticMachineSet(), inKubermatic},
 		{"Gardener", "machinesets", *contract.GardenerMachineSet(), inGardener},
 		{"Kubermatic", "machinedeployments", *contract.KubermaticMachineDeployment(),

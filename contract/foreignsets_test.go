@@ -81,8 +81,7 @@ const namingAnnotation, orderAnnotation = contract.MachineNamingAnnotation, cont
 
 func foreignMachineSetCases() []machineSetCase {
 	kubermatic, kubermaticMeta := foreignMetadata(map[string]string{namingAnnotation: "{{ .random }}"})
-	gardener, gardenerMeta := foreignMetadata(map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest",
-		contract.FailureReasonAnnotation: "FR", contract.FailureMessageAnnotation: "FM"})
+	gardener, gardenerMeta := foreignMetadata(map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest"})
 	state := func(system string, meta contract.Metadata) contract.MachineSetState {
 		s := machineSetState()
 		s.Metadata, s.ReplicatedState = meta, foreignSetState(system)
@@ -99,7 +98,7 @@ func foreignMachineSetCases() []machineSetCase {
 				applyMachineSet(s)
 				foreignReplicated("Kubermatic", &s.ReplicatedState)
 			},
-			writes: foreignWrites("status.fullyLabeledReplicas", "status.errorReason", "status.errorMessage", "status.conditions"),
+			writes: foreignWrites("status.fullyLabeledReplicas", "status.conditions"),
 		},
 		{
 			layout: contract.GardenerMachineSet(), kind: "machinesets", version: "Gardener",
@@ -110,7 +109,6 @@ func foreignMachineSetCases() []machineSetCase {
 			apply: func(s *contract.MachineSetState) {
 				applyMachineSet(s)
 				foreignReplicated("Gardener", &s.ReplicatedState)
-				s.Annotations[contract.FailureReasonAnnotation], s.Annotations[contract.FailureMessageAnnotation] = "FR2", "FM2"
 			},
 			writes: foreignWrites("status.fullyLabeledReplicas", "status.machineSetCondition"),
 		},

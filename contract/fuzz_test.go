@@ -132,8 +132,13 @@ func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], l
 		return
 	}
 	require.NoError(t, kind.Adapter.Write(obj, update), "what can be read can be written")
-	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"},
-		[]string{"note"})
+	annotations := []string{"note"}
+	if _, ofMachine := any(update).(contract.MachineUpdate); ofMachine {
+		annotations = append(annotations, contract.DrainStartedAnnotation,
+			contract.VolumeDetachStartedAnnotation, contract.PreTerminateStartedAnnotation, contract.DrainedAnnotation,
+			contract.VolumesDetachedAnnotation)
+	}
+	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"}, annotations)
 
 	var first, second S
 	require.NoError(t, kind.Adapter.Read(obj, &first), "what was written can be read")

@@ -29,8 +29,6 @@ type InfraMachineLayout struct {
 	// v1beta2; Cluster API still reads them.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
-	// Paused is an annotation whose presence counts.
-	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
 	// Conditions hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
 	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
 }
@@ -50,8 +48,6 @@ type InfraMachineState struct {
 	Interruptible bool
 	// FailureReason and FailureMessage are empty without a failure.
 	FailureReason, FailureMessage string
-	// Paused says that the object asks to be left alone.
-	Paused bool
 	// Ready is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
 	Ready Opt[metav1.Condition]
 	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: a provider ID,
@@ -79,7 +75,6 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 		Interruptible:         At[bool]("status", "interruptible"),
 		FailureReason:         At[string]("status", "failureReason"),
 		FailureMessage:        At[string]("status", "failureMessage"),
-		Paused:                AtAnnotation[string](PausedAnnotation),
 		Conditions:            providerConditions(),
 	}
 }
@@ -105,7 +100,6 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	into.Interruptible = value(r, l.Interruptible).Or(false)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
-	into.Paused = value(r, l.Paused).Found()
 	into.Ready = mirrored(l.Conditions, obj, ConditionReady)
 	into.Unreadable = nil
 	if r.err != nil {
@@ -113,7 +107,8 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	}
 	into.ProviderID = text(r, l.ProviderID)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
-	into.Addresses, into.HasAddresses = r.listed(l.Addresses, into.Addresses)
+	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
+	into.HasAddresses = r.has(l.Addresses.path)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
 	r.spareUnless(into.Provisioned, &into.Unreadable)

@@ -21,16 +21,10 @@ type InfraMachinePoolLayout struct {
 	// InfrastructureMachineKind is the kind of the InfraMachines that stand for the machines, for a provider that makes
 	// some. Due once provisioned.
 	InfrastructureMachineKind Field[string] `by:"provider" need:"MAY" absent:"no Machines for the machines of the group"`
-	// ProviderID is the ID of the group itself, for people.
-	ProviderID Field[string] `by:"provider" need:"MAY" absent:"unknown"`
-	// Instances are for people.
-	Instances Field[[]instance] `by:"provider" need:"MAY" absent:"none told"`
 	// FailureReason and FailureMessage are a failure that does not go away by itself. The contract has dropped both in
 	// v1beta2; Cluster API still reads them.
 	FailureReason  Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
-	// Paused is an annotation whose presence counts.
-	Paused Field[string] `by:"user" need:"MAY" absent:"not paused"`
 	// Conditions hold a Ready condition. The list of a provider in transition (status.v1beta2.conditions) goes first.
 	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
 }
@@ -49,16 +43,12 @@ type InfraMachinePoolState struct {
 	Replicas Opt[int32]
 	// InfrastructureMachineKind is empty unless the provider makes an InfraMachine for every machine.
 	InfrastructureMachineKind string
-	// ProviderID is the ID of the group itself.
-	ProviderID string
 	// FailureReason and FailureMessage are empty without a failure.
 	FailureReason, FailureMessage string
-	// Paused says that the object asks to be left alone.
-	Paused bool
 	// Ready is the condition of that type. One that cannot be read is Unknown with ReasonInvalidCondition.
 	Ready Opt[metav1.Condition]
-	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: what is for people,
-	// at any time, and what is due once provisioned, before. It matches ErrWrongType.
+	// Unreadable says what could not be read and holds nothing up, nil when there is nothing like that: what is due once
+	// provisioned, before. It matches ErrWrongType.
 	Unreadable error
 }
 
@@ -90,11 +80,8 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 		ProviderIDList:            At[[]string]("spec", "providerIDList"),
 		Replicas:                  At[int32]("status", "replicas"),
 		InfrastructureMachineKind: At[string]("status", "infrastructureMachineKind"),
-		ProviderID:                At[string]("spec", "providerID"),
-		Instances:                 At[[]instance]("status", "instances"),
 		FailureReason:             At[string]("status", "failureReason"),
 		FailureMessage:            At[string]("status", "failureMessage"),
-		Paused:                    AtAnnotation[string](PausedAnnotation),
 		Conditions:                providerConditions(),
 	}
 }
@@ -119,14 +106,11 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 	into.Provisioned = r.either(l.Provisioned, l.ProvisionedFallback)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
-	into.Paused = value(r, l.Paused).Found()
 	into.Ready = mirrored(l.Conditions, obj, ConditionReady)
 	into.Unreadable = nil
 	if r.err != nil {
 		return r.err
 	}
-	into.ProviderID = text(r, l.ProviderID)
-	r.spare(&into.Unreadable)
 	into.ProviderIDList, into.HasProviderIDList = r.textList(l.ProviderIDList, into.ProviderIDList)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.Replicas = value(r, l.Replicas)

@@ -1,9 +1,6 @@
 package contract_test
 
 import (
-	"errors"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,9 +83,9 @@ const fullPool = `{
 func fullPoolState() contract.InfraMachinePoolState {
 	return contract.InfraMachinePoolState{
 		Provisioned: true, ProviderIDList: []string{"test://1", "test://2", "test://3"}, HasProviderIDList: true,
-		Replicas: contract.Some[int32](3), InfrastructureMachineKind: "TestMachine", ProviderID: "test://group/1",
+		Replicas: contract.Some[int32](3), InfrastructureMachineKind: "TestMachine",
 		// Cluster API dereferences a nil pointer when a pool or its bootstrap configuration reports a failure.
-		FailureReason: "CreateError", FailureMessage: "no quota", Paused: true,
+		FailureReason: "CreateError", FailureMessage: "no quota",
 		Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon)}),
 	}
 }
@@ -147,50 +144,15 @@ func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 
 // Core ignores them, and the contract leaves their content to the provider.
 func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
-	for content, want := range map[string]string{
-		`"status":{"ready":true,"instances":3}`:       "status.instances: want list, found integer",
-		`"status":{"ready":true,"instances":["i-1"]}`: "status.instances.0: want object, found string",
-		`"status":{"ready":true,"instances":[{},{"version":1.36}]}`: "status.instances.1.version: want string, " +
-			"found number",
-		`"status":{"ready":true,"instances":[{"ready":"yes"}]}`: "status.instances.0.ready: want bool, found string",
-		`"status":{"ready":true,"instances":[{"ready":null}]}`:  "status.instances.0.ready: want bool, found null",
-		`"status":{"ready":true,"instances":[{"addresses":{}}]}`: "status.instances.0.addresses: want list, " +
-			"found object",
-		`"status":{"ready":true,"instances":[{"addresses":[{"type":"Hostname","address":7}]}]}`: "status.instances.0.addresses.0.address: want " +
-			"string, found integer",
-		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`: "spec.providerID: want string, found object",
+	for _, content := range []string{
+		`"status":{"ready":true,"instances":3}`, `"status":{"ready":true,"instances":["i-1"]}`,
+		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`,
 	} {
-		t.Run(want, func(t *testing.T) {
-			if strings.Contains(content, "instances") {
-				instances := slices.DeleteFunc(contract.Places(contract.InfraMachinePool(contract.V1Beta1)),
-					func(p contract.Place) bool { return p.Name != "Instances" })
-				_, errs := instances[0].Read(parseObject(t, `{`+content+`}`).Object)
-				require.ErrorIs(t, errors.Join(errs...), contract.ErrWrongType)
-				require.EqualError(t, errors.Join(errs...), want)
-				return
-			}
-			state := fullPoolState()
-			require.NoError(t, contract.InfraMachinePool(contract.V1Beta1).Read(parseObject(t, `{`+content+`}`), &state))
-			require.True(t, state.Provisioned)
-			require.Empty(t, state.ProviderID)
-			require.ErrorIs(t, state.Unreadable, contract.ErrWrongType)
-			require.EqualError(t, state.Unreadable, want)
-		})
+		state := fullPoolState()
+		require.NoError(t, contract.InfraMachinePool(contract.V1Beta1).Read(parseObject(t, `{`+content+`}`), &state))
+		require.True(t, state.Provisioned)
+		require.NoError(t, state.Unreadable)
 	}
-}
-
-func TestInstancesField_TellsAbsentFromEmptyAndHasNoPlaceByDefault(t *testing.T) {
-	f := contract.InfraMachinePool(contract.V1Beta1).Instances
-	for object, want := range map[string]bool{`{}`: false, `{"status":{"instances":[]}}`: true} {
-		got, found, err := f.Get(parseJSON(t, object))
-		require.NoError(t, err)
-		require.Equal(t, want, found, object)
-		require.Empty(t, got)
-	}
-	var none contract.Field[contract.Instances]
-	_, found, err := none.Get(parseJSON(t, fullPool))
-	require.NoError(t, err)
-	require.False(t, found)
 }
 
 func TestInfraMachinePool_AMissingListIsEmptyWhereTheProviderSaysThatThereAreNoMachines(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -35,7 +34,6 @@ func ExampleCheckKind() {
 	fmt.Println(err)
 	// Output:
 	// ProviderID is not kept, so no Node is found, drained or deleted: have the contract.Kind write and read it
-	// VolumesDetachedNode is not kept, so volumes are waited for again in each pass: have the contract.Kind write and read it
 	// <nil>
 }
 
@@ -62,8 +60,6 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 			func(u *contract.MachineUpdate) { u.DataSecretName = contract.Change[string]{} }, contract.NeedShould},
 		"Node.UID": {func(s *contract.MachineState) { s.Node.UID = "" },
 			func(u *contract.MachineUpdate) { u.Node = contract.SetTo(contract.NodeRef{Name: "probe"}) }, contract.NeedMust},
-		"DrainedNode": {func(s *contract.MachineState) { s.DrainedNode = "" },
-			func(u *contract.MachineUpdate) { u.DrainedNode = contract.Change[types.UID]{} }, contract.NeedShould},
 		"Conditions": {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil },
 			contract.NeedShould},
 		"Phase": {func(s *contract.MachineState) { s.Phase = "" }, func(u *contract.MachineUpdate) { u.Phase = contract.Change[string]{} },
@@ -115,8 +111,7 @@ func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 
 func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
 	layout := *contract.MachineV1Beta2()
-	layout.DrainStarted = contract.Field[time.Time]{}
-	layout.VolumeDetachStarted, layout.PreTerminateStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
+	layout.DrainStarted, layout.VolumeDetachStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
 	for name, kind := range map[string]contract.Kind{
 		"a Go type": kindOfServers(readServer, writeServer), "a layout": contract.Unstructured(gvk, &layout),

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// certificatesExpireAnnotation holds when the certificates of a control plane machine end, for shapes without a field.
-const certificatesExpireAnnotation = "machinist.dev/certificates-expire"
-
 // machineSpecKubermatic is the spec of a Machine in cluster.k8s.io/v1alpha1 below a prefix, as machineSpecV1Beta2 is Cluster API's.
 func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
@@ -36,35 +33,28 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 	return l
 }
 
-// ofMachine adds where a Machine, unlike a template, names its bootstrap data.
-func ofMachine(l MachineSpecLayout) MachineSpecLayout {
-	l.DataSecretName = AtAnnotation[string](dataSecretAnnotation)
-	return l
+// machineForeign is what the Machines of both systems have at the same place, and in annotations.
+func machineForeign(spec MachineSpecLayout) MachineLayout {
+	spec.DataSecretName = AtAnnotation[string](dataSecretAnnotation)
+	return MachineLayout{
+		MachineSpecLayout:   spec,
+		FailureDomain:       AtAnnotation[string](failureDomainAnnotation),
+		BootstrapReady:      AtAnnotation[bool](bootstrapReadyAnnotation),
+		InfrastructureReady: AtAnnotation[bool](infrastructureReadyAnnotation),
+		Addresses:           At[[]Address]("status", "addresses"),
+		Conditions:          conditionsShaped(shapeNode, "status", "conditions"),
+		ObservedGeneration:  AtAnnotation[int64](observedGenerationAnnotation),
+	}
 }
 
-var machineKubermatic = MachineLayout{
-	MachineSpecLayout:      ofMachine(machineSpecKubermatic("spec")),
-	Phase:                  At[string]("status", "phase"),
-	NodeName:               At[string]("status", "nodeRef", "name"),
-	NodeUID:                At[string]("status", "nodeRef", "uid"),
-	NodeKind:               At[string]("status", "nodeRef", "kind"),
-	NodeAPIVersion:         At[string]("status", "nodeRef", "apiVersion"),
-	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
-	Addresses:              At[[]Address]("status", "addresses"),
-	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
-	LastUpdated:            At[time.Time]("status", "lastUpdated"),
-	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
-	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
-	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
-	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
-	FailureReason:          At[string]("status", "errorReason"),
-	FailureMessage:         At[string]("status", "errorMessage"),
-	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
-}
+var machineKubermatic = func() MachineLayout {
+	l := machineForeign(machineSpecKubermatic("spec"))
+	l.Phase, l.LastUpdated = At[string]("status", "phase"), At[time.Time]("status", "lastUpdated")
+	l.NodeName, l.NodeUID = At[string]("status", "nodeRef", "name"), At[string]("status", "nodeRef", "uid")
+	l.NodeKind, l.NodeAPIVersion = At[string]("status", "nodeRef", "kind"), At[string]("status", "nodeRef", "apiVersion")
+	l.FailureReason, l.FailureMessage = At[string]("status", "errorReason"), At[string]("status", "errorMessage")
+	return l
+}()
 
 // KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
 // That CRD has no status subresource: set StatusSubresource of the Kind to false. Its schema keeps every field, but its own
@@ -74,27 +64,13 @@ var machineKubermatic = MachineLayout{
 // their observed generation. The table is shared and must not be changed.
 func KubermaticMachine() *MachineLayout { return &machineKubermatic }
 
-var machineGardener = MachineLayout{
-	MachineSpecLayout:      ofMachine(machineSpecGardener("spec")),
-	Phase:                  At[string]("status", "currentStatus", "phase"),
-	NodeName:               At[string]("metadata", "labels", "node"),
-	NodeUID:                AtAnnotation[string](NodeUIDAnnotation),
-	FailureDomain:          AtAnnotation[string](failureDomainAnnotation),
-	BootstrapReady:         AtAnnotation[bool](bootstrapReadyAnnotation),
-	InfrastructureReady:    AtAnnotation[bool](infrastructureReadyAnnotation),
-	Addresses:              At[[]Address]("status", "addresses"),
-	Conditions:             conditionsShaped(shapeNode, "status", "conditions"),
-	ObservedGeneration:     AtAnnotation[int64](observedGenerationAnnotation),
-	LastUpdated:            At[time.Time]("status", "currentStatus", "lastUpdateTime"),
-	DrainStarted:           AtAnnotation[time.Time](DrainStartedAnnotation),
-	VolumeDetachStarted:    AtAnnotation[time.Time](VolumeDetachStartedAnnotation),
-	PreTerminateStarted:    AtAnnotation[time.Time](PreTerminateStartedAnnotation),
-	DrainedNodeUID:         AtAnnotation[string](DrainedAnnotation),
-	VolumesDetachedNodeUID: AtAnnotation[string](VolumesDetachedAnnotation),
-	FailureReason:          AtAnnotation[string](failureReasonAnnotation),
-	FailureMessage:         AtAnnotation[string](failureMessageAnnotation),
-	CertificatesExpire:     AtAnnotation[time.Time](certificatesExpireAnnotation),
-}
+var machineGardener = func() MachineLayout {
+	l := machineForeign(machineSpecGardener("spec"))
+	l.Phase, l.LastUpdated = At[string]("status", "currentStatus", "phase"), At[time.Time]("status", "currentStatus", "lastUpdateTime")
+	l.NodeName, l.NodeUID = At[string]("metadata", "labels", "node"), AtAnnotation[string](NodeUIDAnnotation)
+	l.FailureReason, l.FailureMessage = AtAnnotation[string](failureReasonAnnotation), AtAnnotation[string](failureMessageAnnotation)
+	return l
+}()
 
 // GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's
 // machine-controller-manager. The Node is named by the label "node", as that system does it, so its name must fit a label.

@@ -22,8 +22,7 @@ func annotated(updated bool) map[string]string {
 			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
 			"machinist.dev/drain-started":         "2026-03-01T12:02:00Z",
 			"machinist.dev/volume-detach-started": "2026-03-01T12:03:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T12:04:00Z",
-			"machinist.dev/certificates-expire": "2026-03-01T12:05:00Z", "machinist.dev/drained-node-uid": "n2-uid",
-			"machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
+			"machinist.dev/drained-node-uid": "n2-uid", "machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
 		}
 	}
 	return map[string]string{
@@ -31,8 +30,7 @@ func annotated(updated bool) map[string]string {
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
 		"machinist.dev/drain-started":         "2026-03-01T12:00:00Z",
 		"machinist.dev/volume-detach-started": "2026-03-01T13:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
-		"machinist.dev/certificates-expire": "2026-03-02T12:00:00Z", "machinist.dev/drained-node-uid": "n-uid",
-		"machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
+		"machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
 	}
 }
 
@@ -137,7 +135,7 @@ func gardener() foreignShape {
 	}
 }
 
-// foreignState is fullState without what both systems do not know: a Cluster, provider objects, most timeouts, gates, and
+// foreignState is fullState without what both systems do not know: a Cluster, provider objects, most timeouts, gates, when certificates end, and
 // the generation that a condition is about.
 func foreignState() contract.MachineState {
 	state := fullState()
@@ -145,7 +143,7 @@ func foreignState() contract.MachineState {
 	state.ClusterName, state.Bootstrap, state.Infrastructure, state.WantedFailureDomain = "", contract.Ref{}, contract.Ref{}, ""
 	none := contract.Opt[time.Duration]{}
 	state.NodeDrainTimeout, state.NodeVolumeDetachTimeout, state.NodeDeletionTimeout, state.MinReady = none, none, none, none
-	state.ReadinessGates = nil
+	state.ReadinessGates, state.CertificatesExpire = nil, time.Time{}
 	withoutGenerations(state.Conditions)
 	return state
 }
@@ -187,6 +185,7 @@ func TestForeignMachines_AreWrittenCompletelyAndReadBackEqual(t *testing.T) {
 			require.NoError(t, shape.kind.Adapter.Read(obj, &got))
 			want := shape.state()
 			applyUpdate(&want)
+			want.CertificatesExpire = time.Time{}
 			want.Annotations = annotated(true)
 			maps.Copy(want.Annotations, shape.annotations)
 			if want.Labels["node"] != "" {

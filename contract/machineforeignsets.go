@@ -50,8 +50,6 @@ func machineSetKubermaticLayout() MachineSetLayout {
 	l := MachineSetLayout{
 		ReplicatedLayout:     replicatedKubermatic(),
 		FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
-		FailureReason:        At[string]("status", "errorReason"),
-		FailureMessage:       At[string]("status", "errorMessage"),
 	}
 	l.DeletionOrder = At[string]("spec", "deletePolicy")
 	return l
@@ -68,8 +66,6 @@ func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 var machineSetGardener = MachineSetLayout{
 	ReplicatedLayout:     replicatedGardener("machineSetCondition"),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
-	FailureReason:        AtAnnotation[string](failureReasonAnnotation),
-	FailureMessage:       AtAnnotation[string](failureMessageAnnotation),
 }
 
 // GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are

@@ -8,33 +8,30 @@ import (
 
 // MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
 // same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
-// the schema has no field for an annotation (AtAnnotation); the starts of stages have one without being told. The tables that
+// the schema has no field for an annotation (AtAnnotation); how far a deletion is has one without being told. The tables that
 // this package returns are shared: copy one to make a layout of your own.
 //
 // The tags say who writes a field and what it means when it is missing.
 type MachineLayout struct {
 	MachineSpecLayout
 
-	Phase                  Field[string]    `by:"controller" absent:"no phase yet"`
-	NodeName               Field[string]    `by:"controller" absent:"no Node was matched"`
-	NodeUID                Field[string]    `by:"controller" absent:"the Node was matched by a controller that does not store it"`
-	NodeKind               Field[string]    `by:"controller" absent:"no Node was matched"`
-	NodeAPIVersion         Field[string]    `by:"controller" absent:"no Node was matched"`
-	BootstrapReady         Field[bool]      `by:"controller" absent:"not yet"`
-	InfrastructureReady    Field[bool]      `by:"controller" absent:"not yet"`
-	Addresses              Field[[]Address] `by:"controller" absent:"none known"`
-	FailureDomain          Field[string]    `by:"controller" absent:"unknown"`
-	Conditions             ConditionsField  `by:"controller" absent:"none"`
-	ObservedGeneration     Field[int64]     `by:"controller" absent:"0: never looked at"`
-	LastUpdated            Field[time.Time] `by:"controller" absent:"the phase never changed"`
-	DrainStarted           Field[time.Time] `by:"controller" absent:"not begun"`
-	VolumeDetachStarted    Field[time.Time] `by:"controller" absent:"not begun"`
-	PreTerminateStarted    Field[time.Time] `by:"controller" absent:"not begun"`
-	DrainedNodeUID         Field[string]    `by:"controller" absent:"no Node was drained to the end"`
-	VolumesDetachedNodeUID Field[string]    `by:"controller" absent:"volumes of no Node were waited for to the end"`
-	FailureReason          Field[string]    `by:"controller" absent:"no failure"`
-	FailureMessage         Field[string]    `by:"controller" absent:"no failure"`
-	CertificatesExpire     Field[time.Time] `by:"controller" absent:"unknown"`
+	Phase               Field[string]    `by:"controller" absent:"no phase yet"`
+	NodeName            Field[string]    `by:"controller" absent:"no Node was matched"`
+	NodeUID             Field[string]    `by:"controller" absent:"the Node was matched by a controller that does not store it"`
+	NodeKind            Field[string]    `by:"controller" absent:"no Node was matched"`
+	NodeAPIVersion      Field[string]    `by:"controller" absent:"no Node was matched"`
+	BootstrapReady      Field[bool]      `by:"controller" absent:"not yet"`
+	InfrastructureReady Field[bool]      `by:"controller" absent:"not yet"`
+	Addresses           Field[[]Address] `by:"controller" absent:"none known"`
+	FailureDomain       Field[string]    `by:"controller" absent:"unknown"`
+	Conditions          ConditionsField  `by:"controller" absent:"none"`
+	ObservedGeneration  Field[int64]     `by:"controller" absent:"0: never looked at"`
+	LastUpdated         Field[time.Time] `by:"controller" absent:"the phase never changed"`
+	DrainStarted        Field[time.Time] `by:"controller" absent:"not begun"`
+	VolumeDetachStarted Field[time.Time] `by:"controller" absent:"not begun"`
+	FailureReason       Field[string]    `by:"controller" absent:"no failure"`
+	FailureMessage      Field[string]    `by:"controller" absent:"no failure"`
+	CertificatesExpire  Field[time.Time] `by:"controller" absent:"unknown"`
 }
 
 func (l *MachineLayout) missing() bool { return l == nil }
@@ -52,15 +49,15 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
 	into.LastUpdated = r.time(l.LastUpdated)
-	into.DrainStarted = r.time(orAnnotation(l.DrainStarted, DrainStartedAnnotation))
-	into.VolumeDetachStarted = r.time(orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation))
-	into.PreTerminateStarted = r.time(orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation))
-	into.DrainedNode = types.UID(text(r, l.DrainedNodeUID))
-	into.VolumesDetachedNode = types.UID(text(r, l.VolumesDetachedNodeUID))
+	into.DrainStarted, into.VolumeDetachStarted = r.time(l.DrainStarted), r.time(l.VolumeDetachStarted)
+	into.PreTerminateStarted, into.DrainedNode, into.VolumesDetachedNode = time.Time{}, "", ""
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
 	into.CertificatesExpire = r.time(l.CertificatesExpire)
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	return into.stagesFrom(into.Annotations)
 }
 
 func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
@@ -77,23 +74,22 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	put(w, l.LastUpdated, orClear(u.LastUpdated))
-	put(w, orAnnotation(l.DrainStarted, DrainStartedAnnotation), orClear(u.DrainStarted))
-	put(w, orAnnotation(l.VolumeDetachStarted, VolumeDetachStartedAnnotation), orClear(u.VolumeDetachStarted))
-	put(w, orAnnotation(l.PreTerminateStarted, PreTerminateStartedAnnotation), orClear(u.PreTerminateStarted))
-	put(w, l.DrainedNodeUID, orClear(mapped(u.DrainedNode, func(uid types.UID) string { return string(uid) })))
-	put(w, l.VolumesDetachedNodeUID, orClear(mapped(u.VolumesDetachedNode, func(uid types.UID) string { return string(uid) })))
+	l.writeStages(w, u)
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
 	put(w, l.CertificatesExpire, orClear(u.CertificatesExpire))
 	return w.err
 }
 
-// orAnnotation is the place of the start of a stage: limits count from there, so what a layout has no place for is in an annotation.
-func orAnnotation(f Field[time.Time], key string) Field[time.Time] {
-	if !f.path.IsZero() {
-		return f
+// writeStages writes how far a deletion is: into annotations where the layout has no place for it.
+func (l *MachineLayout) writeStages(w *writer, u MachineUpdate) {
+	if !u.hasStages() {
+		return
 	}
-	return AtAnnotation[time.Time](key)
+	put(w, l.DrainStarted, orClear(u.DrainStarted))
+	put(w, l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
+	r := &reader{obj: w.obj}
+	w.textMap("annotations", u.stages(&MachineState{DrainStarted: r.time(l.DrainStarted), VolumeDetachStarted: r.time(l.VolumeDetachStarted)}))
 }
 
 // writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it

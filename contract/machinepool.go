@@ -8,8 +8,6 @@ type MachinePoolState struct {
 
 	// ProviderIDs are those of the instances of the pool, in the order in which the provider lists them. There may be 10,000.
 	ProviderIDs []string
-	// FailureDomains are the desired failure domains of the instances.
-	FailureDomains []string
 
 	Phase string
 	// Nodes are those that were matched; the UID is empty when the writer of the list did not know it. There may be 10,000.

@@ -46,7 +46,7 @@ func machinePoolState() contract.MachinePoolState {
 	replicated.Selector, replicated.SelectorText, replicated.DeletionOrder, replicated.MachineNaming = nil, "", "", ""
 	return contract.MachinePoolState{
 		Metadata: setMeta(), ReplicatedState: replicated,
-		ProviderIDs: []string{"p://1", "p://2"}, FailureDomains: []string{"a", "b"}, Phase: "Scaling",
+		ProviderIDs: []string{"p://1", "p://2"}, Phase: "Scaling",
 		Nodes:          []contract.NodeRef{{Name: "n1", UID: "n1-uid"}, {Name: "n2"}},
 		BootstrapReady: contract.Some(true), InfrastructureReady: contract.Some(false),
 		UnavailableReplicas: contract.Some(int32(8)), FailureReason: "FR", FailureMessage: "FM",

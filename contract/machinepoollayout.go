@@ -12,7 +12,6 @@ type MachinePoolLayout struct {
 	ReplicatedLayout
 
 	ProviderIDs         Field[[]string]  `by:"controller" absent:"none known"`
-	FailureDomains      Field[[]string]  `by:"user" absent:"anywhere"`
 	Phase               Field[string]    `by:"controller" absent:"no phase yet"`
 	Nodes               Field[[]NodeRef] `by:"controller" absent:"no Node was matched"`
 	BootstrapReady      Field[bool]      `by:"controller" absent:"not yet"`
@@ -32,7 +31,6 @@ func pooled(l ReplicatedLayout) ReplicatedLayout {
 var machinePoolV1Beta2 = MachinePoolLayout{
 	ReplicatedLayout:    pooled(replicatedV1Beta2()),
 	ProviderIDs:         At[[]string]("spec", "providerIDList"),
-	FailureDomains:      At[[]string]("spec", "failureDomains"),
 	Phase:               At[string]("status", "phase"),
 	Nodes:               At[[]NodeRef]("status", "nodeRefs"),
 	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
@@ -49,7 +47,6 @@ func MachinePoolV1Beta2() *MachinePoolLayout { return &machinePoolV1Beta2 }
 var machinePoolV1Beta1 = MachinePoolLayout{
 	ReplicatedLayout:    pooled(replicatedV1Beta1()),
 	ProviderIDs:         At[[]string]("spec", "providerIDList"),
-	FailureDomains:      At[[]string]("spec", "failureDomains"),
 	Phase:               At[string]("status", "phase"),
 	Nodes:               At[[]NodeRef]("status", "nodeRefs"),
 	BootstrapReady:      At[bool]("status", "bootstrapReady"),
@@ -70,7 +67,6 @@ func (l *MachinePoolLayout) read(obj map[string]any, into *MachinePoolState) err
 	r.metadata(&into.Metadata)
 	l.ReplicatedLayout.read(r, &into.ReplicatedState)
 	into.ProviderIDs = r.texts(l.ProviderIDs, into.ProviderIDs)
-	into.FailureDomains = r.texts(l.FailureDomains, into.FailureDomains)
 	into.Phase = text(r, l.Phase)
 	into.Nodes = readEntries(r, l.Nodes.path, into.Nodes, readNodeRef)
 	into.BootstrapReady = value(r, l.BootstrapReady)

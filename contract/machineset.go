@@ -8,8 +8,6 @@ type MachineSetState struct {
 
 	// FullyLabeledReplicas counts the Machines that have all labels of the template. Cluster API has deprecated it.
 	FullyLabeledReplicas Opt[int32]
-	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
-	FailureReason, FailureMessage string
 }
 
 // MachineSetUpdate is what a pass wants to change. The zero update changes nothing. Where MachineSetState has no Opt, zero
@@ -18,8 +16,7 @@ type MachineSetUpdate struct {
 	MetadataUpdate
 	ReplicatedUpdate
 
-	FullyLabeledReplicas          Change[int32]
-	FailureReason, FailureMessage Change[string]
+	FullyLabeledReplicas Change[int32]
 }
 
 // MachineSetKind is a kind of MachineSet and how to read it.
@@ -31,16 +28,12 @@ type MachineSetKind = KindOf[MachineSetState, MachineSetUpdate]
 type MachineSetLayout struct {
 	ReplicatedLayout
 
-	FullyLabeledReplicas Field[int32]  `by:"controller" absent:"unknown"`
-	FailureReason        Field[string] `by:"controller" absent:"no failure"`
-	FailureMessage       Field[string] `by:"controller" absent:"no failure"`
+	FullyLabeledReplicas Field[int32] `by:"controller" absent:"unknown"`
 }
 
 var machineSetV1Beta2 = MachineSetLayout{
 	ReplicatedLayout:     replicatedV1Beta2(),
 	FullyLabeledReplicas: At[int32]("status", "deprecated", "v1beta1", "fullyLabeledReplicas"),
-	FailureReason:        At[string]("status", "deprecated", "v1beta1", "failureReason"),
-	FailureMessage:       At[string]("status", "deprecated", "v1beta1", "failureMessage"),
 }
 
 // MachineSetV1Beta2 returns the layout of MachineSet in cluster.x-k8s.io/v1beta2. The table is shared and must not be
@@ -50,8 +43,6 @@ func MachineSetV1Beta2() *MachineSetLayout { return &machineSetV1Beta2 }
 var machineSetV1Beta1 = MachineSetLayout{
 	ReplicatedLayout:     replicatedV1Beta1(),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
-	FailureReason:        At[string]("status", "failureReason"),
-	FailureMessage:       At[string]("status", "failureMessage"),
 }
 
 // MachineSetV1Beta1 returns the layout of MachineSet in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and
@@ -65,8 +56,6 @@ func (l *MachineSetLayout) read(obj map[string]any, into *MachineSetState) error
 	r.metadata(&into.Metadata)
 	l.ReplicatedLayout.read(r, &into.ReplicatedState)
 	into.FullyLabeledReplicas = value(r, l.FullyLabeledReplicas)
-	into.FailureReason = text(r, l.FailureReason)
-	into.FailureMessage = text(r, l.FailureMessage)
 	return r.err
 }
 
@@ -75,7 +64,5 @@ func (l *MachineSetLayout) write(obj map[string]any, u MachineSetUpdate) error {
 	w.metadata(u.MetadataUpdate)
 	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
 	put(w, l.FullyLabeledReplicas, u.FullyLabeledReplicas)
-	put(w, l.FailureReason, orClear(u.FailureReason))
-	put(w, l.FailureMessage, orClear(u.FailureMessage))
 	return w.err
 }

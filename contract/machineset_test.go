@@ -36,7 +36,7 @@ const fullMachineSetV1Beta1 = `{
 func machineSetState() contract.MachineSetState {
 	return contract.MachineSetState{
 		Metadata: setMeta(), ReplicatedState: replicatedState(),
-		FullyLabeledReplicas: contract.Some(int32(9)), FailureReason: "FR", FailureMessage: "FM",
+		FullyLabeledReplicas: contract.Some(int32(9)),
 	}
 }
 
@@ -44,7 +44,6 @@ func machineSetUpdate() contract.MachineSetUpdate {
 	return contract.MachineSetUpdate{
 		MetadataUpdate: fullUpdate().MetadataUpdate, ReplicatedUpdate: replicatedUpdate(),
 		FullyLabeledReplicas: contract.SetTo(int32(0)),
-		FailureReason:        contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"),
 	}
 }
 
@@ -52,7 +51,6 @@ func applyMachineSet(s *contract.MachineSetState) {
 	applyMetadata(&s.Metadata)
 	applyReplicated(&s.ReplicatedState)
 	s.FullyLabeledReplicas = contract.Some(int32(0))
-	s.FailureReason, s.FailureMessage = "FR2", "FM2"
 }
 
 type machineSetCase = setCase[contract.MachineSetState, contract.MachineSetUpdate]
@@ -63,12 +61,12 @@ func machineSetCases() []machineSetCase {
 		{
 			layout: contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", full: fullMachineSetV1Beta1,
 			state: machineSetState(), unsaid: []string{"Provider"}, update: machineSetUpdate(), apply: applyMachineSet,
-			writes: replicatedWrites("v1beta1", "status.fullyLabeledReplicas", "status.failureReason", "status.failureMessage"),
+			writes: replicatedWrites("v1beta1", "status.fullyLabeledReplicas"),
 		},
 		{
 			layout: contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", full: fullMachineSetV1Beta2,
 			state: machineSetState(), unsaid: []string{"Provider"}, update: machineSetUpdate(), apply: applyMachineSet,
-			writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas", old+"failureReason", old+"failureMessage"),
+			writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas"),
 		},
 	}, foreignMachineSetCases()...)
 }

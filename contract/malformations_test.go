@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -155,9 +154,6 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 		return append(wrongTypes(at, w.want, "string", "integer"), w, tooLong(at)), false
 	case contract.Field[*metav1.LabelSelector]:
 		return selectorMalformations(at), true
-	case contract.Field[corev1.ResourceList]:
-		entries := append(wrongTypes(append(at, "cpu"), "quantity", "string", "integer"), unreadable(append(at, "cpu"), "quantity")...)
-		return append(wrongTypes(at, "object", "object"), inside(entries)...), true
 	default:
 		return listMalformations(t, c, name, l, list{at: at, entries: "object"})
 	}
@@ -173,11 +169,6 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 		return in.malformations(), false
 	case contract.Field[[]contract.Address]:
 		in.valid, in.members = map[string]any{"type": "Hostname", "address": "h"}, map[string]string{"type": "string", "address": "string"}
-		return in.malformations(), false
-	case contract.Field[contract.Instances]:
-		in.valid = map[string]any{"instanceName": "i"}
-		in.members = map[string]string{"instanceName": "string", "providerID": "string", "version": "string", "ready": "bool",
-			"addresses": "list"}
 		return in.malformations(), false
 	case contract.Field[[]contract.Taint]:
 		in.valid = map[string]any{"key": "k", "effect": "NoSchedule"}

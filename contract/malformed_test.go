@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,25 +100,23 @@ func providerCases(v contract.Version) map[string]malformedCase {
 				var s contract.InfraMachineState
 				return contract.InfraMachine(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"BootstrapConfig": {layout: contract.BootstrapConfig(v), spared: []string{"Conditions", "CertificatesExpire"},
+		"BootstrapConfig": {layout: contract.BootstrapConfig(v), spared: []string{"Conditions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.BootstrapConfigState
 				return contract.BootstrapConfig(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"InfraMachinePool": {layout: contract.InfraMachinePool(v), spared: []string{"Conditions", "ProviderID"}, writeOnly: []string{"Instances"},
+		"InfraMachinePool": {layout: contract.InfraMachinePool(v), spared: []string{"Conditions"},
 			bases: map[string]string{"ProvisionedFallback": `{"kind":"K","metadata":{"name":"n"}}`},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.InfraMachinePoolState
 				return contract.InfraMachinePool(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"InfraMachineTemplate":    {layout: contract.InfraMachineTemplate(v), read: placesReader(contract.InfraMachineTemplate(v))},
-		"BootstrapConfigTemplate": {layout: contract.BootstrapConfigTemplate(v), read: placesReader(contract.BootstrapConfigTemplate(v))},
+		"Template": {layout: contract.Template(v), read: placesReader(contract.Template(v))},
 		"ControlPlane": {layout: contract.ControlPlane(v),
-			spared: []string{"Conditions", "DesiredVersion", "CurrentVersion", "CurrentVersions",
-				"FailureReason", "FailureMessage"},
+			spared: []string{"DesiredVersion", "CurrentVersion", "CurrentVersions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.ControlPlaneState
-				return contract.ControlPlane(v).Read(obj, &s), withCondition(s.Unreadable, s.Available)
+				return contract.ControlPlane(v).Read(obj, &s), s.Unreadable
 			}},
 	}
 }
@@ -248,9 +245,8 @@ func planted(obj map[string]any, at []string, value any) map[string]any {
 func leafError(l leaf, obj map[string]any) (known bool, err error) {
 	switch l := l.(type) {
 	case contract.Field[string], contract.Field[bool], contract.Field[int32], contract.Field[int64], contract.Field[time.Time],
-		contract.Field[time.Duration], contract.Field[json.RawMessage], contract.Field[map[string]string], contract.Field[corev1.ResourceList],
-		contract.Field[intstr.IntOrString], contract.Field[*metav1.LabelSelector], contract.Field[[]contract.Address],
-		contract.Field[contract.Instances]:
+		contract.Field[time.Duration], contract.Field[json.RawMessage], contract.Field[map[string]string],
+		contract.Field[intstr.IntOrString], contract.Field[*metav1.LabelSelector], contract.Field[[]contract.Address]:
 		err = contract.Check(l, obj)
 	case contract.ConditionsField:
 		_, err = l.Get(obj, nil)

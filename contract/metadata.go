@@ -153,7 +153,7 @@ func sameTexts(have map[string]string, values map[string]any) bool {
 func firstWrongText(at Path, values map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := values[key].(string); !ok {
-			return &FieldError{Path: NewPath(append(at.Segments(), key)...), Want: "string", Got: TypeName(values[key])}
+			return &FieldError{Path: at.below(key), Want: "string", Got: TypeName(values[key])}
 		}
 	}
 	return nil

@@ -63,29 +63,10 @@ func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference 
 	if raw == nil {
 		return nil
 	}
-	items, ok := raw.([]any)
-	if !ok {
-		r.fail(&FieldError{Path: metaOwners, Want: "list", Got: TypeName(raw)})
-		return nil
-	}
-	if len(items) == 0 || sameOwners(before, items) {
+	if items, ok := raw.([]any); ok && (len(items) == 0 || sameOwners(before, items)) {
 		return before[:len(items):len(items)]
 	}
-	owners := make([]metav1.OwnerReference, 0, len(items))
-	for i, item := range items {
-		values, ok := item.(map[string]any)
-		if !ok {
-			r.fail(&FieldError{Path: entryPath(metaOwners, i), Want: "object", Got: TypeName(item)})
-			return nil
-		}
-		owner, err := readOwner(entry{list: metaOwners, index: i, values: values})
-		if err != nil {
-			r.fail(err)
-			return nil
-		}
-		owners = append(owners, owner)
-	}
-	return owners
+	return readEntries(r, metaOwners, nil, readOwner)
 }
 
 func readOwner(e entry) (o metav1.OwnerReference, err error) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -146,8 +145,6 @@ func (f Field[T]) typeName() string {
 		return "object"
 	case map[string]string:
 		return "map of strings"
-	case corev1.ResourceList:
-		return "map of quantities"
 	case *metav1.LabelSelector:
 		return "label selector"
 	case time.Duration:
@@ -180,8 +177,6 @@ func entriesName(list any) string {
 		return "taints"
 	case []ReadinessGate:
 		return "readiness gates"
-	case []instance:
-		return "instances"
 	default:
 		return ""
 	}

@@ -60,7 +60,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 			version: contract.V1Beta2,
 			object: `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}},
 				"status":{"failureReason":"CreateError","failureMessage":"no quota","interruptible":true}}`,
-			want: contract.InfraMachineState{Interruptible: true, FailureReason: "CreateError", FailureMessage: "no quota", Paused: true},
+			want: contract.InfraMachineState{Interruptible: true, FailureReason: "CreateError", FailureMessage: "no quota"},
 		},
 		"empty values are values where absent means something else": {
 			version: contract.V1Beta2,
@@ -81,7 +81,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 			obj, before := parseObject(t, c.object), parseObject(t, c.object)
 			stale := contract.InfraMachineState{
 				Provisioned: true, ProviderID: "stale", Addresses: make([]contract.Address, 3), HasAddresses: true,
-				FailureDomain: contract.Some("stale"), Interruptible: true, FailureReason: "stale", FailureMessage: "stale", Paused: true,
+				FailureDomain: contract.Some("stale"), Interruptible: true, FailureReason: "stale", FailureMessage: "stale",
 				Ready: contract.Some(metav1.Condition{Type: "Stale"}), Unreadable: contract.ErrWrongType,
 			}
 			require.NoError(t, contract.InfraMachine(c.version).Read(obj, &stale))
@@ -143,7 +143,7 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 			version: contract.V1Alpha3,
 			object: `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"true","machine.cluster.x-k8s.io/certificates-expiry":"2026-03-01T14:00:00+02:00"}},
 				"status":{"failureReason":"CreateError","failureMessage":"no token"}}`,
-			want: contract.BootstrapConfigState{FailureReason: "CreateError", FailureMessage: "no token", Paused: true, CertificatesExpire: noon},
+			want: contract.BootstrapConfigState{FailureReason: "CreateError", FailureMessage: "no token"},
 		},
 		"an empty name is not an absent one": {
 			version: contract.V1Beta2, object: `{"status":{"dataSecretName":""}}`,
@@ -161,7 +161,7 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 			obj, before := parseObject(t, c.object), parseObject(t, c.object)
 			stale := contract.BootstrapConfigState{
 				DataSecretCreated: true, DataSecretName: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
-				CertificatesExpire: noon, FailureReason: "stale", FailureMessage: "stale", Paused: true, Unreadable: contract.ErrWrongType,
+				FailureReason: "stale", FailureMessage: "stale", Unreadable: contract.ErrWrongType,
 			}
 			require.NoError(t, contract.BootstrapConfig(c.version).Read(obj, &stale))
 			if diff := diffStates(c.want, stale); diff != "" {

@@ -45,10 +45,10 @@ func TestProviderObjects_OfEveryRoleAndVersionAreReadAgainWithoutAllocations(t *
 		readAgain(t, "an InfraMachinePool", v, func() error { return contract.InfraMachinePool(v).Read(pool, &machinePool) })
 		readAgain(t, "a ControlPlane", v, func() error { return contract.ControlPlane(v).Read(machine, &controlPlane) })
 		require.Len(t, infraMachine.Addresses, 2)
-		require.True(t, infraMachine.Provisioned && infraMachine.Interruptible && infraMachine.Paused && infraMachine.Ready.Found())
-		require.True(t, bootstrapConfig.DataSecretName.Found() && !bootstrapConfig.CertificatesExpire.IsZero())
+		require.True(t, infraMachine.Provisioned && infraMachine.Interruptible && infraMachine.Ready.Found())
+		require.True(t, bootstrapConfig.DataSecretName.Found())
 		require.Len(t, machinePool.ProviderIDList, 3)
-		require.True(t, controlPlane.Initialized)
+		require.True(t, controlPlane.ExternalManagedControlPlane)
 	}
 }
 

@@ -15,11 +15,10 @@ const (
 	ConditionAvailable = "Available"
 )
 
-// listed reads addresses into the slice of a state.
-func (r *reader) listed(f Field[[]Address], into []Address) (addresses []Address, found bool) {
-	addresses, found, err := addressesAt(f.path, r.obj, into)
-	r.fail(err)
-	return addresses, found
+// has reports whether there is something at a place, and nothing was wrong until here.
+func (r *reader) has(at Path) bool {
+	_, found, err := lookup(at.segments, r.obj)
+	return found && err == nil && r.err == nil
 }
 
 // either is true when one of two places says so. The second is looked at only while the first does not: while a provider

@@ -22,8 +22,8 @@ func contractVersions() []contract.Version {
 func providerLayouts(v contract.Version) map[string]any {
 	return map[string]any{
 		"InfraMachine": contract.InfraMachine(v), "BootstrapConfig": contract.BootstrapConfig(v),
-		"InfraMachinePool": contract.InfraMachinePool(v), "InfraMachineTemplate": contract.InfraMachineTemplate(v),
-		"BootstrapConfigTemplate": contract.BootstrapConfigTemplate(v), "ControlPlane": contract.ControlPlane(v),
+		"InfraMachinePool": contract.InfraMachinePool(v), "Template": contract.Template(v),
+		"ControlPlane": contract.ControlPlane(v),
 	}
 }
 
@@ -31,7 +31,6 @@ const (
 	conditionPlaces = "status.v1beta2.conditions status.conditions status.deprecated.v1beta1.conditions"
 	reportPlaces    = `FailureReason MAY string: status.failureReason
 FailureMessage MAY string: status.failureMessage
-Paused MAY string: metadata.annotations.cluster.x-k8s.io/paused
 Conditions SHOULD list of conditions: ` + conditionPlaces
 	templatePlaces = `Labels MAY map of strings: spec.template.metadata.labels
 Annotations MAY map of strings: spec.template.metadata.annotations
@@ -41,10 +40,10 @@ Spec MUST object: spec.template.spec`
 // wantPlaces are the contract pages as a table. Before v1beta2, what differs between the versions is what controllers do.
 func wantPlaces(v contract.Version) map[string]string {
 	provisioned, poolFallback := "status.ready", "status.initialization.provisioned"
-	created, initialized := "status.ready", "status.initialized"
+	created := "status.ready"
 	if v == contract.V1Beta2 {
 		provisioned, poolFallback = poolFallback, provisioned
-		created, initialized = "status.initialization.dataSecretCreated", "status.initialization.controlPlaneInitialized"
+		created = "status.initialization.dataSecretCreated"
 	}
 	return map[string]string{
 		"InfraMachine": `Provisioned MUST bool: ` + provisioned + `
@@ -56,28 +55,19 @@ Interruptible MAY bool: status.interruptible
 ` + reportPlaces,
 		"BootstrapConfig": `DataSecretCreated MUST bool: ` + created + `
 DataSecretName MUST string: status.dataSecretName
-CertificatesExpire MAY time: metadata.annotations.machine.cluster.x-k8s.io/certificates-expiry
 ` + reportPlaces,
 		"InfraMachinePool": `Provisioned MUST bool: ` + provisioned + `
 ProvisionedFallback MAY bool: ` + poolFallback + `
 ProviderIDList MUST list of strings: spec.providerIDList
 Replicas MUST 32-bit integer: status.replicas
 InfrastructureMachineKind MAY string: status.infrastructureMachineKind
-ProviderID MAY string: spec.providerID
-Instances MAY list of instances: status.instances
 ` + reportPlaces,
-		"InfraMachineTemplate": templatePlaces + `
-Capacity MAY map of quantities: status.capacity
-Architecture MAY string: status.nodeInfo.architecture
-OperatingSystem MAY string: status.nodeInfo.operatingSystem`,
-		"BootstrapConfigTemplate": templatePlaces,
+		"Template": templatePlaces,
 		"ControlPlane": `Deleting  time: metadata.deletionTimestamp
-Initialized MUST bool: ` + initialized + `
 ExternalManagedControlPlane MAY bool: status.externalManagedControlPlane
 DesiredVersion MAY string: spec.version
 CurrentVersion MAY string: status.version
-CurrentVersions MAY list of versions: status.versions
-` + reportPlaces,
+CurrentVersions MAY list of versions: status.versions`,
 	}
 }
 

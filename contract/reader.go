@@ -152,7 +152,7 @@ func (r *reader) conditions(f ConditionsField, before []metav1.Condition) []meta
 	if r.err != nil {
 		return nil
 	}
-	conditions, err := f.keep(r.obj, before)
+	conditions, err := f.Get(r.obj, before)
 	r.err = err
 	return conditions
 }

@@ -285,7 +285,7 @@ func setMalformedCases() map[string]malformedCase {
 		cases["MachineDeployment "+c.version] = c.malformed(template)
 	}
 	for _, c := range machinePoolCases() {
-		cases["MachinePool "+c.version] = c.malformed(template, "ProviderIDs", "FailureDomains")
+		cases["MachinePool "+c.version] = c.malformed(template, "ProviderIDs")
 	}
 	for _, c := range healthCheckCases() {
 		cases["MachineHealthCheck "+c.version] = c.malformed([]string{"Template.Namespace"}, "Targets")

@@ -19,11 +19,11 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // other objects, and its errors name the object. StatusSubresource is true: set it to false for a CRD without one.
 //
 // What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
-// and the spec, everything else with the status too: a field for one of these two must not be in the status. When the stages
-// of a deletion began is kept in annotations of this module where the type does not keep it; the rest of what a deletion has to
-// remember can be, with MachineState.StagesFromAnnotations and MachineUpdate.StagesInAnnotations. What is left out otherwise is forgotten
-// after each pass. A Node is drained and deleted only for a Machine that says ProviderID (read may make it of something else) and Node
-// with its UID. CheckKind says in a test what a type forgets; reconcilers refuse a Kind that forgets what they need.
+// and the spec, everything else with the status too: a field for one of these two must not be in the status. How far a deletion is
+// (DrainStarted, VolumeDetachStarted, PreTerminateStarted, DrainedNode and VolumesDetachedNode) is kept in annotations
+// of this module where the type does not keep it. What is left out otherwise is forgotten after each pass. A Node is drained and deleted
+// only for a Machine that says ProviderID (read may make it of something else) and Node with its UID. CheckKind says in a test what a
+// type forgets; reconcilers refuse a Kind that forgets what they need.
 //
 // Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
 // there is a provider ID, or a step of your own calls Scope.SetInfrastructureReady of package machine in every pass.
@@ -93,7 +93,7 @@ func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
 		err = a.read(typed, into)
 	}
 	if state, ok := any(into).(*MachineState); ok && err == nil {
-		err = state.startsFrom(obj.GetAnnotations())
+		err = state.stagesFrom(obj.GetAnnotations())
 	}
 	return a.named(obj, err)
 }
@@ -104,20 +104,20 @@ func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
 		err = a.write(typed, update)
 	}
 	if err == nil {
-		a.keepStarts(typed, update)
+		a.keepStages(typed, update)
 	}
 	return a.named(obj, err)
 }
 
-// keepStarts puts the starts of stages of a Machine's deletion that the type has no place for into annotations.
-func (a typedAdapter[T, S, U]) keepStarts(typed T, update U) {
+// keepStages puts how far a Machine's deletion is into annotations where the type has no place for it.
+func (a typedAdapter[T, S, U]) keepStages(typed T, update U) {
 	u, ok := any(&update).(*MachineUpdate)
-	if !ok || !u.startsStage() {
+	if !ok || !u.hasStages() {
 		return
 	}
 	var has S
 	if state, ok := any(&has).(*MachineState); ok && a.read(typed, &has) == nil {
-		u.keepStarts(typed, state)
+		MetadataUpdate{Annotations: u.stages(state)}.ApplyTo(typed)
 	}
 }
 

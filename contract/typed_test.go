@@ -79,11 +79,12 @@ func TestNewTyped_WhatIsWrittenIsReadBackEqual(t *testing.T) {
 		Conditions: updated.Conditions,
 	}
 	want.VolumeDetachStarted = updated.VolumeDetachStarted
-	want.PreTerminateStarted = updated.PreTerminateStarted
+	want.PreTerminateStarted, want.VolumesDetachedNode = updated.PreTerminateStarted, updated.VolumesDetachedNode
 	want.Annotations = map[string]string{
-		"other": "kept", "note": "", // and the starts that a Server has no field for
+		"other": "kept", "note": "", // and the stages that a Server has no field for
 		contract.VolumeDetachStartedAnnotation: updated.VolumeDetachStarted.Format(time.RFC3339),
 		contract.PreTerminateStartedAnnotation: updated.PreTerminateStarted.Format(time.RFC3339),
+		contract.VolumesDetachedAnnotation:     string(updated.VolumesDetachedNode),
 	}
 	want.ProviderID, want.DataSecretName = updated.ProviderID, updated.DataSecretName
 	if diff := diffStates(want, got); diff != "" {

@@ -1,28 +1,14 @@
 package contract
 
 import (
-	"errors"
-	"maps"
+	"cmp"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StagesFromAnnotations fills how far a deletion is (DrainStarted, VolumeDetachStarted, PreTerminateStarted,
-// DrainedNode and VolumesDetachedNode) from the annotations of this module. It is for the read function of a Go type without fields
-// for that (NewTyped), after Metadata.From; MachineUpdate.StagesInAnnotations writes it. A text that is no time is an error that
-// matches ErrWrongType.
-func (s *MachineState) StagesFromAnnotations() error {
-	s.DrainStarted, s.VolumeDetachStarted, s.PreTerminateStarted = time.Time{}, time.Time{}, time.Time{}
-	s.DrainedNode = types.UID(s.Annotations[DrainedAnnotation])
-	s.VolumesDetachedNode = types.UID(s.Annotations[VolumesDetachedAnnotation])
-	return s.startsFrom(s.Annotations)
-}
-
-// startsFrom fills in the starts of stages that the state does not have yet.
-func (s *MachineState) startsFrom(annotations map[string]string) error {
-	var errs []error
+// stagesFrom fills in how far a deletion is where the state does not have it yet, from annotations of this module.
+func (s *MachineState) stagesFrom(annotations map[string]string) error {
 	for _, start := range [...]struct {
 		key string
 		at  *time.Time
@@ -36,77 +22,39 @@ func (s *MachineState) startsFrom(annotations map[string]string) error {
 		}
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			errs = append(errs, unreadableTime(NewPath("metadata", "annotations", start.key)))
-			continue
+			return unreadableTime(NewPath("metadata", "annotations", start.key))
 		}
 		*start.at = t.UTC()
 	}
-	return errors.Join(errs...)
+	s.DrainedNode = cmp.Or(s.DrainedNode, types.UID(annotations[DrainedAnnotation]))
+	s.VolumesDetachedNode = cmp.Or(s.VolumesDetachedNode, types.UID(annotations[VolumesDetachedAnnotation]))
+	return nil
 }
 
-// stageStart is what an update says of the start of a stage, and the annotation that holds it where there is no other place.
-type stageStart struct {
-	key  string
-	says Change[time.Time]
-}
-
-func (u *MachineUpdate) starts() [3]stageStart {
-	return [...]stageStart{
-		{DrainStartedAnnotation, u.DrainStarted},
-		{VolumeDetachStartedAnnotation, u.VolumeDetachStarted}, {PreTerminateStartedAnnotation, u.PreTerminateStarted},
-	}
-}
-
-// StagesInAnnotations returns the update of the metadata with how far a deletion is in annotations of this module, to be applied in
-// the place of u.MetadataUpdate. It does not change the update.
-func (u MachineUpdate) StagesInAnnotations() MetadataUpdate {
+// stages is what an update says of how far a deletion is, as changes of annotations, but for what is kept elsewhere. have is what the
+// object gives back that the update was written to.
+func (u *MachineUpdate) stages(have *MachineState) map[string]Change[string] {
 	texts := map[string]Change[string]{}
-	for _, start := range u.starts() {
-		if t, set := start.says.Value(); set && !t.IsZero() {
-			texts[start.key] = SetTo(rfc3339(t))
-		} else if set || start.says.Clears() {
-			texts[start.key] = Cleared[string]()
+	keep := func(key, have string, c Change[string]) {
+		if text, set := c.Value(); c.Clears() || set && text != have {
+			texts[key] = c
 		}
 	}
-	done := func(key string, c Change[types.UID]) {
-		if uid, set := c.Value(); set && uid != "" {
-			texts[key] = SetTo(string(uid))
-		} else if set || c.Clears() {
-			texts[key] = Cleared[string]()
-		}
+	start := func(key string, have time.Time, c Change[time.Time]) {
+		keep(key, rfc3339(have), mapped(orClear(c), rfc3339))
 	}
-	done(DrainedAnnotation, u.DrainedNode)
-	done(VolumesDetachedAnnotation, u.VolumesDetachedNode)
-	if len(texts) == 0 {
-		return u.MetadataUpdate
-	}
-	maps.Copy(texts, u.Annotations)
-	metadata := u.MetadataUpdate
-	metadata.Annotations = texts
-	return metadata
+	start(DrainStartedAnnotation, have.DrainStarted, u.DrainStarted)
+	start(VolumeDetachStartedAnnotation, have.VolumeDetachStarted, u.VolumeDetachStarted)
+	start(PreTerminateStartedAnnotation, have.PreTerminateStarted, u.PreTerminateStarted)
+	keep(DrainedAnnotation, string(have.DrainedNode), orClear(mapped(u.DrainedNode, uidText)))
+	keep(VolumesDetachedAnnotation, string(have.VolumesDetachedNode), orClear(mapped(u.VolumesDetachedNode, uidText)))
+	return texts
 }
 
-// keepStarts puts the starts of stages into annotations that an object, to which the update was written, does not give back. have is
-// what it gives back.
-func (u *MachineUpdate) keepStarts(obj metav1.Object, have *MachineState) {
-	kept := map[string]time.Time{
-		DrainStartedAnnotation:        have.DrainStarted,
-		VolumeDetachStartedAnnotation: have.VolumeDetachStarted, PreTerminateStartedAnnotation: have.PreTerminateStarted,
-	}
-	texts := map[string]Change[string]{}
-	for _, start := range u.starts() {
-		t, set := start.says.Value()
-		switch {
-		case set && !t.IsZero() && rfc3339(kept[start.key]) != rfc3339(t):
-			texts[start.key] = SetTo(rfc3339(t))
-		case start.says.Clears() || (set && t.IsZero()):
-			texts[start.key] = Cleared[string]()
-		}
-	}
-	MetadataUpdate{Annotations: texts}.ApplyTo(obj)
-}
+func uidText(uid types.UID) string { return string(uid) }
 
-// startsStage reports whether an update says anything of the start of a stage.
-func (u *MachineUpdate) startsStage() bool {
-	return !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps()
+// hasStages reports whether an update says anything of how far a deletion is.
+func (u *MachineUpdate) hasStages() bool {
+	return !u.DrainStarted.Keeps() || !u.VolumeDetachStarted.Keeps() || !u.PreTerminateStarted.Keeps() ||
+		!u.DrainedNode.Keeps() || !u.VolumesDetachedNode.Keeps()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -19,14 +20,23 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 		DrainedNode: contract.SetTo(types.UID("n-1")), VolumesDetachedNode: contract.SetTo(types.UID("n-1")),
 	}
 	update.Annotations = map[string]contract.Change[string]{"mine": contract.SetTo("too")}
+	adapter := contract.NewTyped(serverGVK, func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+		func() runtime.Object { return &metav1.List{} },
+		func(*metav1.PartialObjectMetadata, *contract.MachineState) error { return nil },
+		func(o *metav1.PartialObjectMetadata, u contract.MachineUpdate) error {
+			u.MetadataUpdate.ApplyTo(o)
+			return nil
+		}).Adapter
 	read := func() (state contract.MachineState) {
 		t.Helper()
-		state.Metadata.From(obj)
-		require.NoError(t, state.StagesFromAnnotations())
-		state.Metadata = contract.Metadata{}
+		require.NoError(t, adapter.Read(obj, &state))
 		return state
 	}
-	update.StagesInAnnotations().ApplyTo(obj)
+	write := func(u contract.MachineUpdate) {
+		t.Helper()
+		require.NoError(t, adapter.Write(obj, u))
+	}
+	write(update)
 	want := contract.MachineState{
 		DrainStarted: noon.Add(time.Minute), VolumeDetachStarted: noon.Add(2 * time.Minute),
 		PreTerminateStarted: noon.Add(3 * time.Minute), DrainedNode: "n-1", VolumesDetachedNode: "n-1",
@@ -36,22 +46,20 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 	require.Equal(t, "kept", obj.Annotations["other"])
 	require.Equal(t, "too", obj.Annotations["mine"])
 
-	contract.MachineUpdate{}.StagesInAnnotations().ApplyTo(obj)
+	write(contract.MachineUpdate{})
 	require.Equal(t, want, read(), "the zero update changes nothing")
 
-	contract.MachineUpdate{
+	write(contract.MachineUpdate{
 		DrainStarted:        contract.Cleared[time.Time](),
 		VolumeDetachStarted: contract.Cleared[time.Time](),
 		PreTerminateStarted: contract.Cleared[time.Time](), DrainedNode: contract.SetTo(types.UID("")),
 		VolumesDetachedNode: contract.Cleared[types.UID](),
-	}.StagesInAnnotations().ApplyTo(obj)
+	})
 	require.Equal(t, contract.MachineState{}, read())
 	require.Equal(t, map[string]string{"other": "kept", "mine": "too"}, obj.Annotations)
 
 	obj.Annotations[contract.DrainStartedAnnotation] = "yesterday"
-	state := contract.MachineState{}
-	state.Metadata.From(obj)
-	err := state.StagesFromAnnotations()
+	err := adapter.Read(obj, &contract.MachineState{})
 	require.ErrorIs(t, err, contract.ErrWrongType)
 	require.ErrorContains(t, err, contract.DrainStartedAnnotation)
 }

@@ -151,22 +151,18 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 }
 
 func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
-	inStatus := *contract.MachineV1Beta2()
-	inStatus.DrainedNodeUID = contract.At[string]("status", "drained")
 	for name, tc := range map[string]struct {
-		layout *contract.MachineLayout
-		step   func(*Scope)
-		wrote  bool
-		again  time.Duration
+		step  func(*Scope)
+		wrote bool
+		again time.Duration
 	}{
-		"a drain, in an annotation":    {contract.MachineV1Beta2(), func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
-		"a drain, in the status":       {&inStatus, func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
-		"the start of a drain":         {contract.MachineV1Beta2(), func(s *Scope) { s.setDrainStarted(s.Now) }, true, 0},
-		"a phase, which nothing needs": {contract.MachineV1Beta2(), func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
+		"a drain, in an annotation":    {func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
+		"the start of a drain":         {func(s *Scope) { s.begin(&s.State.DrainStarted, &s.Update.DrainStarted) }, true, 0},
+		"a phase, which nothing needs": {func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
-			kind, now := contract.Unstructured(gvk, tc.layout), time.Unix(1000, 0)
+			kind, now := contract.Unstructured(gvk, contract.MachineV1Beta2()), time.Unix(1000, 0)
 			env := testReconciler(kind, accepting(), Options{StatusDelay: time.Minute})
 			pass := func(step func(*Scope)) *Scope {
 				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})

@@ -22,7 +22,6 @@
 //     numbers without "unknown". They are absent only while there is no status.deprecated.v1beta1. Writing or clearing one makes the
 //     others of a MachineSet and of a MachineDeployment 0.
 //   - An empty selector selects nothing, as an absent one. The API refuses it.
-//   - A start of a drain, or of a wait for volumes, that is in an annotation of this module counts while the field is empty.
 //   - When the last condition, address or Node is removed, the list goes with it.
 //
 // # Guarantees

@@ -36,8 +36,6 @@ func readMachine(m *clusterv1.Machine, into *contract.MachineState) (err error) 
 	if s.Deletion != nil {
 		into.DrainStarted, into.VolumeDetachStarted = s.Deletion.NodeDrainStartTime.UTC(), s.Deletion.WaitForNodeVolumeDetachStartTime.UTC()
 	}
-	into.DrainedNode = types.UID(m.Annotations[contract.DrainedAnnotation])
-	into.VolumesDetachedNode = types.UID(m.Annotations[contract.VolumesDetachedAnnotation])
 	if s.Deprecated != nil && s.Deprecated.V1Beta1 != nil {
 		into.FailureReason, into.FailureMessage = textAt(s.Deprecated.V1Beta1.FailureReason), textAt(s.Deprecated.V1Beta1.FailureMessage)
 	}
@@ -46,10 +44,8 @@ func readMachine(m *clusterv1.Machine, into *contract.MachineState) (err error) 
 }
 
 func writeMachine(m *clusterv1.Machine, u contract.MachineUpdate) error {
-	metadata := annotated(u.MetadataUpdate, contract.NodeUIDAnnotation,
-		mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) }))
-	metadata = annotated(metadata, contract.DrainedAnnotation, mapped(u.DrainedNode, text[types.UID]))
-	annotated(metadata, contract.VolumesDetachedAnnotation, mapped(u.VolumesDetachedNode, text[types.UID])).ApplyTo(m)
+	annotated(u.MetadataUpdate, contract.NodeUIDAnnotation,
+		mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) })).ApplyTo(m)
 	u.ProviderID.ApplyTo(&m.Spec.ProviderID)
 	u.DataSecretName.ApplyToPointer(&m.Spec.Bootstrap.DataSecretName)
 	s := &m.Status

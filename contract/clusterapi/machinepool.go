@@ -24,7 +24,7 @@ func readMachinePool(m *clusterv1.MachinePool, into *contract.MachinePoolState) 
 	if err := ofMachinePool(m).read(&before.ReplicatedState, &into.ReplicatedState); err != nil {
 		return err
 	}
-	into.ProviderIDs, into.FailureDomains = m.Spec.ProviderIDList, m.Spec.FailureDomains
+	into.ProviderIDs = m.Spec.ProviderIDList
 	into.Phase = m.Status.Phase
 	for i := range m.Status.NodeRefs {
 		if m.Status.NodeRefs[i].Name == "" {

@@ -69,7 +69,6 @@ func readMachineSet(m *clusterv1.MachineSet, into *contract.MachineSetState) err
 	if d := m.Status.Deprecated; d != nil && d.V1Beta1 != nil {
 		into.NodeReadyReplicas, into.NodeAvailableReplicas = contract.Some(d.V1Beta1.ReadyReplicas), contract.Some(d.V1Beta1.AvailableReplicas)
 		into.FullyLabeledReplicas = contract.Some(d.V1Beta1.FullyLabeledReplicas)
-		into.FailureReason, into.FailureMessage = textAt(d.V1Beta1.FailureReason), textAt(d.V1Beta1.FailureMessage)
 	}
 	return ofMachineSet(m).read(&before.ReplicatedState, &into.ReplicatedState)
 }
@@ -77,13 +76,11 @@ func readMachineSet(m *clusterv1.MachineSet, into *contract.MachineSetState) err
 func writeMachineSet(m *clusterv1.MachineSet, u contract.MachineSetUpdate) error {
 	u.MetadataUpdate.ApplyTo(m)
 	ofMachineSet(m).write(u.ReplicatedUpdate)
-	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.FullyLabeledReplicas) || say(u.FailureReason, u.FailureMessage) {
+	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.FullyLabeledReplicas) {
 		old := valueAt(valueAt(m.Status.Deprecated).V1Beta1)
 		u.NodeReadyReplicas.ApplyTo(&old.ReadyReplicas)
 		u.NodeAvailableReplicas.ApplyTo(&old.AvailableReplicas)
 		u.FullyLabeledReplicas.ApplyTo(&old.FullyLabeledReplicas)
-		setText(u.FailureReason, &old.FailureReason)
-		setText(u.FailureMessage, &old.FailureMessage)
 		m.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &old}
 	}
 	return nil

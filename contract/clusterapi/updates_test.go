@@ -29,7 +29,7 @@ func replicatedUpdate(r chooser) contract.ReplicatedUpdate {
 
 func machineSetUpdate(r chooser) contract.MachineSetUpdate {
 	return contract.MachineSetUpdate{MetadataUpdate: metadataUpdate(r), ReplicatedUpdate: replicatedUpdate(r),
-		FullyLabeledReplicas: change(r, int32(8), 0), FailureReason: change(r, "FR2", ""), FailureMessage: change(r, "FM2", "")}
+		FullyLabeledReplicas: change(r, int32(8), 0)}
 }
 
 func machineDeploymentUpdate(r chooser) contract.MachineDeploymentUpdate {

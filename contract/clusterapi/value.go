@@ -21,8 +21,6 @@ func valueAt[T any](at *T) (value T) {
 
 func textAt[T ~string](at *T) string { return string(valueAt(at)) }
 
-func text[T ~string](value T) string { return string(value) }
-
 func seconds(n *int32) contract.Opt[time.Duration] {
 	if n == nil {
 		return contract.Opt[time.Duration]{}

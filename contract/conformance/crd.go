@@ -181,10 +181,10 @@ func (j *judge) field(c claim, at string, p place) {
 		switch {
 		case what == anything: // kept, whatever it is
 		case holder != "":
-			j.find(p.wrong, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+": a place that cannot exist cannot be read")
+			j.find(Must, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+": a place that cannot exist cannot be read")
 		case what == known:
 			for _, f := range p.shape.compareTo(n, at+path.String()) {
-				j.find(max(f.Level, p.wrong), f.Path, f.Found, f.Want, rule+": "+f.Rule)
+				j.find(f.Level, f.Path, f.Found, f.Want, rule+": "+f.Rule)
 			}
 		default:
 			continue

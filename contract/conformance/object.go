@@ -48,9 +48,9 @@ func (j *judge) value(obj map[string]any, v contract.Version, p place) {
 	rule := j.ruleName(v, p) + ": a value of another type cannot be read"
 	for _, err := range errs {
 		if e, ok := errors.AsType[*contract.FieldError](err); ok {
-			j.find(p.wrong, clip(e.Path.String()), clip(e.Got), e.Want, rule)
+			j.find(Must, clip(e.Path.String()), clip(e.Got), e.Want, rule)
 			continue
 		}
-		j.find(p.wrong, p.main.String(), clip(err.Error()), p.shape.name, rule)
+		j.find(Must, p.main.String(), clip(err.Error()), p.shape.name, rule)
 	}
 }

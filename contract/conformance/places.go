@@ -16,7 +16,7 @@ type place struct {
 	shape shape
 	rule  rule
 	// level is that of a missing place; empty when it may be missing. Wrong is that of a value of another type.
-	level, wrong Level
+	level Level
 }
 
 // fallbackSuffix ends the name of a layout's second field for a datum, which readers look at too.
@@ -32,25 +32,10 @@ func placesOf(role Role, v contract.Version) []place {
 		if len(f.Paths) == 0 {
 			continue
 		}
-		p := place{Place: f, main: mainPath(f.Paths), shape: shapeOf(f.Type), rule: ruleOf(f), level: levelOf(f.Need), wrong: Must}
-		if role.informs(f.Name) {
-			p.wrong = Should
-		}
+		p := place{Place: f, main: mainPath(f.Paths), shape: shapeOf(f.Type), rule: ruleOf(f), level: levelOf(f.Need)}
 		places = append(places, p)
 	}
 	return places
-}
-
-// informs reports whether a field is only for people or for cluster-autoscaler, so that nothing waits for it.
-func (r Role) informs(name string) bool {
-	switch r {
-	case InfraMachinePool:
-		return name == "Instances" || name == "ProviderID"
-	case InfraMachineTemplate:
-		return name == "Capacity" || name == "Architecture" || name == "OperatingSystem"
-	default:
-		return r == BootstrapConfig && name == "CertificatesExpire"
-	}
 }
 
 // layoutOf returns a pointer to a layout, or nil where the contract has none.
@@ -62,10 +47,8 @@ func layoutOf(role Role, v contract.Version) any {
 		return contract.InfraMachinePool(v)
 	case BootstrapConfig:
 		return contract.BootstrapConfig(v)
-	case InfraMachineTemplate:
-		return contract.InfraMachineTemplate(v)
-	case BootstrapConfigTemplate, InfraMachinePoolTemplate: // both are cloned as every other template
-		return contract.BootstrapConfigTemplate(v)
+	case InfraMachineTemplate, BootstrapConfigTemplate, InfraMachinePoolTemplate:
+		return contract.Template(v)
 	default:
 		return nil
 	}
@@ -101,14 +84,10 @@ func ruleOf(p contract.Place) rule {
 		"FailureDomain":             {"failure domain", "the Machine shows it"},
 		"FailureReason":             {"terminal failures", "the owner shows it"},
 		"FailureMessage":            {"terminal failures", "the owner shows it"},
-		"Instances":                 {"instances", "people see the machines of the pool"},
 		"InfrastructureMachineKind": {"MachinePoolMachines support", "the Machines of the pool are made by it"},
 		"Spec":                      {"template resource definition", "objects are cloned from it"},
 		"Labels":                    {"template resource definition", "clones get it"},
 		"Annotations":               {"template resource definition", "clones get it"},
-		"Capacity":                  {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
-		"Architecture":              {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
-		"OperatingSystem":           {"support cluster autoscaling from zero", "cluster-autoscaler plans with it"},
 	}
 	if r, ok := known[strings.TrimSuffix(p.Name, fallbackSuffix)]; ok {
 		return r
@@ -131,12 +110,8 @@ func shapeOf(typeName string) shape {
 		return addressesShape()
 	case "list of conditions":
 		return conditionsShape()
-	case "list of instances":
-		return instancesShape()
 	case "map of strings":
 		return shape{name: "map of strings", typed: typeObject, values: new(scalar(typeString))}
-	case "map of quantities":
-		return shape{name: "map of quantities", typed: typeObject, values: &shape{name: "quantity"}}
 	default:
 		return scalar(typeObject)
 	}

@@ -13,7 +13,7 @@ import (
 // What a layout gains is linted without another word here, unless its type is new.
 func TestPlaces_EveryFieldOfEveryLayoutCanBeJudged(t *testing.T) {
 	known := []string{"bool", "string", "32-bit integer", "integer", "time", "object", "list of strings", "list of addresses",
-		"list of conditions", "list of instances", "map of strings", "map of quantities"}
+		"list of conditions", "map of strings"}
 	for _, role := range Roles() {
 		for _, v := range contract.AllVersions() {
 			places := placesOf(role, v)

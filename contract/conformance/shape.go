@@ -57,14 +57,6 @@ func addressTypes() []string {
 	return []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
 }
 
-// instancesShape has what readers of status.instances know; providers have more.
-func instancesShape() shape {
-	text := scalar(typeString)
-	return objects("instances", member{key: "instanceName", shape: text}, member{key: "providerID", shape: text},
-		member{key: "version", shape: text}, member{key: "ready", shape: scalar(typeBoolean)},
-		member{key: "addresses", shape: addressesShape()})
-}
-
 // conditionsShape fits both shapes of conditions: only one has an observed generation.
 func conditionsShape() shape {
 	text := scalar(typeString)

@@ -73,17 +73,4 @@ func (j *judge) template(u *unstructured.Unstructured, v contract.Version) {
 	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found {
 		j.find(Should, "spec.template", nothing, typeObject, j.about(v, rule)+"clones have nothing in them")
 	}
-	if j.role == InfraMachineTemplate {
-		j.architecture(u.Object, v)
-	}
-}
-
-// architecture judges what cluster-autoscaler compares with its own list of words.
-func (j *judge) architecture(obj map[string]any, v contract.Version) {
-	f := contract.InfraMachineTemplate(v).Architecture
-	words := []string{"amd64", "arm64", "s390x", "ppc64le"}
-	if text, found, err := f.Get(obj); err == nil && found && !slices.Contains(words, text) {
-		j.find(Should, f.Path().String(), fmt.Sprintf("%q", clip(text)), "one of "+strings.Join(words, ", "),
-			j.about(v, "support cluster autoscaling from zero")+"cluster-autoscaler takes another text for its default")
-	}
 }

@@ -79,26 +79,6 @@ func suffixOf(role conformance.Role) string {
 	}
 }
 
-func TestCheckCRD_CapacityOfInfraMachineTemplates(t *testing.T) {
-	const at = "spec.versions[v1beta2]: status."
-	for name, c := range map[string]brokenCRD{
-		"none is needed": {edits: []edit{inSchema("v1beta2", "", "status")}},
-		"a number of CPUs, which only cluster-autoscaler cannot read": {
-			edits: []edit{inSchema("v1beta2", "{type: integer}", "status", "capacity")},
-			want:  []conformance.Finding{should(at+"capacity", "integer", "map of quantities")}, rule: "autoscaling from zero",
-		},
-		"an architecture that is a list": {
-			edits: []edit{inSchema("v1beta2", "{type: array, items: {type: string}}", "status", "nodeInfo", "architecture")},
-			want:  []conformance.Finding{should(at+"nodeInfo.architecture", "array", "string")},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.role = conformance.InfraMachineTemplate
-			c.check(t)
-		})
-	}
-}
-
 func TestCheckObject_Templates(t *testing.T) {
 	for _, role := range templateRoles() {
 		for name, c := range map[string]objectCase{
@@ -126,21 +106,4 @@ func TestCheckObject_Templates(t *testing.T) {
 		require.Len(t, findings, 1)
 		require.Contains(t, findings[0].String(), "MUST kind: found FooMachine, want a name that ends in Template")
 	})
-}
-
-func TestCheckObject_CapacityOfInfraMachineTemplates(t *testing.T) {
-	const body = `spec: {template: {spec: {}}}, `
-	for name, c := range map[string]objectCase{
-		"one that says all": {object: body +
-			`status: {capacity: {cpu: 2, memory: 4Gi}, nodeInfo: {architecture: arm64, operatingSystem: windows}}`},
-		"an unknown quantity": {object: body + `status: {capacity: {memory: much}}`,
-			want: []conformance.Finding{should("status.capacity.memory", "unreadable text", "quantity")}},
-		"an unknown architecture": {object: body + `status: {nodeInfo: {architecture: x86_64}}`,
-			want: []conformance.Finding{should("status.nodeInfo.architecture", `"x86_64"`, "one of amd64, arm64, s390x, ppc64le")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.role = conformance.InfraMachineTemplate
-			c.check(t)
-		})
-	}
 }

@@ -35,10 +35,10 @@ func kindOf[T v1.Box](kind string, newObject func() T, list runtime.Object) cont
 		into.Phase, into.LastUpdated = report.Stage, report.StageSince.UTC()
 		into.Node = contract.NodeRef{Name: report.Host, UID: report.HostUID}
 		into.ObservedGeneration, into.Conditions = report.Seen, report.Conditions
-		return into.StagesFromAnnotations()
+		return nil
 	}, func(b T, u contract.MachineUpdate) error {
 		_, report := b.Parts()
-		u.StagesInAnnotations().ApplyTo(b)
+		u.MetadataUpdate.ApplyTo(b)
 		u.Phase.ApplyTo(&report.Stage)
 		u.LastUpdated.ApplyTo(&report.StageSince.Time)
 		if node, set := u.Node.Value(); set || u.Node.Clears() {
