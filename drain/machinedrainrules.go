@@ -10,9 +10,9 @@ import (
 // MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
 //
 // The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
-// a Pod that its valid selectors exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that
-// it may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone.
-// (Cluster API stops every drain in the Namespace instead.) A rule whose spec could not be read may select every Pod.
+// a Pod that its valid selectors exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod
+// that it may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be
+// undone. (Cluster API stops every drain in the Namespace instead.) A rule whose spec could not be read may select every Pod.
 type MachineDrainRules struct {
 	rules []*drainRule
 }

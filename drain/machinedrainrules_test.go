@@ -136,7 +136,8 @@ func TestMachineDrainRules_For(t *testing.T) {
 	elsewhere := of("elsewhere")
 	elsewhere.key.Namespace = "other"
 	all := NewMachineDrainRules([]MachineDrainRule{
-		of("g-typo", drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}), of("a-all"), of("b-linux", linux), of("c-production", production),
+		of("g-typo", drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}), of("a-all"), of("b-linux", linux),
+		of("c-production", production),
 		of("d-either", linux, production), of("e-both", drainRuleEntry{Selector: linux.Selector, ClusterSelector: production.ClusterSelector}),
 		of("f-not-production", drainRuleEntry{ClusterSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "NotIn", Values: []string{"production"}}},

@@ -195,8 +195,8 @@ func shared(pv *corev1.PersistentVolume) bool {
 	})
 }
 
-// inTree reports whether a volume in the spec of a Pod may be attached without a VolumeAttachment. Current Kubernetes attaches only the first
-// three so; older workload clusters the others too.
+// inTree reports whether a volume in the spec of a Pod may be attached without a VolumeAttachment. Current Kubernetes attaches only the
+// first three so; older workload clusters the others too.
 func inTree(s *corev1.VolumeSource) bool {
 	return s.ISCSI != nil || s.FC != nil || s.FlexVolume != nil || s.RBD != nil || s.AWSElasticBlockStore != nil ||
 		s.GCEPersistentDisk != nil || s.AzureDisk != nil || s.Cinder != nil || s.VsphereVolume != nil || s.PortworxVolume != nil

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cordon cordons a Node that is shown schedulable, and again until it is shown cordoned. It returns since when Steps were shown the cordon; zero if this one was not.
+// cordon cordons a Node that is shown schedulable, and again until it is shown cordoned. It returns since when Steps were shown the cordon;
+// zero if this one was not.
 func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (time.Time, error) {
 	r.mu.Lock()
 	if node.Spec.Unschedulable {
