@@ -290,7 +290,9 @@ func (p *simProcess) Patch(_ context.Context, obj client.Object, patch client.Pa
 	case uid != node.UID:
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, obj.GetName(), nil)
 	}
-	s.schedulable(node.Name, !on)
+	if node.Spec.Unschedulable != on { // a patch that changes nothing is not stored
+		s.schedulable(node.Name, !on)
+	}
 	obj.SetResourceVersion(s.nodes[obj.GetName()].ResourceVersion)
 	if s.trouble.has(troubleCordon) && !s.calm && s.chance(4) {
 		return errors.New("read: connection reset by peer") // stored all the same
