@@ -26,8 +26,8 @@ func benchmarkFacts() ([]NodePods, Facts) {
 func BenchmarkPlan(b *testing.B) {
 	nodes, facts := benchmarkFacts()
 	machineRules := NewMachineDrainRules([]MachineDrainRule{
-		drainRuleFor("a", behaviorSkip, podSelector{Selector: labelsAre("app", "none")}),
-		drainRuleFor("b", behaviorDrain, podSelector{Selector: labelsAre("app", "app-01"), NamespaceSelector: labelsAre("team", "web")}),
+		drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: labelsAre("app", "none")}),
+		drainRuleFor("b", behaviorDrain, drainRuleEntry{Selector: labelsAre("app", "app-01"), NamespaceSelector: labelsAre("team", "web")}),
 	}).For(DrainedMachine{Namespace: "fleet"})
 	for name, rules := range map[string][]Rule{
 		"default":    nil,

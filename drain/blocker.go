@@ -25,26 +25,15 @@ type Blocker struct {
 	Message string
 }
 
-// Key identifies the cause of a blocker: equal keys in two plans are the same cause. It contains the message of a rule, but not that of an
-// error, whose text may differ each time.
+// Key identifies the cause of a blocker: equal keys in two plans are the same cause. It does not contain the message, which may be the text
+// of an error that differs each time.
 func (b Blocker) Key() string {
 	var s strings.Builder
 	s.WriteString(b.Node + "|" + string(b.Reason))
 	for _, name := range b.Budgets {
 		s.WriteString("|" + name.String())
 	}
-	if len(b.Budgets) == 0 && !fromError(b.Reason) {
-		s.WriteString("|" + b.Message)
-	}
 	return s.String()
-}
-
-// fromError reports that the message of a reason is the text of an error.
-func fromError(r Reason) bool {
-	return slices.Contains([]Reason{
-		ReasonRuleFailed, ReasonForbidden, ReasonAdmissionDenied, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome,
-		ReasonUnauthorized, ReasonInvalid, ReasonEndpointMissing, ReasonConflict,
-	}, r)
 }
 
 // Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods
@@ -69,18 +58,32 @@ func blockerOf(d *Decision) Blocker {
 	return b
 }
 
-// blockerGroups collects Pods by the key of their blocker and, without a budget, its message.
-type blockerGroups map[string]*Blocker
+// blockerGroups collects the Pods of a blocker.
+type blockerGroups map[blockerGroup]*Blocker
+
+// blockerGroup is the cause of a blocker and, without a budget, its message.
+type blockerGroup struct {
+	node    string
+	reason  Reason
+	budget  types.NamespacedName
+	budgets int
+	message string
+}
+
+func (a blockerGroup) compare(b blockerGroup) int {
+	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.reason, b.reason), compareKeys(a.budget, b.budget),
+		cmp.Compare(a.budgets, b.budgets), cmp.Compare(a.message, b.message))
+}
 
 func (g blockerGroups) add(b Blocker, d *Decision) {
-	key := b.Key()
-	if len(b.Budgets) == 0 {
-		key += "|" + b.Message
+	group := blockerGroup{node: b.Node, reason: b.Reason, budgets: len(b.Budgets), message: b.Message}
+	if len(b.Budgets) > 0 {
+		group.budget, group.message = b.Budgets[0], ""
 	}
-	if g[key] == nil {
-		g[key] = &b
+	if g[group] == nil {
+		g[group] = &b
 	}
-	g[key].Pods = append(g[key].Pods, RefOf(d.Pod))
+	g[group].Pods = append(g[group].Pods, RefOf(d.Pod))
 }
 
 // sorted returns the groups with at most maxPods Pods each; 0 or less means defaultNames.
@@ -89,8 +92,8 @@ func (g blockerGroups) sorted(maxPods int) []Blocker {
 		maxPods = defaultNames
 	}
 	out := make([]Blocker, 0, len(g))
-	for _, key := range slices.Sorted(maps.Keys(g)) {
-		b := g[key]
+	for _, group := range slices.SortedFunc(maps.Keys(g), blockerGroup.compare) {
+		b := g[group]
 		b.Count = len(b.Pods)
 		slices.SortFunc(b.Pods, comparePodRefs)
 		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]

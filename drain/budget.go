@@ -34,12 +34,20 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
 	if len(budgets) == 0 {
 		return ledger{}
 	}
-	pods := indexPods(ds, budgets)
+	in, worn := map[string][]*corev1.Pod{}, map[label]bool{} // the Pods that the rules let go, by namespace, and their labels
+	for i := range ds {
+		if pod := ds[i].Pod; ds[i].Intended == Evict || ds[i].Intended == Delete {
+			in[pod.Namespace] = append(in[pod.Namespace], pod)
+			for key, value := range pod.Labels {
+				worn[label{key, value}] = true
+			}
+		}
+	}
 	l := ledger{of: make(map[*corev1.Pod][]*budget, len(ds))}
 	for _, pdb := range budgets {
-		b := &budget{name: types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}, obj: pdb}
-		if b.pods = selected(pdb, pods.fitting(pdb)); len(b.pods) > 0 {
-			l.budgets = append(l.budgets, b)
+		if pods := selected(pdb, in[pdb.Namespace], worn); len(pods) > 0 {
+			name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
+			l.budgets = append(l.budgets, &budget{name: name, obj: pdb, pods: pods})
 		}
 	}
 	slices.SortStableFunc(l.budgets, func(a, b *budget) int { return compareKeys(a.name, b.name) })
@@ -79,11 +87,12 @@ func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
 // counter counts what budgets still allow while a plan is made.
 type counter struct {
 	ledger
-	left []int32 // by place in the ledger
+	left []int32  // by place in the ledger
+	full []string // what is said about the Pods that a budget holds, once there is one
 }
 
 func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
-	c := counter{ledger: l, left: make([]int32, len(l.budgets))}
+	c := counter{ledger: l, left: make([]int32, len(l.budgets)), full: make([]string, len(l.budgets))}
 	for _, b := range l.budgets {
 		if !stale(b.obj) {
 			c.left[b.at] = max(0, b.obj.Status.DisruptionsAllowed-spent[b.name])
@@ -105,7 +114,10 @@ func (c counter) gate(d *Decision) {
 		d.hold(Deny, refusal, neverAllowsMessage(b))
 	case b == nil:
 	case c.left[b.at] == 0:
-		d.hold(Wait, ReasonBudgetExhausted, exhaustedMessage(b))
+		if c.full[b.at] == "" {
+			c.full[b.at] = exhaustedMessage(b.obj)
+		}
+		d.hold(Wait, ReasonBudgetExhausted, c.full[b.at])
 	default:
 		c.left[b.at]--
 		d.TakesToken = true
@@ -148,7 +160,7 @@ func stale(pdb *policyv1.PodDisruptionBudget) bool {
 // are not used.
 func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
 	st := &pdb.Status
-	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) != "" {
+	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) {
 		return false
 	}
 	if unavailable := pdb.Spec.MaxUnavailable; unavailable != nil {
@@ -164,25 +176,17 @@ func isNone(v intstr.IntOrString) bool {
 	return v.IntVal == 0
 }
 
-func syncFailed(pdb *policyv1.PodDisruptionBudget) string {
+func syncFailed(pdb *policyv1.PodDisruptionBudget) bool {
 	c := meta.FindStatusCondition(pdb.Status.Conditions, policyv1.DisruptionAllowedCondition)
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != policyv1.SyncFailedReason {
-		return ""
-	}
-	return c.Message
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == policyv1.SyncFailedReason
 }
 
-func exhaustedMessage(b *budget) string {
-	st := &b.obj.Status
-	if why := syncFailed(b.obj); why != "" {
-		return fmt.Sprintf("%s The disruption budget %s does not allow evicting pods currently because it failed sync: %s",
-			violation, b.name.Name, why)
-	}
-	if st.CurrentHealthy <= st.DesiredHealthy {
+func exhaustedMessage(pdb *policyv1.PodDisruptionBudget) string {
+	if st := &pdb.Status; st.CurrentHealthy <= st.DesiredHealthy && !syncFailed(pdb) {
 		return fmt.Sprintf("%s The disruption budget %s needs %d healthy pods and has %d currently",
-			violation, b.name.Name, st.DesiredHealthy, st.CurrentHealthy)
+			violation, pdb.Name, st.DesiredHealthy, st.CurrentHealthy)
 	}
-	return fmt.Sprintf("%s The disruption budget %s does not allow evicting pods currently", violation, b.name.Name)
+	return fmt.Sprintf("%s The disruption budget %s does not allow evicting pods currently", violation, pdb.Name)
 }
 
 func neverAllowsMessage(b *budget) string {
@@ -218,72 +222,41 @@ func multipleBudgetsMessage(budgets []*budget) string {
 		"let only one of them select it", strings.Join(names, ", "))
 }
 
-// selected returns those of some Pods of its Namespace that a budget selects. The API server lets an invalid selector match nothing.
-func selected(pdb *policyv1.PodDisruptionBudget, pods []*corev1.Pod) []*corev1.Pod {
-	if len(pods) == 0 {
+// selected returns those of some Pods of its Namespace that a budget selects. The API server lets an invalid selector match nothing, and so
+// does one with an invalid label, which no Pod has. In a Namespace with thousands of budgets, few of them select Pods of one Node: those
+// that ask for a label that no Pod has are left out first, and a selector is parsed only for Pods that have its labels.
+func selected(pdb *policyv1.PodDisruptionBudget, pods []*corev1.Pod, worn map[label]bool) (found []*corev1.Pod) {
+	from := pdb.Spec.Selector
+	if from == nil {
 		return nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
-	if err != nil {
-		return nil
+	for key, value := range from.MatchLabels {
+		if !worn[label{key, value}] {
+			return nil
+		}
 	}
-	var found []*corev1.Pod
 	for _, pod := range pods {
-		if selector.Matches(labels.Set(pod.Labels)) {
+		if hasLabels(pod, from.MatchLabels) {
 			found = append(found, pod)
 		}
 	}
-	return found
-}
-
-// podIndex finds the Pods that a selector may select without parsing the selector. In a Namespace with thousands of budgets, few of them
-// select Pods of one Node.
-type podIndex struct {
-	in      map[string][]*corev1.Pod // by namespace
-	labeled map[podLabel][]*corev1.Pod
-}
-
-type podLabel struct{ namespace, key, value string }
-
-// indexPods indexes the Pods that the rules evict or delete, by the labels that budgets ask for.
-func indexPods(ds []Decision, budgets []*policyv1.PodDisruptionBudget) podIndex {
-	keys := map[string]bool{}
-	for _, pdb := range budgets {
-		if pdb.Spec.Selector == nil {
-			continue
-		}
-		for key := range pdb.Spec.Selector.MatchLabels {
-			keys[key] = true
-		}
+	if len(found) == 0 || len(from.MatchExpressions) == 0 {
+		return found
 	}
-	index := podIndex{map[string][]*corev1.Pod{}, map[podLabel][]*corev1.Pod{}}
-	for i := range ds {
-		pod := ds[i].Pod
-		if ds[i].Intended != Evict && ds[i].Intended != Delete {
-			continue
-		}
-		index.in[pod.Namespace] = append(index.in[pod.Namespace], pod)
-		for key, value := range pod.Labels {
-			if keys[key] {
-				label := podLabel{pod.Namespace, key, value}
-				index.labeled[label] = append(index.labeled[label], pod)
-			}
-		}
-	}
-	return index
-}
-
-// fitting returns the Pods in the Namespace of the budget with one of the labels that it asks for: the label that the fewest Pods have. A
-// budget without a selector selects no Pods.
-func (x podIndex) fitting(pdb *policyv1.PodDisruptionBudget) []*corev1.Pod {
-	if pdb.Spec.Selector == nil {
+	selector, err := metav1.LabelSelectorAsSelector(from)
+	if err != nil {
 		return nil
 	}
-	fewest := x.in[pdb.Namespace]
-	for key, value := range pdb.Spec.Selector.MatchLabels {
-		if pods := x.labeled[podLabel{pdb.Namespace, key, value}]; len(pods) < len(fewest) {
-			fewest = pods
+	return slices.DeleteFunc(found, func(pod *corev1.Pod) bool { return !selector.Matches(labels.Set(pod.Labels)) })
+}
+
+type label struct{ key, value string }
+
+func hasLabels(pod *corev1.Pod, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if got, found := pod.Labels[key]; !found || got != value {
+			return false
 		}
 	}
-	return fewest
+	return true
 }

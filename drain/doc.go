@@ -39,6 +39,6 @@
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
 // controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner
-// references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. An
-// in-tree volume is matched to the Pods that use it only by its plugin.
+// references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. It
+// is not known which Pod uses an in-tree volume: while an ignored Pod uses one, none is waited for.
 package drain

@@ -18,7 +18,7 @@ func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, skip, waitCompleted,
 		SystemCriticalLast, orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
-		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, podSelector{Selector: typo()})}).Rule(read),
+		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})}).Rule(read),
 	}
 	inner := builtin[random.IntN(len(builtin))]
 	made := Verdict{Action: Action(random.IntN(int(Deny) + 2)), Order: int32(random.Uint32())}

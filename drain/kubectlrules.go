@@ -75,7 +75,7 @@ func KubectlRules(o KubectlOptions) []Rule {
 	for _, rule := range o.Additional {
 		rules = append(rules, unlessIgnored(rule))
 	}
-	return append(rules, waitAndWarn, evictFinished, evictRest)
+	return append(rules, waitForTerminating, evictFinished, evictRest)
 }
 
 func (o KubectlOptions) selected(pod *corev1.Pod, prev Verdict) (Verdict, error) {
@@ -142,13 +142,6 @@ func (o KubectlOptions) unmanaged(pod *corev1.Pod, prev Verdict) (Verdict, error
 		return prev.decide(Deny, ReasonUnmanaged, unmanagedFatal), nil
 	}
 	return prev.warn(unmanagedWarning), nil
-}
-
-// waitAndWarn is waitForTerminating with the warnings of earlier rules: kubectl warns about terminating Pods too.
-func waitAndWarn(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	v, err := waitForTerminating(pod, prev)
-	v.Warnings = prev.Warnings
-	return v, err
 }
 
 // unlessIgnored does not apply a rule to ignored Pods. A nil rule stays nil, which Decide refuses.

@@ -1,21 +1,18 @@
 package drain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
 //
 // The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
-// a Pod that its valid parts exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod that it
-// may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be undone.
-// (Cluster API stops every drain in the Namespace instead.)
+// a Pod that its valid selectors exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod
+// that it may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be
+// undone. (Cluster API stops every drain in the Namespace instead.) A rule whose spec could not be read may select every Pod.
 type MachineDrainRules struct {
 	rules []*drainRule
 }
@@ -61,7 +58,7 @@ func (s *MachineDrainRules) For(m DrainedMachine) *MachineDrainRules {
 		}
 		narrowed := *r
 		narrowed.machine = anyOf(r.machines, func(p pair) answer {
-			return p.own.matches(m.Labels, true).and(p.outer.matches(m.ClusterLabels, !m.ClusterUnread))
+			return min(p.own.matches(m.Labels, true), p.outer.matches(m.ClusterLabels, !m.ClusterUnread))
 		})
 		if narrowed.machine == no {
 			continue
@@ -93,8 +90,8 @@ func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 			of, known = namespaces(pod.Namespace)
 		}
 		for _, r := range rules {
-			meant := r.machine.and(anyOf(r.pods, func(p pair) answer {
-				return p.own.matches(pod.Labels, true).and(p.outer.matches(of, known))
+			meant := min(r.machine, anyOf(r.pods, func(p pair) answer {
+				return min(p.own.matches(pod.Labels, true), p.outer.matches(of, known))
 			}))
 			if meant != no {
 				return r.decide(meant, pod, prev)
@@ -126,8 +123,8 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 	if pod.DeletionTimestamp != nil {
 		return prev
 	}
-	text := c.holding
-	if text == "" {
+	text := c.problem + "; correct or delete the rule"
+	if c.problem == "" {
 		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", c.key)
 	}
 	return prev.decide(Deny, ReasonDrainRuleUnclear, "it is not clear whether the Pod may go: "+text)
@@ -142,81 +139,4 @@ func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) [
 		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),
 		waitForTerminating, evictFinished, evictRest,
 	}
-}
-
-// answer is whether a selector selects an object. Unclear means that the selector is invalid or the labels were not read.
-type answer uint8
-
-const (
-	no answer = iota
-	unclear
-	yes
-)
-
-func (a answer) and(b answer) answer { return min(a, b) }
-func (a answer) or(b answer) answer  { return max(a, b) }
-
-// selector is a label selector without its invalid requirements: it does not select what the valid ones exclude.
-type selector struct {
-	valid  labels.Selector // nil: no requirements
-	broken bool
-}
-
-// newSelector parses a selector; nil and empty ones match everything. The error describes the first invalid requirement. The selector can
-// be used also with an error.
-func newSelector(from *metav1.LabelSelector) (selector, error) {
-	if from == nil {
-		return selector{}, nil
-	}
-	parts := []*metav1.LabelSelector{{MatchLabels: from.MatchLabels}}
-	for i := range from.MatchExpressions {
-		parts = append(parts, &metav1.LabelSelector{MatchExpressions: from.MatchExpressions[i : i+1]})
-	}
-	var first error
-	var valid labels.Requirements
-	for _, part := range parts {
-		parsed, err := metav1.LabelSelectorAsSelector(part)
-		if err != nil {
-			first = cmp.Or(first, err)
-			continue
-		}
-		requirements, _ := parsed.Requirements()
-		valid = append(valid, requirements...)
-	}
-	s := selector{broken: first != nil}
-	if len(valid) > 0 {
-		s.valid = labels.NewSelector().Add(valid...)
-	}
-	return s, first
-}
-
-// matches answers for an object; known is false if its labels were not read.
-func (s selector) matches(of map[string]string, known bool) answer {
-	switch {
-	case s.valid != nil && !known:
-		return unclear
-	case s.valid != nil && !s.valid.Matches(labels.Set(of)):
-		return no
-	case s.broken:
-		return unclear
-	default:
-		return yes
-	}
-}
-
-// pair is one entry of a rule; both selectors have to match.
-type pair struct{ own, outer selector }
-
-// anyOf answers for alternative entries; no entries select everything.
-func anyOf(pairs []pair, each func(pair) answer) answer {
-	if len(pairs) == 0 {
-		return yes
-	}
-	best := no
-	for _, p := range pairs {
-		if best = best.or(each(p)); best == yes {
-			break
-		}
-	}
-	return best
 }

@@ -18,16 +18,14 @@ func labelsAre(key, value string) *metav1.LabelSelector {
 }
 
 // typo is a selector that the API server stores although it is invalid.
-func typo(and ...string) *metav1.LabelSelector {
-	s := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "in", Values: []string{"db"}}}}
-	if len(and) == 2 {
-		s.MatchLabels = map[string]string{and[0]: and[1]}
-	}
-	return s
+func typo() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "in", Values: []string{"db"}}}}
 }
 
-func drainRuleFor(name string, behavior behavior, pods ...podSelector) MachineDrainRule {
-	return MachineDrainRule{namespace: "fleet", name: name, behavior: behavior, pods: pods}
+func drainRuleFor(name string, behavior behavior, pods ...drainRuleEntry) MachineDrainRule {
+	rule := MachineDrainRule{key: types.NamespacedName{Namespace: "fleet", Name: name}}
+	rule.spec.Drain.Behavior, rule.spec.Pods = behavior, pods
+	return rule
 }
 
 // read knows the namespaces default (team=web) and other (no labels).
@@ -38,12 +36,12 @@ func read(namespace string) (map[string]string, bool) {
 }
 
 func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
-	web := podSelector{Selector: labelsAre("app", "web")}
-	db := podSelector{Selector: labelsAre("app", "db")}
-	inTeam := func(team string) podSelector {
-		return podSelector{Selector: labelsAre("app", "web"), NamespaceSelector: labelsAre("team", team)}
+	web := drainRuleEntry{Selector: labelsAre("app", "web")}
+	db := drainRuleEntry{Selector: labelsAre("app", "db")}
+	inTeam := func(team string) drainRuleEntry {
+		return drainRuleEntry{Selector: labelsAre("app", "web"), NamespaceSelector: labelsAre("team", team)}
 	}
-	ordered := func(r MachineDrainRule, order int32) MachineDrainRule { r.order = &order; return r }
+	ordered := func(r MachineDrainRule, order int32) MachineDrainRule { r.spec.Drain.Order = &order; return r }
 	elsewhere := func(p *corev1.Pod) { p.Namespace = "unread" }
 	cases := map[string]struct {
 		reason string
@@ -61,7 +59,7 @@ func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
 		"no pod selectors mean all pods": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip)}, pod: newPod("p"), want: Ignore,
 			why: ReasonSkipped},
 		"an empty entry means all pods": {
-			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: &metav1.LabelSelector{}})}, pod: newPod("p"),
+			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: &metav1.LabelSelector{}})}, pod: newPod("p"),
 			want: Ignore, why: ReasonSkipped},
 		"entries are alternatives": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, db, web)}, pod: newPod("p"),
 			want: Ignore, why: ReasonSkipped},
@@ -94,21 +92,18 @@ func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
 			want: Ignore, why: ReasonSkipped},
 		"an unread namespace, other pods": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, inTeam("web"))},
 			pod: newPod("p", elsewhere, labeled("app", "db")), want: Evict, why: ReasonEvictable},
-		"a broken selector holds": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: typo()})},
+		"a broken selector holds": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()})},
 			pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"but not what its valid part excludes": {
-			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: typo("tier", "db")})}, pod: newPod("p"), want: Evict,
-			why: ReasonEvictable},
-		"nor another namespace": {
-			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})},
+		"but not another namespace": {
+			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})},
 			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
-		"nor what another entry decides": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: typo()}, web)},
+		"nor what another entry decides": {rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()}, web)},
 			pod: newPod("p"), want: Ignore, why: ReasonSkipped},
 		"nor what an earlier rule decides": {
-			rules: []MachineDrainRule{drainRuleFor("b", behaviorSkip, podSelector{Selector: typo()}), drainRuleFor("a", behaviorDrain, web)},
+			rules: []MachineDrainRule{drainRuleFor("b", behaviorSkip, drainRuleEntry{Selector: typo()}), drainRuleFor("a", behaviorDrain, web)},
 			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
 		"a later rule does not free the pod": {
-			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, podSelector{Selector: typo()}), drainRuleFor("b", behaviorDrain, web)},
+			rules: []MachineDrainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()}), drainRuleFor("b", behaviorDrain, web)},
 			pod:   newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
 		"an unknown behavior holds its pods": {rules: []MachineDrainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p"), want: Deny,
 			why: ReasonDrainRuleUnclear},
@@ -131,18 +126,23 @@ func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
 }
 
 func TestMachineDrainRules_For(t *testing.T) {
-	of := func(name string, machines ...machineSelector) MachineDrainRule {
-		return MachineDrainRule{namespace: "fleet", name: name, behavior: behaviorSkip, machines: machines}
+	of := func(name string, machines ...drainRuleEntry) MachineDrainRule {
+		rule := drainRuleFor(name, behaviorSkip)
+		rule.spec.Machines = machines
+		return rule
 	}
-	linux := machineSelector{Selector: labelsAre("os", "linux")}
-	production := machineSelector{ClusterSelector: labelsAre("stage", "production")}
+	linux := drainRuleEntry{Selector: labelsAre("os", "linux")}
+	production := drainRuleEntry{ClusterSelector: labelsAre("stage", "production")}
+	elsewhere := of("elsewhere")
+	elsewhere.key.Namespace = "other"
 	all := NewMachineDrainRules([]MachineDrainRule{
-		of("g-typo", machineSelector{Selector: typo("os", "linux")}), of("a-all"), of("b-linux", linux), of("c-production", production),
-		of("d-either", linux, production), of("e-both", machineSelector{linux.Selector, production.ClusterSelector}),
-		of("f-not-production", machineSelector{ClusterSelector: &metav1.LabelSelector{
+		of("g-typo", drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}), of("a-all"), of("b-linux", linux),
+		of("c-production", production),
+		of("d-either", linux, production), of("e-both", drainRuleEntry{Selector: linux.Selector, ClusterSelector: production.ClusterSelector}),
+		of("f-not-production", drainRuleEntry{ClusterSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "NotIn", Values: []string{"production"}}},
 		}}),
-		{namespace: "other", name: "elsewhere", behavior: behaviorSkip},
+		elsewhere,
 	})
 	cases := map[string]struct {
 		machine DrainedMachine
@@ -150,11 +150,11 @@ func TestMachineDrainRules_For(t *testing.T) {
 	}{
 		"a Machine without anything": {DrainedMachine{Namespace: "fleet"}, "a-all f-not-production"},
 		"labels of the Machine": {DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}},
-			"a-all b-linux d-either f-not-production g-typo"},
+			"a-all b-linux d-either f-not-production"},
 		"labels of the Cluster": {DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}},
-			"a-all c-production d-either"},
+			"a-all c-production d-either g-typo"},
 		"an unread Cluster may be meant": {DrainedMachine{Namespace: "fleet", ClusterUnread: true},
-			"a-all c-production d-either f-not-production"},
+			"a-all c-production d-either f-not-production g-typo"},
 		"rules of other namespaces are out":  {DrainedMachine{Namespace: "other"}, "elsewhere"},
 		"a namespace without rules has none": {DrainedMachine{Namespace: "third"}, ""},
 	}
@@ -177,8 +177,9 @@ func TestMachineDrainRules_For(t *testing.T) {
 	}
 	require.Equal(t, Deny, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterUnread: true}))
 	require.Equal(t, Deny, verdict(
-		of("a", machineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
-	require.Equal(t, Evict, verdict(of("a", machineSelector{Selector: typo("os", "linux")}))(DrainedMachine{Namespace: "fleet"}))
+		of("a", drainRuleEntry{Selector: typo()}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
+	require.Equal(t, Evict, verdict(
+		of("a", drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}))(DrainedMachine{Namespace: "fleet"}))
 	require.Equal(t, Ignore, verdict(
 		of("a", production))(DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}))
 	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules([]MachineDrainRule{of("a", linux)}), read)).Action,
@@ -186,20 +187,14 @@ func TestMachineDrainRules_For(t *testing.T) {
 }
 
 func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) {
+	odd := drainRuleFor("c-odd", behaviorSkip, drainRuleEntry{Selector: labelsAre("app", "odd")})
+	odd.spec.Drain.Order = ptr.To[int32](1)
 	rules := NewMachineDrainRules([]MachineDrainRule{
-		drainRuleFor("b-good", behaviorSkip, podSelector{Selector: labelsAre("app", "web")}),
-		drainRuleFor("a-bad", behaviorWaitCompleted, podSelector{Selector: typo("tier", "db")}),
-		{namespace: "fleet", name: "c-odd", behavior: behaviorSkip, order: ptr.To[int32](1),
-			pods: []podSelector{{Selector: labelsAre("app", "odd")}}},
+		drainRuleFor("b-good", behaviorSkip, drainRuleEntry{Selector: labelsAre("app", "web")}),
+		drainRuleFor("a-bad", "Spare", drainRuleEntry{Selector: labelsAre("tier", "db")}), odd,
 	})
-	var problems []string
-	for _, problem := range problemsOf(rules) {
-		problems = append(problems, problem.Error())
-	}
-	want := []string{
-		`MachineDrainRule fleet/a-bad: spec.pods[0].selector: "in" is not a valid label selector operator; correct or delete the rule`,
-	}
-	if diff := cmp.Diff(want, problems); diff != "" {
+	want := []string{`MachineDrainRule fleet/a-bad: spec.drain.behavior: unknown behavior "Spare"`}
+	if diff := cmp.Diff(want, problemsOf(rules)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	pods := []*corev1.Pod{newPod("web"), newPod("db", labeled("tier", "db")), newPod("rest", labeled("app", "rest")),
@@ -215,7 +210,7 @@ func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) 
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	got := Decide(pods[1], ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), nil)).Message
-	require.Equal(t, "it is not clear whether the Pod may go: "+want[0], got)
+	require.Equal(t, "it is not clear whether the Pod may go: "+want[0]+"; correct or delete the rule", got)
 }
 
 func TestMachineDrainRules_NilMeansNoRules(t *testing.T) {
@@ -223,14 +218,14 @@ func TestMachineDrainRules_NilMeansNoRules(t *testing.T) {
 	require.Empty(t, namesOf(none))
 	require.Equal(t, Evict, Decide(newPod("p"), ClusterAPIRules(none.For(DrainedMachine{}), nil)).Action)
 	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(NewMachineDrainRules([]MachineDrainRule{
-		drainRuleFor("a", behaviorSkip, podSelector{NamespaceSelector: labelsAre("team", "web")}),
+		drainRuleFor("a", behaviorSkip, drainRuleEntry{NamespaceSelector: labelsAre("team", "web")}),
 	}).For(DrainedMachine{Namespace: "fleet"}), nil)).Action, "the namespaces were not read")
 }
 
 func TestMachineDrainRules_TheOrderOfTheListDoesNotMatter(t *testing.T) {
 	rules := []MachineDrainRule{
-		drainRuleFor("c", behaviorSkip), drainRuleFor("a", behaviorWaitCompleted, podSelector{Selector: typo("x", "y")}),
-		drainRuleFor("b", behaviorDrain, podSelector{Selector: labelsAre("app", "web")}), drainRuleFor("d", ""),
+		drainRuleFor("c", behaviorSkip), drainRuleFor("a", behaviorWaitCompleted, drainRuleEntry{Selector: typo()}),
+		drainRuleFor("b", behaviorDrain, drainRuleEntry{Selector: labelsAre("app", "web")}), drainRuleFor("d", ""),
 	}
 	want := NewMachineDrainRules(rules)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -252,9 +247,11 @@ func namesOf(rules *MachineDrainRules) (names []types.NamespacedName) {
 	return names
 }
 
-func problemsOf(rules *MachineDrainRules) (problems []*drainRuleError) {
+func problemsOf(rules *MachineDrainRules) (problems []string) {
 	for _, r := range rules.rules {
-		problems = append(problems, r.problems...)
+		if r.problem != "" {
+			problems = append(problems, r.problem)
+		}
 	}
 	return problems
 }

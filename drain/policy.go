@@ -224,34 +224,6 @@ func outsideOrders(d *Decision) bool {
 	return d.Action == Delete && (d.Pod.DeletionTimestamp != nil || d.Reason == ReasonPoweredOff)
 }
 
-// Next returns when the decision of the policy about one of the Pods of the Node may change even if nothing else happens; zero means never.
-// The Pods are not changed.
-func (p Policy) Next(pods []*corev1.Pod, s Situation) time.Time {
-	m := p.at(s)
-	var next time.Time
-	at := func(t time.Time) {
-		if t.After(s.Now) && (next.IsZero() || t.Before(next)) {
-			next = t
-		}
-	}
-	if p.DeleteAfter > 0 {
-		begin := s.StartedAt
-		if begin.IsZero() {
-			begin = s.Now
-		}
-		at(begin.Add(p.DeleteAfter))
-	}
-	if since, silent := UnreachableSince(s.Node); silent && p.UnreachableAfter > 0 {
-		at(since.Add(p.UnreachableAfter))
-	}
-	for _, pod := range pods {
-		if pod != nil && pod.DeletionTimestamp != nil && m.state != nodeReachable {
-			at(m.goneBy(pod).Add(skipTerminatingAfter + time.Second)) // one second later, because deletion times are cut to seconds
-		}
-	}
-	return next
-}
-
 func seconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Second) // a longer grace period would overflow
 	return time.Duration(min(n, most)) * time.Second

@@ -216,34 +216,6 @@ func TestPolicy_InAPlan(t *testing.T) {
 		plan(*DefaultPolicy(), Situation{Node: silentFor(time.Hour)}, early, newPod("gone", deletedFor(0, 300))))
 }
 
-func TestPolicy_NextIsTheMomentOfTheNextChange(t *testing.T) {
-	after := noon.Add
-	deleting, silent := Policy{DeleteAfter: 10 * time.Minute}, *DefaultPolicy()
-	gone := newPod("gone", deletedFor(10*time.Second, 30))
-	cases := map[string]struct {
-		policy Policy
-		s      Situation
-		want   time.Time
-	}{
-		"never":                       {Policy{}, Situation{StartedAt: noon}, time.Time{}},
-		"Pods will be deleted":        {deleting, Situation{StartedAt: noon.Add(-time.Minute)}, after(9 * time.Minute)},
-		"they are deleted":            {deleting, Situation{StartedAt: noon.Add(-10 * time.Minute)}, time.Time{}},
-		"it begins now":               {deleting, Situation{}, after(10 * time.Minute)},
-		"a Node that falls silent":    {silent, Situation{Node: silentFor(time.Minute)}, after(4 * time.Minute)},
-		"a pod that is to be skipped": {silent, Situation{Node: silentFor(10 * time.Minute)}, after(81 * time.Second)},
-		"a long grace period is over": {silent, Situation{Node: silentFor(10 * time.Minute), StartedAt: noon.Add(-time.Hour)},
-			after(52 * time.Second)},
-		"a Node that answers, no pods": {silent, Situation{}, time.Time{}},
-	}
-	for name, tc := range cases {
-		tc.s.Now = noon
-		got := tc.policy.Next([]*corev1.Pod{newPod("a"), newPod("b", ownGrace(600)), gone, nil}, tc.s)
-		if !got.Equal(tc.want) {
-			t.Errorf("%s: want %s, got %s", name, tc.want, got)
-		}
-	}
-}
-
 func TestPolicyValidate_NamesEverythingThatIsWrong(t *testing.T) {
 	err := Policy{GracePeriod: new(int64(0)), DeleteAfter: -1, UnreachableAfter: -1}.Validate()
 	for _, want := range []string{

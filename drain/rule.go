@@ -65,16 +65,12 @@ func waitForTerminating(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 
 // evictFinished is a [Rule]: Succeeded and Failed Pods are evicted.
 func evictFinished(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-	v := prev.decideIf(finished(pod), Evict, ReasonFinished, "evicting finished Pod")
-	v.Warnings = prev.Warnings
-	return v, nil
+	return prev.decideIf(finished(pod), Evict, ReasonFinished, "evicting finished Pod"), nil
 }
 
 // evictRest is a [Rule]: Pods that no earlier rule decided about are evicted.
 func evictRest(_ *corev1.Pod, prev Verdict) (Verdict, error) {
-	v := prev.decideIf(true, Evict, ReasonEvictable, "")
-	v.Warnings = prev.Warnings
-	return v, nil
+	return prev.decideIf(true, Evict, ReasonEvictable, ""), nil
 }
 
 func finished(pod *corev1.Pod) bool {

@@ -107,9 +107,12 @@ type Verdict struct {
 	GracePeriodSeconds *int64
 }
 
-// decide returns a verdict with the order of v, and without its warnings and its grace period.
+// decide returns a verdict with the order of v, without its grace period, and with its warnings if the Pod goes.
 func (v Verdict) decide(a Action, r Reason, message string) Verdict {
-	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message}
+	if a == Ignore || a == Deny {
+		v.Warnings = nil
+	}
+	return Verdict{Action: a, Order: v.Order, Reason: r, Message: message, Warnings: v.Warnings}
 }
 
 // decideIf decides when no earlier rule did and the condition of a rule holds; otherwise it returns v.

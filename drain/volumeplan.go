@@ -24,7 +24,7 @@ const orphanedAfter = time.Minute
 type volumeView struct {
 	facts   *VolumeFacts
 	ignored map[string]bool // PersistentVolumes of ignored Pods
-	plugins map[string]bool // in-tree plugins that ignored Pods use
+	inTree  bool            // an ignored Pod uses a volume that is attached without a VolumeAttachment
 }
 
 // PlanVolumes decides which volumes of a Node the deletion of its machine waits for, by their VolumeAttachments. The status of the Node
@@ -56,7 +56,7 @@ func planVolumes(facts *VolumeFacts) (plan VolumePlan, err error) {
 	if facts.Lookup == nil {
 		return plan, errors.New("there are volumes and no Lookup")
 	}
-	v := &volumeView{facts: facts, ignored: map[string]bool{}, plugins: map[string]bool{}}
+	v := &volumeView{facts: facts, ignored: map[string]bool{}}
 	if err := v.look(); err != nil {
 		return plan, err
 	}
@@ -102,9 +102,7 @@ func (v *volumeView) look() error {
 			continue
 		}
 		for j := range d.Pod.Spec.Volumes {
-			if plugin := inTreePlugin(&d.Pod.Spec.Volumes[j].VolumeSource); plugin != "" {
-				v.plugins[plugin] = true
-			}
+			v.inTree = v.inTree || inTree(&d.Pod.Spec.Volumes[j].VolumeSource)
 		}
 		for _, claim := range claimsOf(d.Pod) {
 			if err := v.keep(claim); err != nil {
@@ -126,9 +124,7 @@ func (v *volumeView) keep(claim types.NamespacedName) error {
 			continue // its claim was deleted, and another claim has the name
 		}
 		v.ignored[pv.Name] = true
-		if plugin := inTreePluginOfVolume(&pv.Spec.PersistentVolumeSource); plugin != "" {
-			v.plugins[plugin] = true
-		}
+		v.inTree = v.inTree || inTreePV(&pv.Spec.PersistentVolumeSource)
 	}
 	return nil
 }
@@ -184,8 +180,7 @@ func (v *volumeView) status(name corev1.UniqueVolumeName) volumeDecision {
 	switch {
 	case strings.HasPrefix(d.Name, csiPrefix):
 		d.reason = volumeUnattached
-	case v.plugins[pluginOf(d.Name)]:
-		// In-tree volumes are matched to Pods only by their plugin: a wait that is too short is better than one without end.
+	case v.inTree: // it is not known whose volume this is: a wait that is too short is better than one without end
 		d.reason = volumeOfIgnoredPod
 	default:
 		d.blocks, d.reason = true, volumeAttached
@@ -200,43 +195,15 @@ func shared(pv *corev1.PersistentVolume) bool {
 	})
 }
 
-const pluginFlex = "flexvolume"
-
-// pluginOf returns the plugin of an in-tree volume, from its name in the status of a Node.
-func pluginOf(name string) string {
-	if strings.HasPrefix(name, pluginFlex) {
-		return pluginFlex
-	}
-	first, rest, found := strings.Cut(name, "/")
-	if !found {
-		return name
-	}
-	second, _, _ := strings.Cut(rest, "/")
-	return first + "/" + second
+// inTree reports whether a volume in the spec of a Pod may be attached without a VolumeAttachment. Current Kubernetes attaches only the
+// first three so; older workload clusters the others too.
+func inTree(s *corev1.VolumeSource) bool {
+	return s.ISCSI != nil || s.FC != nil || s.FlexVolume != nil || s.RBD != nil || s.AWSElasticBlockStore != nil ||
+		s.GCEPersistentDisk != nil || s.AzureDisk != nil || s.Cinder != nil || s.VsphereVolume != nil || s.PortworxVolume != nil
 }
 
-// inTreePlugin returns the plugin of a volume in the spec of a Pod that may be attached without a VolumeAttachment, or "".
-func inTreePlugin(s *corev1.VolumeSource) string {
-	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
-		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
-}
-
-// inTreePluginOfVolume does the same for a PersistentVolume.
-func inTreePluginOfVolume(s *corev1.PersistentVolumeSource) string {
-	return firstPlugin(s.ISCSI != nil, s.FC != nil, s.FlexVolume != nil, s.RBD != nil, s.AWSElasticBlockStore != nil,
-		s.GCEPersistentDisk != nil, s.AzureDisk != nil, s.Cinder != nil, s.VsphereVolume != nil, s.PortworxVolume != nil)
-}
-
-// firstPlugin returns the name of the first plugin in use, as it begins the names in the status of a Node. Current Kubernetes attaches only
-// the first three without CSI; older workload clusters use the others.
-func firstPlugin(used ...bool) string {
-	names := [...]string{
-		"kubernetes.io/iscsi", "kubernetes.io/fc", pluginFlex, "kubernetes.io/rbd", "kubernetes.io/aws-ebs",
-		"kubernetes.io/gce-pd", "kubernetes.io/azure-disk", "kubernetes.io/cinder", "kubernetes.io/vsphere-volume",
-		"kubernetes.io/portworx-volume",
-	}
-	if i := slices.Index(used, true); i >= 0 {
-		return names[i]
-	}
-	return ""
+// inTreePV reports the same about a PersistentVolume.
+func inTreePV(s *corev1.PersistentVolumeSource) bool {
+	return s.ISCSI != nil || s.FC != nil || s.FlexVolume != nil || s.RBD != nil || s.AWSElasticBlockStore != nil ||
+		s.GCEPersistentDisk != nil || s.AzureDisk != nil || s.Cinder != nil || s.VsphereVolume != nil || s.PortworxVolume != nil
 }

@@ -130,11 +130,6 @@ func TestVolumePlan_OneVolume(t *testing.T) {
 			})},
 			want: []string{"leaves " + string(inTree) + " UsedByIgnoredPod"},
 		},
-		"an in-tree volume is waited for when an ignored pod has one of another plugin": {
-			node: nodeWith("kubernetes.io/fc/50060e801049cfd1:0"), volumes: volumes{volume("pv", iscsi)},
-			pods: []*corev1.Pod{newPod("ds", byDaemonSet, claiming("pv"))},
-			want: []string{"waits for kubernetes.io/fc/50060e801049cfd1:0 Attached"},
-		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -279,27 +274,10 @@ func TestVolumePlan_ManyVolumesInAnyOrderGiveOneShortText(t *testing.T) {
 	}
 }
 
-func TestPluginOf_NamesInANodesStatus(t *testing.T) {
-	cases := map[string]string{
-		"kubernetes.io/fc/wwn:0":    "kubernetes.io/fc",
-		"flexvolume-example/disk/x": "flexvolume",
-		"example.com/plugin/x":      "example.com/plugin",
-		"odd":                       "odd",
-		"":                          "",
-	}
-	for name, want := range cases {
-		if got := pluginOf(name); got != want {
-			t.Errorf("%q: want %q, got %q", name, want, got)
-		}
-	}
-}
-
 func TestVolumePlan_KnowsThePluginsThatAttachWithoutAVolumeAttachment(t *testing.T) {
-	for member, want := range map[string]string{
-		"ISCSI": "kubernetes.io/iscsi", "FC": "kubernetes.io/fc", "FlexVolume": "flexvolume", "RBD": "kubernetes.io/rbd",
-		"AWSElasticBlockStore": "kubernetes.io/aws-ebs", "GCEPersistentDisk": "kubernetes.io/gce-pd", "AzureDisk": "kubernetes.io/azure-disk",
-		"Cinder": "kubernetes.io/cinder", "VsphereVolume": "kubernetes.io/vsphere-volume", "PortworxVolume": "kubernetes.io/portworx-volume",
-		"CSI": "", "HostPath": "",
+	for member, want := range map[string]bool{
+		"ISCSI": true, "FC": true, "FlexVolume": true, "RBD": true, "AWSElasticBlockStore": true, "GCEPersistentDisk": true, "AzureDisk": true,
+		"Cinder": true, "VsphereVolume": true, "PortworxVolume": true, "CSI": false, "HostPath": false,
 	} {
 		var pod corev1.VolumeSource
 		var volume corev1.PersistentVolumeSource
@@ -307,7 +285,7 @@ func TestVolumePlan_KnowsThePluginsThatAttachWithoutAVolumeAttachment(t *testing
 			field := reflect.ValueOf(source).Elem().FieldByName(member)
 			field.Set(reflect.New(field.Type().Elem()))
 		}
-		require.Equal(t, want, inTreePlugin(&pod), member)
-		require.Equal(t, want, inTreePluginOfVolume(&volume), member)
+		require.Equal(t, want, inTree(&pod), member)
+		require.Equal(t, want, inTreePV(&volume), member)
 	}
 }

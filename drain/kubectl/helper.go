@@ -27,11 +27,8 @@ type HelperOptions struct {
 	IgnoreAllDaemonSets bool
 	DeleteEmptyDirData  bool
 
-	// Timeout ends a drain that is not done; the pods stay as they are. It is required unless NoTimeout is set, because
-	// Helper regards 0 as no limit.
+	// Timeout ends a drain that is not done; the pods stay as they are. It is required, because Helper regards 0 as no limit.
 	Timeout time.Duration
-	// NoTimeout removes the limit; only the context ends the drain.
-	NoTimeout bool
 
 	// Out gets kubectl's lines, errors too; nil means nowhere. It is written to one line at a time, although kubectl writes from a goroutine
 	// per pod.
@@ -45,7 +42,11 @@ type HelperOptions struct {
 // Set QPS and Burst of the client's rest.Config: client-go's 5 requests per second are soon used up by a poll per pod and
 // second.
 func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions) (*kubectldrain.Helper, error) {
-	errs := o.problems()
+	var errs []error
+	if o.Timeout <= 0 {
+		errs = append(errs,
+			fmt.Errorf("a Timeout above 0 is required: without one a drain behind a closed budget never ends; got %s", o.Timeout))
+	}
 	if ctx == nil {
 		errs = append(errs, errors.New("ctx is required: nothing else stops a drain early"))
 	}
@@ -71,19 +72,6 @@ func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions
 		Out:    out,
 		ErrOut: out,
 	}, nil
-}
-
-func (o *HelperOptions) problems() []error {
-	switch {
-	case o.Timeout < 0:
-		return []error{fmt.Errorf("the Timeout must not be negative, got %s", o.Timeout)}
-	case o.Timeout == 0 && !o.NoTimeout:
-		return []error{errors.New(
-			"a Timeout is required: without one a drain behind a closed budget never ends; set NoTimeout if that is meant")}
-	case o.Timeout > 0 && o.NoTimeout:
-		return []error{fmt.Errorf("both Timeout %s and NoTimeout are set: choose one", o.Timeout)}
-	}
-	return nil
 }
 
 // lines writes one line at a time.

@@ -81,9 +81,6 @@ func TestNewHelper_HandsEveryOptionOn(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	h, err = NewHelper(t.Context(), fake.NewClientset(), HelperOptions{NoTimeout: true})
-	require.NoError(t, err)
-	require.Zero(t, h.Timeout)
 }
 
 func TestNewHelper_SaysWhatIsWrong(t *testing.T) {
@@ -91,9 +88,8 @@ func TestNewHelper_SaysWhatIsWrong(t *testing.T) {
 		change func(*HelperOptions)
 		want   string
 	}{
-		"no timeout":         {func(o *HelperOptions) { o.Timeout = 0 }, "a Timeout is required"},
-		"a negative timeout": {func(o *HelperOptions) { o.Timeout = -1 }, "the Timeout must not be negative, got -1ns"},
-		"a timeout and none": {func(o *HelperOptions) { o.NoTimeout = true }, "both Timeout 1m0s and NoTimeout are set"},
+		"no timeout":         {func(o *HelperOptions) { o.Timeout = 0 }, "a Timeout above 0 is required"},
+		"a negative timeout": {func(o *HelperOptions) { o.Timeout = -1 }, "got -1ns"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +106,7 @@ func TestNewHelper_SaysWhatIsWrong(t *testing.T) {
 	_, err := NewHelper(ctx, client, HelperOptions{})
 	require.ErrorContains(t, err, "ctx is required")
 	require.ErrorContains(t, err, "client is required")
-	require.ErrorContains(t, err, "a Timeout is required")
+	require.ErrorContains(t, err, "a Timeout above 0 is required")
 }
 
 // cluster is a fake API server with n pods on the Node that offers evictions; refuse answers each attempt.

@@ -11,28 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cordonMemo remembers a cordon patch, so that an older observation of the Node does not cause a second one.
-type cordonMemo struct {
-	from string // resource version of the observation that caused the patch
-	to   string // resource version of the Node after it
-}
-
-// covers reports whether an observation of the schedulable Node is older than the patch. After a newer one the Node was uncordoned again.
-func (m cordonMemo) covers(observed string) bool {
-	if m.to == "" {
-		return false
-	}
-	if c, err := resourceversion.CompareResourceVersion(observed, m.to); err == nil {
-		return c < 0
-	}
-	return observed == m.from
-}
-
-// cordon cordons the Node. It returns since when Steps were shown the cordon; zero if this one was not.
+// cordon cordons a Node that is shown schedulable, and again until it is shown cordoned. It returns since when Steps were shown the cordon;
+// zero if this one was not.
 func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (time.Time, error) {
 	r.mu.Lock()
 	if node.Spec.Unschedulable {
@@ -43,24 +26,17 @@ func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (
 		return ns.cordonSeen, nil
 	}
 	ns.cordonSeen = time.Time{}
-	skip := ns.released || ns.cordon.covers(node.ResourceVersion)
+	released := ns.released
 	r.mu.Unlock()
-	if skip {
+	if released {
 		return time.Time{}, nil
 	}
-	after, err := r.patchUnschedulable(ctx, node, true)
-	if err != nil {
-		return time.Time{}, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ns.cordon = cordonMemo{from: node.ResourceVersion, to: after}
-	return time.Time{}, nil
+	return time.Time{}, r.patchUnschedulable(ctx, node, true)
 }
 
 // patchUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause
-// no conflict. It returns the resource version after the write.
-func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to bool) (string, error) {
+// no conflict.
+func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to bool) error {
 	verb := "uncordon"
 	if to {
 		verb = "cordon"
@@ -70,7 +46,7 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 		{"op": "add", "path": "/spec/unschedulable", "value": to},
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -80,9 +56,9 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s node %s: %w", verb, node.Name, err)
+		return fmt.Errorf("%s node %s: %w", verb, node.Name, err)
 	}
-	return target.ResourceVersion, nil
+	return nil
 }
 
 // isReplaced reports whether the test of the UID failed. The API server answers 422 also to an invalid Node, but with causes.

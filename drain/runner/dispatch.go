@@ -24,9 +24,10 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	defer running.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		requests, wait := r.pick(r.cfg.Clock.Now())
-		for _, a := range requests {
+		a, wait := r.pick(r.cfg.Clock.Now())
+		if a != nil {
 			running.Go(func() { r.send(ctx, a) })
+			continue
 		}
 		var again <-chan time.Time
 		if wait > 0 {
@@ -46,18 +47,8 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	return nil
 }
 
-// pick removes all requests from the queue that may be sent now.
-func (r *Runner) pick(now time.Time) (requests []*attempt, wait time.Duration) {
-	for {
-		a, again := r.pickOne(now)
-		if a == nil {
-			return requests, again
-		}
-		requests = append(requests, a)
-	}
-}
-
-func (r *Runner) pickOne(now time.Time) (request *attempt, wait time.Duration) {
+// pick removes the request from the queue that may be sent now, if any. wait is that of [queue.next].
+func (r *Runner) pick(now time.Time) (request *attempt, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next(now)
@@ -71,7 +62,7 @@ func (r *Runner) pickOne(now time.Time) (request *attempt, wait time.Duration) {
 // Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes.
 // Config.Informers must be nil. Sources are woken by answers.
 func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
-	a, again := r.pickOne(r.cfg.Clock.Now())
+	a, again := r.pick(r.cfg.Clock.Now())
 	if a == nil {
 		return false, again
 	}

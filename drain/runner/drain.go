@@ -20,8 +20,6 @@ type DrainOptions struct {
 	Nodes client.Reader
 	// Timeout is how long the whole call may take, including requests without an answer; 0 means until ctx ends.
 	Timeout time.Duration
-	// Parallel is how many Nodes are drained at the same time, in the order of the call; 0 means all.
-	Parallel int
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
 	Policy *drain.Policy
@@ -66,8 +64,8 @@ func Drain(ctx context.Context, cfg Config, opts DrainOptions, nodes ...string) 
 	r.impatient = true
 	d := &drains{runner: r, opts: opts}
 	if opts.Timeout > 0 {
-		var end func()
-		ctx, end = limited(ctx, r.cfg.Clock, opts.Timeout)
+		var end context.CancelFunc
+		ctx, end = context.WithTimeoutCause(ctx, opts.Timeout, ErrOutOfTime)
 		defer end()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -88,24 +86,11 @@ type drains struct {
 
 func (d *drains) all(ctx context.Context, nodes []string) ([]NodeResult, error) {
 	results := make([]NodeResult, len(nodes))
-	turns := make(chan int)
-	var workers sync.WaitGroup
-	parallel := d.opts.Parallel
-	if parallel <= 0 {
-		parallel = len(nodes)
-	}
-	for range min(parallel, len(nodes)) {
-		workers.Go(func() {
-			for i := range turns {
-				results[i] = d.one(ctx, nodes[i])
-			}
-		})
-	}
+	var drains sync.WaitGroup
 	for i := range nodes {
-		turns <- i
+		drains.Go(func() { results[i] = d.one(ctx, nodes[i]) })
 	}
-	close(turns)
-	workers.Wait()
+	drains.Wait()
 	errs := make([]error, 0, len(results))
 	for i := range results {
 		errs = append(errs, results[i].Err)

@@ -102,7 +102,6 @@ func TestDrain_SeveralNodesWithProgressAndNothingLeftBehind(t *testing.T) {
 	cfg, opts := b.standalone(t)
 	var mu sync.Mutex
 	ended, reports := map[string]runner.NodeResult{}, 0
-	opts.Parallel = 2
 	opts.Progress = func(r runner.NodeResult) {
 		if !mu.TryLock() {
 			t.Error("want no two calls at once")

@@ -24,17 +24,11 @@ const (
 //		Eviction requests that were answered, by what the answer means.
 //	machinist_drain_duration_seconds{result}: histogram
 //		Time from the first look at a Node until it was drained or released.
-//	machinist_drain_inflight: gauge
-//		Eviction requests under way.
-//	machinist_drain_queue_depth: gauge
-//		Planned evictions that wait to be sent.
 //	machinist_drain_blocked_pods{reason}: gauge
 //		Pods of draining Nodes that cannot go, by the reason that keeps them.
 type Metrics struct {
 	evictions *prometheus.CounterVec
 	durations *prometheus.HistogramVec
-	inFlight  *prometheus.Desc
-	queue     *prometheus.Desc
 	blocked   *prometheus.Desc
 
 	mu      sync.Mutex
@@ -54,8 +48,6 @@ func NewMetrics() *Metrics {
 			Name: prefix + "duration_seconds", Help: "Time from the first look at a Node until it was drained or released.",
 			Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400},
 		}, []string{"result"}),
-		inFlight: prometheus.NewDesc(prefix+"inflight", "Eviction requests under way.", nil, nil),
-		queue:    prometheus.NewDesc(prefix+"queue_depth", "Planned evictions that wait to be sent.", nil, nil),
 		blocked: prometheus.NewDesc(prefix+"blocked_pods",
 			"Pods of draining Nodes that cannot go, by the reason that keeps them.", []string{"reason"}, nil),
 		runners: map[*Runner]struct{}{},
@@ -66,8 +58,6 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.evictions.Describe(to)
 	m.durations.Describe(to)
-	to <- m.inFlight
-	to <- m.queue
 	to <- m.blocked
 }
 
@@ -75,38 +65,30 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.evictions.Collect(to)
 	m.durations.Collect(to)
-	inFlight, queued, blocked := m.now()
-	gauge := func(desc *prometheus.Desc, value int, labels ...string) {
-		metric, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	for reason, pods := range m.now() {
+		metric, err := prometheus.NewConstMetric(m.blocked, prometheus.GaugeValue, float64(pods), reason)
 		if err != nil {
-			metric = prometheus.NewInvalidMetric(desc, err)
+			metric = prometheus.NewInvalidMetric(m.blocked, err)
 		}
 		to <- metric
 	}
-	gauge(m.inFlight, inFlight)
-	gauge(m.queue, queued)
-	for reason, pods := range blocked {
-		gauge(m.blocked, pods, reason)
-	}
 }
 
-// now adds the state of all Runners.
-func (m *Metrics) now() (inFlight, queued int, blocked map[string]int) {
+// now returns the blocked Pods of all Runners.
+func (m *Metrics) now() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	blocked = map[string]int{}
+	blocked := map[string]int{}
 	for r := range m.runners {
 		r.mu.Lock()
-		inFlight += r.inFlight
 		for _, ns := range r.nodes {
-			queued += len(ns.queue)
 			for reason, pods := range ns.progress.blocked {
 				blocked[reasonLabel(reason)] += pods
 			}
 		}
 		r.mu.Unlock()
 	}
-	return inFlight, queued, blocked
+	return blocked
 }
 
 // reasonLabel returns the label of a reason. Only reasons of package drain have their own label.

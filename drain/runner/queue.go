@@ -11,8 +11,7 @@ import (
 
 // queue decides which request is sent next: Nodes take turns, within the limits. The lock of the Runner guards it.
 type queue struct {
-	ring             []*nodeState // in the order of the first Step of each Node
-	turn             int
+	ring             []*nodeState // each Node goes to the end after its turn
 	inFlight         int
 	limit            int // of requests in flight: halved by throttling, increased by each success
 	workers, perNode int // the most in flight, and of one Node
@@ -32,11 +31,12 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 	if now.Before(q.paused.until) {
 		return nil, q.paused.until.Sub(now)
 	}
-	for idleTurns := 0; q.inFlight < q.limit && idleTurns < len(q.ring); idleTurns++ {
-		q.turn %= len(q.ring)
-		ns := q.ring[q.turn]
-		q.turn++
+	if q.inFlight >= q.limit {
+		return nil, 0
+	}
+	for i, ns := range q.ring {
 		if a := q.take(ns, now); a != nil {
+			q.ring = append(slices.Delete(q.ring, i, i+1), ns)
 			return a, 0
 		}
 	}

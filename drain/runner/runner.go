@@ -43,8 +43,7 @@ type nodeState struct {
 	queue      []types.UID
 	attempts   map[types.UID]*attempt
 	waits      map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	cordon     cordonMemo
-	cordonSeen time.Time // first Step that was shown the cordon, without a break
+	cordonSeen time.Time                     // first Step that was shown the cordon, without a break
 	progress   progress
 	startedAt  time.Time // first Step of this process
 	inFlight   int
@@ -149,8 +148,7 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if !uncordon {
 		return nil
 	}
-	_, err := r.patchUnschedulable(ctx, node, false)
-	return err
+	return r.patchUnschedulable(ctx, node, false)
 }
 
 func (r *Runner) forgetLocked(node string) {

@@ -22,8 +22,7 @@ type simBook struct {
 	pause   time.Time // nothing may be sent before
 	unfair  map[string]map[string]int
 
-	cordoned map[string]bool // Nodes that it has cordoned, and that were not uncordoned since
-	probe    time.Duration
+	probe time.Duration
 }
 
 // simSeen is the latest complete look at a Node.
@@ -71,15 +70,14 @@ type simPurse struct {
 
 func newSimBook(probe time.Duration) simBook {
 	return simBook{
-		probe: probe, cordoned: map[string]bool{},
-		seen: map[string]*simSeen{}, pods: map[types.UID]*simAsked{}, budgets: map[types.NamespacedName]*simPurse{},
+		probe: probe,
+		seen:  map[string]*simSeen{}, pods: map[types.UID]*simAsked{}, budgets: map[types.NamespacedName]*simPurse{},
 		unfair: map[string]map[string]int{},
 	}
 }
 
 func (b *simBook) released(node string) {
 	delete(b.seen, node)
-	delete(b.cordoned, node)
 	clear(b.unfair)
 	for _, a := range b.pods {
 		if a.node == node {

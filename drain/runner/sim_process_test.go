@@ -290,15 +290,13 @@ func (p *simProcess) Patch(_ context.Context, obj client.Object, patch client.Pa
 	case uid != node.UID:
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, obj.GetName(), nil)
 	}
-	if on && p.book.cordoned[node.Name] {
-		s.fail("%s was cordoned twice", node.Name)
+	if node.Spec.Unschedulable != on { // a patch that changes nothing is not stored
+		s.schedulable(node.Name, !on)
 	}
-	s.schedulable(node.Name, !on)
 	obj.SetResourceVersion(s.nodes[obj.GetName()].ResourceVersion)
 	if s.trouble.has(troubleCordon) && !s.calm && s.chance(4) {
 		return errors.New("read: connection reset by peer") // stored all the same
 	}
-	p.book.cordoned[node.Name] = on
 	return nil
 }
 
@@ -309,9 +307,6 @@ func (s *sim) schedulable(name string, yes bool) {
 	s.note("node %s schedulable=%t", name, yes)
 	if yes {
 		s.facts.uncordoned[name] = time.Now()
-		if s.proc != nil {
-			delete(s.proc.book.cordoned, name)
-		}
 		return
 	}
 	if app := s.apps[s.rng.IntN(len(s.apps))]; s.chance(2) && (app.kind == appReplicaSet || app.kind == appBare) {

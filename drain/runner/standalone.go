@@ -1,19 +1,17 @@
 package runner
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Standalone returns what [Drain] requires for one cluster, for a program that has only its address: live clients for Nodes and Pods,
@@ -33,30 +31,20 @@ func Standalone(restConfig *rest.Config) (Config, DrainOptions, error) {
 	if restConfig.UserAgent == "" {
 		restConfig.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	life, end := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the drain, whose context comes later
-	cfg, options, err := standalone(life, restConfig)
+	cfg, options, err := standalone(restConfig)
 	if err != nil {
-		end()
 		return Config{}, DrainOptions{}, fmt.Errorf("standalone drain: %w", err)
-	}
-	start := cfg.beside
-	cfg.beside = func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, end)()
-		return start(ctx)
 	}
 	return cfg, options, nil
 }
 
-// standalone makes the results of Standalone. Discovery requests end with ctx.
-func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, options DrainOptions, err error) {
+// standalone makes the results of Standalone.
+func standalone(restConfig *rest.Config) (cfg Config, options DrainOptions, err error) {
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return cfg, options, err
 	}
-	mapper, err := apiutil.NewDynamicRESTMapper(restConfig, discoveryClient(ctx, httpClient))
-	if err != nil {
-		return cfg, options, err
-	}
+	mapper := builtInKinds()
 	budgets, err := cache.New(restConfig, cache.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper})
 	if err != nil {
 		return cfg, options, err
@@ -64,6 +52,15 @@ func standalone(ctx context.Context, restConfig *rest.Config) (cfg Config, optio
 	cfg, live, err := configOver(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: mapper}, budgets)
 	cfg.beside = budgets.Start
 	return cfg, DrainOptions{Nodes: live}, err
+}
+
+// builtInKinds knows the kinds of a drain without discovery requests, which ignore the contexts of their callers.
+func builtInKinds() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
+	return mapper
 }
 
 // configOver returns a Config that sends requests through live clients and reads budgets from the cache, and its client for Nodes and Pods.
@@ -82,22 +79,3 @@ func configOver(restConfig *rest.Config, o client.Options, budgets cache.Cache) 
 	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Deleter: deleter, Budgets: budgets, Informers: budgets}
 	return cfg, live, errors.Join(errPods, errEvictor, errDeleter)
 }
-
-// discoveryClient returns a client for discovery requests, which ignore the contexts of their callers: an API server that does not answer
-// would delay the end of a drain. The requests end with life, and after 10 seconds at the latest.
-func discoveryClient(life context.Context, c *http.Client) *http.Client {
-	base := cmp.Or(c.Transport, http.DefaultTransport)
-	bounded := *c
-	bounded.Timeout = 10 * time.Second
-	bounded.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
-		ctx, cancel := context.WithCancel(req.Context())
-		context.AfterFunc(life, cancel) // it stays until the end of the life: there are few such requests
-		return base.RoundTrip(req.WithContext(ctx))
-	})
-	return &bounded
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -161,7 +161,9 @@ func (r *Runner) advance(
 		RequeueAfter: probeInterval,
 	}
 	result.againAt(respawnAt, now)
-	result.againAt(req.policy().Next(pods, situation), now)
+	if at := req.StartedAt.Add(req.policy().DeleteAfter); at.After(now) {
+		result.againAt(at, now)
+	}
 	done := plan.Done()
 	refused := r.report(ns, &result, now, func() {
 		if done {

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestStep_RefusesANodeThatCannotBeIdentified(t *testing.T) {
 	}
 }
 
-func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
+func TestStep_CordonsUntilTheCordonIsObserved(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Settle = 5 * time.Second })
 	step := func(node *corev1.Node) Result {
 		before := node.DeepCopy()
@@ -62,8 +63,8 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 		}
 		return result
 	}
-	want := []string{`n application/json-patch+json [{"op":"test","path":"/metadata/uid","value":"uid-n"},` +
-		`{"op":"add","path":"/spec/unschedulable","value":true}]`}
+	want := slices.Repeat([]string{`n application/json-patch+json [{"op":"test","path":"/metadata/uid","value":"uid-n"},` +
+		`{"op":"add","path":"/spec/unschedulable","value":true}]`}, 3)
 
 	for _, version := range []string{"99", "99", "98"} { // stale looks
 		if got := step(schedulable("n", version)); got.Done {
@@ -80,8 +81,8 @@ func TestStep_CordonsOnceUntilTheCordonIsObserved(t *testing.T) {
 	if got := step(cordoned("n")); !got.Done {
 		t.Fatalf("want done, got %+v", got)
 	}
-	if got := step(schedulable("n", "300")); got.Done || len(g.nodes.patches) != 2 {
-		t.Fatalf("want a second cordon after the first was undone, got %+v and %v", got, g.nodes.patches)
+	if got := step(schedulable("n", "300")); got.Done || len(g.nodes.patches) != 4 {
+		t.Fatalf("want another cordon after the first was undone, got %+v and %v", got, g.nodes.patches)
 	}
 }
 

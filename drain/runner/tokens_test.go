@@ -38,10 +38,10 @@ func taken(t *testing.T, allowed int32) (*rig, *attempt) {
 	g.pods.put(pod("n1", "a"), pod("n2", "b"))
 	g.step("n1")
 	g.step("n2")
-	jobs, _ := g.runner.pick(g.clock.Now())
-	require.Len(t, jobs, 1)
-	require.Equal(t, "a", jobs[0].ref.Name)
-	return g, jobs[0]
+	job, _ := g.runner.pick(g.clock.Now())
+	require.NotNil(t, job)
+	require.Equal(t, "a", job.ref.Name)
+	return g, job
 }
 
 func overloaded() error {
@@ -129,8 +129,8 @@ func TestADeletionThatWaitsTakesTheGraceOfTheNewestPlan(t *testing.T) {
 		require.Equal(t, grace, *ns.attempts["uid-a"].grace)
 		require.Equal(t, []types.UID{"uid-a"}, ns.queue)
 	}
-	jobs, _ := g.runner.pick(g.clock.Now())
-	require.Len(t, jobs, 1)
+	job, _ := g.runner.pick(g.clock.Now())
+	require.NotNil(t, job)
 	ns.enqueue(decided(60), g.runner.budgets, false)
 	require.Equal(t, int64(1), *ns.attempts["uid-a"].grace, "it is on its way")
 	require.Empty(t, ns.queue)

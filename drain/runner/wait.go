@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,25 +34,6 @@ type waiter struct {
 	last     Result
 	told     bool
 	failures int
-}
-
-// limited returns a context that ends with ErrOutOfTime after the timeout, by the clock of the Runner.
-func limited(ctx context.Context, clock clock.Clock, timeout time.Duration) (limited context.Context, end func()) {
-	limited, cancel := context.WithCancelCause(ctx)
-	timer := clock.NewTimer(timeout)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			cancel(ErrOutOfTime)
-		case <-limited.Done():
-		}
-	})
-	return limited, func() {
-		cancel(nil)
-		watching.Wait()
-	}
 }
 
 // wait steps until the drain is Done, ctx ends, or an error that retries do not remove. It always returns the last result. At its end, it

@@ -47,7 +47,6 @@ func servesMetrics(ctx context.Context, t *testing.T, store *fake.Store, address
 		`machine_controller_workers_running{controller="machine"} `,
 		`machine_controller_machine_deployment_replicas{controller="machine",state="desired"} 3`,
 		`machine_controller_errors_total{controller="machine",operation="drain"} 0`,
-		`machinist_drain_queue_depth 0`,
 		`machinist_machines{controller="machine",phase="none"} 1`,
 		`machinist_machinepool_step_results_total{controller="machinepool",result="done",step="paused"} 0`,
 		`machinist_machine_step_results_total{controller="machine",result="stopped",step="paused"} `,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/machinist-dev/machinist/drain/kubectl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,7 @@ func (k *kubectlArm) Drain(ctx context.Context, nodes []string) error {
 // drainOne does what the command does with one Node: read it, cordon it, list its pods, evict them.
 func (k *kubectlArm) drainOne(ctx context.Context, name string) error {
 	helper, err := kubectl.NewHelper(ctx, k.client, kubectl.HelperOptions{
-		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, NoTimeout: true,
+		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Timeout: 24 * time.Hour,
 	})
 	if err != nil {
 		return err
