@@ -33,7 +33,7 @@ func entryPath(list Path, i int, more ...string) Path {
 func wrongMember(e entry, key string) error {
 	got := "nothing"
 	if raw, found := e.values[key]; found {
-		got = TypeName(raw)
+		got = typeName(raw)
 	}
 	return &FieldError{Path: e.path(key), Want: "string", Got: got}
 }

@@ -146,7 +146,7 @@ func templateObject(obj map[string]any, segments ...string) (map[string]any, err
 	}
 	inner, ok := raw.(map[string]any)
 	if !ok {
-		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: TypeName(raw)}
+		return nil, &FieldError{Path: NewPath(segments...), Want: "object", Got: typeName(raw)}
 	}
 	return inner, nil
 }
@@ -174,6 +174,6 @@ func copyJSON(value any, place ...string) (copied any, err error) {
 		}
 		return list, nil
 	default:
-		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: TypeName(value)}
+		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: typeName(value)}
 	}
 }

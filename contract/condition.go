@@ -142,7 +142,7 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 			continue
 		}
 		if err == nil && found && raw != nil {
-			err = &FieldError{Path: place.path, Want: "list", Got: TypeName(raw)}
+			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
 		}
 		if err != nil && place.written {
 			return nil, f.path(), err

@@ -57,7 +57,7 @@ func observedGeneration(e entry) (int64, error) {
 	}
 	generation, ok := raw.(int64)
 	if !ok {
-		return 0, &FieldError{Path: e.path("observedGeneration"), Want: "integer", Got: TypeName(raw)}
+		return 0, &FieldError{Path: e.path("observedGeneration"), Want: "integer", Got: typeName(raw)}
 	}
 	return generation, nil
 }

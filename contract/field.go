@@ -242,7 +242,7 @@ func gotNumber(raw any) string {
 	if wide, ok := raw.(int64); ok && !fitsInt32(wide) {
 		return "integer " + strconv.FormatInt(wide, 10)
 	}
-	return TypeName(raw)
+	return typeName(raw)
 }
 
 func (f Field[T]) want() string {
@@ -250,7 +250,7 @@ func (f Field[T]) want() string {
 	if _, narrow := any(zero).(int32); narrow {
 		return "32-bit integer"
 	}
-	return TypeName(zero)
+	return typeName(zero)
 }
 
 func convert[T fieldValue](raw any) (value T, ok bool) {
@@ -268,8 +268,8 @@ func convert[T fieldValue](raw any) (value T, ok bool) {
 
 func fitsInt32(n int64) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
 
-// TypeName names a JSON type as a FieldError does, or the Go type of a value that JSON content cannot hold.
-func TypeName(v any) string {
+// typeName names a JSON type as a FieldError does, or the Go type of a value that JSON content cannot hold.
+func typeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

@@ -17,7 +17,7 @@ func textsAt(path Path, obj map[string]any, into []string) (texts []string, foun
 	for i, item := range items {
 		text, ok := item.(string)
 		if !ok {
-			return into, false, &FieldError{Path: entryPath(path, i), Want: "string", Got: TypeName(item)}
+			return into, false, &FieldError{Path: entryPath(path, i), Want: "string", Got: typeName(item)}
 		}
 		into = append(into, text)
 	}
@@ -32,7 +32,7 @@ func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	}
 	items, ok := raw.([]any)
 	if !ok {
-		return nil, false, &FieldError{Path: at, Want: "list", Got: TypeName(raw)}
+		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
 	}
 	if err := boundList(at, items); err != nil {
 		return nil, false, err
@@ -58,7 +58,7 @@ func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) 
 	for i, item := range items {
 		values, ok := item.(map[string]any)
 		if !ok {
-			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: TypeName(item)}
+			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
 		}
 		value, err := read(entry{list: at, index: i, values: values})
 		if err != nil {

@@ -19,7 +19,7 @@ func timeOf(path Path, raw any) (at time.Time, found bool, err error) {
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return time.Time{}, false, &FieldError{Path: path, Want: "string", Got: TypeName(raw)}
+		return time.Time{}, false, &FieldError{Path: path, Want: "string", Got: typeName(raw)}
 	}
 	if text == "" {
 		return time.Time{}, false, nil
@@ -55,7 +55,7 @@ func durationOf(path Path, form form, raw any) (time.Duration, error) {
 	}
 	text, ok := raw.(string)
 	if !ok {
-		return 0, &FieldError{Path: path, Want: "string", Got: TypeName(raw)}
+		return 0, &FieldError{Path: path, Want: "string", Got: typeName(raw)}
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -88,7 +88,7 @@ func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
 	if number, ok := convert[int32](raw); ok {
 		return intstr.FromInt32(number), nil
 	}
-	got := TypeName(raw)
+	got := typeName(raw)
 	if _, ok := raw.(int64); ok {
 		got = gotNumber(raw)
 	}

@@ -129,7 +129,7 @@ func jsonOf(path Path, raw any) (json.RawMessage, error) {
 		return nil, nil
 	}
 	if _, ok := raw.(map[string]any); !ok {
-		return nil, &FieldError{Path: path, Want: "object", Got: TypeName(raw)}
+		return nil, &FieldError{Path: path, Want: "object", Got: typeName(raw)}
 	}
 	return json.Marshal(raw)
 }

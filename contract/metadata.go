@@ -119,7 +119,7 @@ func (r *reader) textMap(at Path, before map[string]string) map[string]string {
 	}
 	values, ok := raw.(map[string]any)
 	if !ok {
-		r.fail(&FieldError{Path: at, Want: "object", Got: TypeName(raw)})
+		r.fail(&FieldError{Path: at, Want: "object", Got: typeName(raw)})
 		return nil
 	}
 	if before != nil && sameTexts(before, values) {
@@ -153,7 +153,7 @@ func sameTexts(have map[string]string, values map[string]any) bool {
 func firstWrongText(at Path, values map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := values[key].(string); !ok {
-			return &FieldError{Path: at.below(key), Want: "string", Got: TypeName(values[key])}
+			return &FieldError{Path: at.below(key), Want: "string", Got: typeName(values[key])}
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (e entry) flag(key string) (*bool, error) {
 	}
 	flag, ok := raw.(bool)
 	if !ok {
-		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: TypeName(raw)}
+		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: typeName(raw)}
 	}
 	return &flag, nil
 }

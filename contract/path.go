@@ -46,7 +46,7 @@ func lookup(segments []string, obj map[string]any) (value any, found bool, err e
 		}
 		inner, ok := next.(map[string]any)
 		if !ok {
-			return nil, false, &FieldError{Path: NewPath(segments[:i+1]...), Want: "object", Got: TypeName(next)}
+			return nil, false, &FieldError{Path: NewPath(segments[:i+1]...), Want: "object", Got: typeName(next)}
 		}
 		obj = inner
 	}
@@ -70,7 +70,7 @@ func (p Path) parent(obj map[string]any, create bool) (map[string]any, error) {
 		}
 		inner, ok := next.(map[string]any)
 		if !ok {
-			return nil, &FieldError{Path: NewPath(p.segments[:i+1]...), Want: "object", Got: TypeName(next)}
+			return nil, &FieldError{Path: NewPath(p.segments[:i+1]...), Want: "object", Got: typeName(next)}
 		}
 		obj = inner
 	}

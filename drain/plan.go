@@ -98,7 +98,6 @@ type Counts struct {
 	Evictable   int // can leave now, or the request is in flight
 	Terminating int // accepted by the API server or being deleted, not gone yet
 	Waiting     int // for a lower order, or completion
-	Completing  int // those of Waiting that only wait for their own completion
 	Blocked     int // refused, or held by a budget; see [Plan.Blockers]
 	Ignored     int
 }
@@ -111,8 +110,8 @@ func (p Plan) Counts() Counts {
 	}
 	return Counts{
 		Total: len(p.Decisions), Evictable: of[groupEvicting], Terminating: of[groupTerminating],
-		Waiting:    of[groupCompleting] + of[groupLater] + of[groupCompletingLater],
-		Completing: of[groupCompleting], Blocked: of[groupBlocked], Ignored: of[groupIgnored],
+		Waiting: of[groupCompleting] + of[groupLater] + of[groupCompletingLater],
+		Blocked: of[groupBlocked], Ignored: of[groupIgnored],
 	}
 }
 

@@ -31,11 +31,8 @@ var crdResource = schema.GroupVersionResource{
 // objects are not changed.
 func InstallCRDs(ctx context.Context, config *rest.Config, crds ...*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("install CRDs: %w", err)
-	}
-	served, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
+	served, undiscovered := discovery.NewDiscoveryClientForConfig(config)
+	if err := errors.Join(err, undiscovered); err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	for _, crd := range crds {
@@ -79,16 +76,11 @@ func waitForCRD(ctx context.Context, client dynamic.Interface, served discovery.
 		last = listAll(ctx, client, served, resources)
 		return last == nil, nil
 	})
-	if err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
+	return errors.Join(err, last) // both or none
 }
 
-func listAll(
-	ctx context.Context, client dynamic.Interface, served discovery.DiscoveryInterface, resources []schema.GroupVersionResource,
-) error {
-	for _, resource := range resources {
+func listAll(ctx context.Context, client dynamic.Interface, served discovery.DiscoveryInterface, all []schema.GroupVersionResource) error {
+	for _, resource := range all {
 		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return fmt.Errorf("list %s: %w", resource, err)
 		}
