@@ -138,7 +138,8 @@ func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], l
 			contract.VolumeDetachStartedAnnotation, contract.PreTerminateStartedAnnotation, contract.DrainedAnnotation,
 			contract.VolumesDetachedAnnotation)
 	}
-	requireUntouched(t, layout, before.Object, obj.Object, []string{"Ready", "New", "Available", "NeverThere"}, []string{"new", "x"}, annotations)
+	conditions := []string{"Ready", "New", "Available", "NeverThere"}
+	requireUntouched(t, layout, before.Object, obj.Object, conditions, []string{"new", "x"}, annotations)
 
 	var first, second S
 	require.NoError(t, kind.Adapter.Read(obj, &first), "what was written can be read")

@@ -42,7 +42,8 @@ func (s *Scope) readControlPlane(ctx context.Context) error {
 func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 	view := &s.Cluster
 	var err error
-	if view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, s.State.Key, view.State.ControlPlane); err != nil || view.ControlPlane.Presence != external.Present {
+	view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, s.State.Key, view.State.ControlPlane)
+	if err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
 	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
@@ -139,8 +140,8 @@ func controlPlaneChanges() predicate.Predicate {
 	return changes
 }
 
-// besideControlPlane maps a Machine of a control plane to the Machines in deletion beside it: the Node of the last one of its Cluster is not
-// drained.
+// besideControlPlane maps a Machine of a control plane to the Machines in deletion beside it: the Node of the last one of its Cluster is
+// not drained.
 func (r *Reconciler) besideControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)
 }

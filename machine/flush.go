@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// flush writes the decisions of the pass, and records events after the write. What a failed pass has to tell is told by the one that repeats
-// it.
+// flush writes the decisions of the pass, and records events after the write. What a failed pass has to tell is told by the one that
+// repeats it.
 func flush(ctx context.Context, s *Scope, err error) error {
 	s.failed = err != nil
 	s.forgetDeletion()

@@ -96,8 +96,8 @@ func (r *Reconciler) mayBeOf(obj client.Object, key string, cluster types.Namesp
 	return !strings.HasPrefix(key, idPrefix) || r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
 }
 
-// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may be
-// a control plane, and one of a kind that none references that of a control plane: Machines in deletion depend on these.
+// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may
+// be a control plane, and one of a kind that none references that of a control plane: Machines in deletion depend on these.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	key := engine.RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName())

@@ -43,8 +43,8 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 }
 
 // drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that the limit
-// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain is
-// not given up because the connection or the process is restarted.
+// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain
+// is not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	started, limit := p.started(p.State.Annotations, contract.DrainStartedAnnotation), p.drainLimit()
 	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit

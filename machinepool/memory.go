@@ -32,7 +32,11 @@ func newRecollection() *recollection {
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
 
 // drains records that a Node is drained.
-func (r *recollection) drains(node string) { r.draining[node] = r.draining[node] }
+func (r *recollection) drains(node string) {
+	if _, known := r.draining[node]; !known {
+		r.draining[node] = time.Time{}
+	}
+}
 
 // detaches records that volumes of a Node are waited for, and returns since when.
 func (r *recollection) detaches(node string, now time.Time) time.Time {

@@ -35,7 +35,8 @@ func TestRightsAreThoseOfTheParts(t *testing.T) {
 		t.Errorf("without anything else (-want +got):\n%s", diff)
 	}
 	full := map[string][]string{
-		"machinesets/finalizers.cluster.x-k8s.io": {"update"}, "ms.example.com": {"get", "list", "watch", "create", "patch"}, "t.example.com": {"list", "watch", "patch", "delete"},
+		"machinesets/finalizers.cluster.x-k8s.io": {"update"},
+		"ms.example.com": {"get", "list", "watch", "create", "patch"}, "t.example.com": {"list", "watch", "patch", "delete"},
 		"clusters.cluster.x-k8s.io": {"get", "list", "watch"}, "planes.example.com": {"list", "watch"},
 		"customresourcedefinitions.apiextensions.k8s.io": {"list", "watch"}, "events.events.k8s.io": {"create", "patch"},
 	}

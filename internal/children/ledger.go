@@ -185,7 +185,8 @@ func (s *Scope[CS, CU]) AwaitRestored(ledger scale.Ledger, desired int) scale.Le
 	return ledger
 }
 
-// BurnOutdated returns the ledger without the slots of which part may have been made from another template than this one. A slot whose child exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
+// BurnOutdated returns the ledger without the slots of which part may have been made from another template than this one. A slot whose
+// child exists, as the API server itself says, is whole, and only resumed: the cache has yet to show it.
 func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, template string) (scale.Ledger, error) {
 	outdated := map[string]int64{}
 	for _, e := range ledger.Outdated(template) {

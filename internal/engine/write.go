@@ -29,9 +29,9 @@ type Writing[U any] struct {
 	Wrote func(u U, main, status bool)
 }
 
-// Flush writes the decisions of the pass: metadata and spec first, when they differ, then the status on top of the server's answer. A status
-// that differs is written at once if a step has asked for a checkpoint, if the object becomes or ceases to be ready, or if the last write of
-// its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a later pass, which Flush requests.
+// Flush writes the decisions of the pass: metadata and spec first, when they differ, then the status on top of the server's answer. A
+// status that differs is written at once if a step has asked for a checkpoint, if the object becomes or ceases to be ready, or if the last
+// write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a later pass, which Flush requests.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
 	if !s.hasChanges(w.Observes) {

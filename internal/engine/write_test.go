@@ -22,7 +22,10 @@ func TestStatusWrites(t *testing.T) {
 		writes int
 		again  time.Duration
 	}{
-		"what is stored is not written":   {second: func(s *scope) engine.Result { s.Update.Phase = contract.SetTo("first"); return engine.Result{} }},
+		"what is stored is not written": {second: func(s *scope) engine.Result {
+			s.Update.Phase = contract.SetTo("first")
+			return engine.Result{}
+		}},
 		"a difference waits":              {second: phase("second"), after: 400 * time.Millisecond, again: 600 * time.Millisecond},
 		"until the second is over":        {second: phase("second"), after: time.Second, writes: 1},
 		"a clock set back delays nothing": {second: phase("second"), after: -time.Hour, writes: 1},

@@ -138,8 +138,8 @@ func fingerprint(ctx context.Context, r *provider.Request) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// surelyNone is how many answers in a row must say that there is no instance before a deletion that no provider ID helps believes it: with the
-// pauses of the default Backoff they take more than a minute.
+// surelyNone is how many answers in a row must say that there is no instance before a deletion that no provider ID helps believes it: with
+// the pauses of the default Backoff they take more than a minute.
 const surelyNone = 5
 
 // looksAgain reports whether another answer that there is no instance is not enough for a deletion.

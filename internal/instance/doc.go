@@ -5,8 +5,8 @@
 //
 //   - [Decide] is pure: an answer or an error of a Driver becomes the status, reason and message of a condition, and what to record;
 //   - [Keeper] makes the calls: [Keeper.Ensure] validates, creates and reads an instance, [Keeper.Remove] deletes it. It remembers the last
-//     error for each Token: what a Driver refuses costs no call until the specification or the credentials change (refused credentials
-//     are tried again after up to 10 minutes), and other errors wait as long as their class says. Losing that memory costs a call.
-//     A deletion that no provider ID helps does not believe at once that there is no instance: a new one may be seen late, and the answer to
-//     its creation may have been lost with the process that made it.
+//     error for each Token: what a Driver refuses costs no call until the specification or the credentials change (refused credentials are
+//     tried again after up to 10 minutes), and other errors wait as long as their class says. Losing that memory costs a call. A deletion
+//     that no provider ID helps does not believe at once that there is no instance: a new one may be seen late, and the answer to its
+//     creation may have been lost with the process that made it.
 package instance

@@ -33,14 +33,14 @@ func (renames) Write(obj contract.Object, _ contract.MachineUpdate) error {
 }
 
 func TestAPatchIsMadeOfTheEncodedContents(t *testing.T) {
-	kind := contract.Kind{Adapter: renames{}}
+	kind, typed := contract.Kind{Adapter: renames{}}, map[string]any{"apiVersion": "v1", "kind": "K"}
 	for name, tc := range map[string]struct {
 		obj  contract.Object
 		want map[string]any
 	}{
 		"an object that encodes itself": {&whole{corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, map[string]any{"id": "nK"}},
-		"one of a Go type":              {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, map[string]any{"apiVersion": "v1", "kind": "K"}},
-		"unstructured content":          {&unstructured.Unstructured{Object: map[string]any{"x": "y"}}, map[string]any{"apiVersion": "v1", "kind": "K"}},
+		"one of a Go type":              {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, typed},
+		"unstructured content":          {&unstructured.Unstructured{Object: map[string]any{"x": "y"}}, typed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contents, err := Apply(kind, tc.obj, contract.MachineUpdate{})

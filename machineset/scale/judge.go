@@ -19,8 +19,8 @@ func Stamp(set types.UID, slot int64) map[string]string {
 }
 
 // IsMachineOf reports whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its stamp
-// names the slot. Otherwise it has another owner, or belongs to another slot, or is being deleted: the slot is never used again, and the set
-// does not wait.
+// names the slot. Otherwise it has another owner, or belongs to another slot, or is being deleted: the slot is never used again, and the
+// set does not wait.
 func IsMachineOf(obj metav1.Object, set types.UID, slot int64) bool {
 	controller := metav1.GetControllerOf(obj)
 	return controller != nil && controller.UID == set && IsPartOf(obj, set, slot)

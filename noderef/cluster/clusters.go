@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for
-// it, or a Mapper of a Source returns requests for it. A cluster that was not in use for ten minutes is disconnected. T is the type of the value that Options.Setup returns for a connection.
+// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for it, or a Mapper of a
+// Source returns requests for it. A cluster that was not in use for ten minutes is disconnected. T is the type of the value that
+// Options.Setup returns for a connection.
 //
 // A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with
 // [New].

@@ -139,7 +139,8 @@ func plain(err error) error {
 		status  *apierrors.StatusError
 	)
 	switch {
-	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &status): // its text may be a whole HTML page
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &status):
+		// its text may be a whole HTML page
 		code := int(status.ErrStatus.Code)
 		said := fmt.Sprintf("the API server, or a proxy in front of it, answers %d %s", code, http.StatusText(code))
 		return &plainError{text: strings.Replace(err.Error(), status.Error(), said, 1), err: err}

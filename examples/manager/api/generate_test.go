@@ -111,7 +111,8 @@ func (d dice) metadata() map[string]any {
 		}
 	}
 	if d.once(2) {
-		annotations[contract.PreTerminateStartedAnnotation] = []string{d.at().Format(time.RFC3339), d.at().Format(time.RFC3339), "", "soon"}[d.IntN(4)]
+		starts := []string{d.at().Format(time.RFC3339), d.at().Format(time.RFC3339), "", "soon"}
+		annotations[contract.PreTerminateStartedAnnotation] = starts[d.IntN(4)]
 	}
 	owner := map[string]any{"apiVersion": "v1", "kind": "K", "name": d.text(), "uid": "u"}
 	if d.once(2) {
