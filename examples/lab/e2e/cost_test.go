@@ -34,12 +34,12 @@ func TestWritesPerMachineAreBounded(t *testing.T) {
 		phases           []string
 	}{
 		{
-			name: "a provider that answers at once", machines: 10, toMachine: 5, inAll: 9,
+			name: "a provider that answers at once", machines: 10, toMachine: 6, inAll: 10,
 			// However busy the machine is, no stage lasts for as long as it would have to, to be worth a status.
 			options: worldOptions{managerFlags: []string{"--status-delay=1m"}},
 		},
 		{
-			name: "stages of three seconds", machines: 4, toMachine: 8, inAll: 12,
+			name: "stages of three seconds", machines: 4, toMachine: 11, inAll: 15,
 			options: worldOptions{
 				infrastructure: fake.Infrastructure{ProviderOptions: slow("Provisioning"), NodeDelay: lasts(t, live, "Provisioned")},
 				bootstrap:      fake.Bootstrap{ProviderOptions: slow("Pending")},

@@ -98,8 +98,8 @@ func TestE2ETheMachinesOfAPoolAreLedOneByOne(t *testing.T) {
 	p := newPoolScene(t, fake.PoolInfrastructure{Machines: true})
 	p.startManager([]string{"--machinepools"})
 	pool := p.pool(4)
-	p.deploy()
 	p.reaches(pool, 4)
+	p.deploy() // onto all Nodes: before, all pods would go to those that are labelled first
 	p.podsRun(poolPods)
 	for i := range 4 {
 		machine := fake.Machine(fmt.Sprintf("pool-%d", i))

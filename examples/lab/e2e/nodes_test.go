@@ -221,7 +221,7 @@ func changedProviderID(s *scene) {
 	s.untouched(before, func() {
 		s.reports("m", is)
 		for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
-			s.says(m, kind, machine.ReasonNodeDeleted, "Node "+before.Name, was, is, "correct FakeMachine m")
+			s.says(m, kind, machine.ReasonNodeDeleted, "Node "+before.Name, was, is, "correct that if it is wrong")
 		}
 		s.knows(m, is)
 		s.sleeps(m)

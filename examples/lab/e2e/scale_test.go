@@ -51,7 +51,7 @@ func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
 	t.Logf("%d Machines: created in %s, all Ready after %s", fleetSize, created.Round(time.Second), time.Since(start).Round(time.Second))
 	events, err := audit.Since(mark)
 	require.NoError(t, err)
-	w.bounded(events.From(managerAgent).Writes(), fleetSize, 5, 9)
+	w.bounded(events.From(managerAgent).Writes(), fleetSize, 8, 12)
 	w.costNothing()
 
 	mark, err = audit.Mark()
@@ -64,7 +64,7 @@ func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
 	t.Logf("all gone after %s", time.Since(start).Round(time.Second))
 	events, err = audit.Since(mark)
 	require.NoError(t, err)
-	w.bounded(events.From(managerAgent).Writes(), fleetSize, 6, 11) // a stage that lasts is told of, and in a fleet some do
+	w.bounded(events.From(managerAgent).Writes(), fleetSize, 9, 14) // a stage that lasts is told of, and in a fleet some do
 }
 
 // costNothing waits until the manager makes no more requests, and then counts those that it makes all the same. Leases and watches,
