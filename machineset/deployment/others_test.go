@@ -22,8 +22,10 @@ import (
 func (w *world) blocked(d *unstructured.Unstructured, text string) {
 	w.t.Helper()
 	w.eventually("the condition to say "+text, func() string {
-		if c := w.condition(d, deployment.ConditionRollingOut); !strings.Contains(c.Message, text) {
-			return fmt.Sprint(c.Message, w.describeSets())
+		observed, _, _ := unstructured.NestedInt64(w.get(d).Object, "status", "observedGeneration")
+		c := w.condition(d, deployment.ConditionRollingOut) // one of the rollout before may wait to be written anew
+		if !strings.Contains(c.Message, text) || observed != w.get(d).GetGeneration() {
+			return fmt.Sprint(c.Message, observed, w.describeSets())
 		}
 		return ""
 	})
