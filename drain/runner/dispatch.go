@@ -24,10 +24,9 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	defer running.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		a, wait := r.pick(r.cfg.Clock.Now())
-		if a != nil {
+		requests, wait := r.pickAll(r.cfg.Clock.Now())
+		for _, a := range requests {
 			running.Go(func() { r.send(ctx, a) })
-			continue
 		}
 		var again <-chan time.Time
 		if wait > 0 {
@@ -45,6 +44,17 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 		}
 	}
 	return nil
+}
+
+// pickAll removes all requests from the queue that may be sent now, before the first of them is answered.
+func (r *Runner) pickAll(now time.Time) (requests []*attempt, wait time.Duration) {
+	for {
+		a, again := r.pick(now)
+		if a == nil {
+			return requests, again
+		}
+		requests = append(requests, a)
+	}
 }
 
 // pick removes the request from the queue that may be sent now, if any. wait is that of [queue.next].
