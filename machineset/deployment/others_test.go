@@ -310,6 +310,12 @@ func TestADeploymentThatGoesInTheMiddleOfARolloutLeavesItsMachinesOrTakesThemAlo
 			w.machines.NotReady(func(m client.Object) bool { return m.GetLabels()[contract.TemplateHashLabel] != blue })
 			w.change(d, template("green"))
 			w.blocked(d, "to become available")
+			w.eventually("the first Machine of the other template", func() string {
+				if n := len(w.list(w.kinds.Machine.GVK)); n != 3 {
+					return fmt.Sprint(n, w.describeSets())
+				}
+				return ""
+			})
 			require.NoError(t, w.client.Delete(t.Context(), d, client.PropagationPolicy(policy)))
 			w.eventually("the deployment to go", func() string {
 				if w.get(d) != nil || len(w.list(w.kinds.Machine.GVK)) != left {
