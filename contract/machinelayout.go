@@ -49,8 +49,8 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
 	into.LastUpdated = r.time(l.LastUpdated)
+	into.forgetStages()
 	into.DrainStarted, into.VolumeDetachStarted = r.time(l.DrainStarted), r.time(l.VolumeDetachStarted)
-	into.PreTerminateStarted, into.DrainedNode, into.VolumesDetachedNode = time.Time{}, "", ""
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
 	into.CertificatesExpire = r.time(l.CertificatesExpire)

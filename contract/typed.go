@@ -46,8 +46,9 @@ func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() 
 }
 
 // NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read
-// left it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an
-// unchanged object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
+// left it, perhaps one of another object. Read sets every field but those of stages that it leaves to annotations, and may keep a list that
+// says the same (Converted), so that reading an unchanged object allocates nothing. It must not change such a list, because the earlier
+// state may have been handed out.
 func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {
@@ -86,14 +87,17 @@ type typedAdapter[T Object, S, U any] struct {
 func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
 	typed, err := a.typed(obj)
 	if err == nil {
-		if !a.keeps {
+		state, isMachine := any(into).(*MachineState)
+		switch { // a state is used again for another object
+		case !a.keeps:
 			var zero S
-			*into = zero // a state is used again for another object
+			*into = zero
+		case isMachine: // read may leave them to the annotations
+			state.forgetStages()
 		}
-		err = a.read(typed, into)
-	}
-	if state, ok := any(into).(*MachineState); ok && err == nil {
-		err = state.stagesFrom(obj.GetAnnotations())
+		if err = a.read(typed, into); isMachine && err == nil {
+			err = state.stagesFrom(obj.GetAnnotations())
+		}
 	}
 	return a.named(obj, err)
 }

@@ -7,6 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// forgetStages takes away how far a deletion is.
+func (s *MachineState) forgetStages() {
+	s.DrainStarted, s.VolumeDetachStarted, s.PreTerminateStarted = time.Time{}, time.Time{}, time.Time{}
+	s.DrainedNode, s.VolumesDetachedNode = "", ""
+}
+
 // stagesFrom fills in how far a deletion is where the state does not have it yet, from annotations of this module.
 func (s *MachineState) stagesFrom(annotations map[string]string) error {
 	for _, start := range [...]struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -62,4 +63,31 @@ func TestAGoTypeWithoutFieldsForItKeepsTheStagesOfADeletionInAnnotations(t *test
 	err := adapter.Read(obj, &contract.MachineState{})
 	require.ErrorIs(t, err, contract.ErrWrongType)
 	require.ErrorContains(t, err, contract.DrainStartedAnnotation)
+}
+
+func TestAReusedStateHasNoStagesOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	kind := contract.NewTypedKeeping(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"},
+		func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+		func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
+		func(o *metav1.PartialObjectMetadata, into *contract.MachineState) error {
+			into.Metadata.From(o)
+			return nil
+		},
+		func(o *metav1.PartialObjectMetadata, u contract.MachineUpdate) error {
+			u.MetadataUpdate.ApplyTo(o)
+			return nil
+		})
+	one, other := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}
+	at := time.Unix(1000, 0).UTC()
+	require.NoError(t, kind.Adapter.Write(one, contract.MachineUpdate{
+		DrainStarted: contract.SetTo(at), DrainedNode: contract.SetTo(types.UID("n")), PreTerminateStarted: contract.SetTo(at),
+	}))
+	var state contract.MachineState
+	require.NoError(t, kind.Adapter.Read(one, &state))
+	require.Equal(t, at, state.DrainStarted)
+	require.NoError(t, kind.Adapter.Read(other, &state))
+	require.Zero(t, state.DrainStarted)
+	require.Zero(t, state.PreTerminateStarted)
+	require.Empty(t, state.DrainedNode)
 }

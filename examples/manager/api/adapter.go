@@ -22,13 +22,9 @@ func read(m *Machine, into *contract.MachineState) error {
 	into.FailureDomain, into.Conditions, into.ObservedGeneration = s.FailureDomain, s.Conditions, s.ObservedGeneration
 	into.LastUpdated, into.CertificatesExpire = s.LastUpdated.UTC(), s.CertificatesExpiryDate.UTC()
 	into.DrainStarted, into.VolumeDetachStarted = s.Deletion.NodeDrainStartTime.UTC(), s.Deletion.WaitForNodeVolumeDetachStartTime.UTC()
-	into.DrainedNode = types.UID(m.Annotations[contract.DrainedAnnotation])
-	into.VolumesDetachedNode = types.UID(m.Annotations[contract.VolumesDetachedAnnotation])
 	into.FailureReason = contract.SomeAt(s.Deprecated.V1Beta1.FailureReason).Or("")
 	into.FailureMessage = contract.SomeAt(s.Deprecated.V1Beta1.FailureMessage).Or("")
-	var err error
-	into.PreTerminateStarted, err = annotatedTime(m, contract.PreTerminateStartedAnnotation)
-	return err
+	return nil
 }
 
 func readSpec(s *MachineSpec, into *contract.MachineSpec) {
@@ -67,20 +63,6 @@ func converted[A, B any](list []A, convert func(A) B) []B {
 	return to
 }
 
-// annotatedTime reads a time that has no field in the schema from an annotation.
-func annotatedTime(m *Machine, key string) (time.Time, error) {
-	text := m.Annotations[key]
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, &contract.FieldError{Path: contract.AtAnnotation[time.Time](key).Path(), Want: "RFC 3339 time",
-			Got: "unreadable text"}
-	}
-	return at.UTC(), nil
-}
-
 func write(m *Machine, u contract.MachineUpdate) error {
 	annotate(&u)
 	u.MetadataUpdate.ApplyTo(m)
@@ -114,26 +96,16 @@ func write(m *Machine, u contract.MachineUpdate) error {
 	return nil
 }
 
-// annotate turns changes of values without a field into changes of annotations. It does not change the caller's map.
+// annotate puts the UID of the Node, which has no field, into an annotation. It does not change the caller's map.
 func annotate(u *contract.MachineUpdate) {
-	uid := func(uid types.UID) string { return string(uid) }
-	own := false
-	put := func(key string, c contract.Change[string]) {
-		if c.Keeps() {
-			return
-		}
-		if !own {
-			own, u.Annotations = true, maps.Clone(u.Annotations)
-		}
-		if u.Annotations == nil {
-			u.Annotations = map[string]contract.Change[string]{}
-		}
-		u.Annotations[key] = c
+	if u.Node.Keeps() {
+		return
 	}
-	put(contract.NodeUIDAnnotation, mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) }))
-	put(contract.DrainedAnnotation, mapped(u.DrainedNode, uid))
-	put(contract.VolumesDetachedAnnotation, mapped(u.VolumesDetachedNode, uid))
-	put(contract.PreTerminateStartedAnnotation, mapped(u.PreTerminateStarted, rfc3339))
+	u.Annotations = maps.Clone(u.Annotations)
+	if u.Annotations == nil {
+		u.Annotations = map[string]contract.Change[string]{}
+	}
+	u.Annotations[contract.NodeUIDAnnotation] = mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) })
 }
 
 // setTime keeps whole seconds, as an encoded object does.
@@ -141,13 +113,6 @@ func setTime(c contract.Change[time.Time], into *metav1.Time) {
 	if at, set := c.Value(); set || c.Clears() {
 		*into = metav1.NewTime(at.UTC().Truncate(time.Second))
 	}
-}
-
-func rfc3339(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 // mapped returns the change of an annotation; the empty text removes it.
