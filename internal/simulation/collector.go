@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -128,18 +127,18 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	unsure := len(w.owned()) == 0 || c.cannotConfirm(w)
+	unsure := c.cannotConfirm(w)
 	for _, i := range w.surplus() {
-		if unsure || w.isBesideLost(i) || c.isLeft(i) {
+		if unsure || !w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || c.isLeft(i) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
 			})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.habits.nodes)) {
-		if node := w.object("Node", "", name); node != nil && !w.hasInstance(node, w.instances()) {
-			all = append(all, func() { w.collects(ctx, name) })
+	for _, node := range w.Objects("Node") {
+		if w.habits.nodes[node.GetName()] && !w.hasInstance(node, w.instances()) {
+			all = append(all, func() { w.collects(ctx, node) })
 		}
 	}
 	return all
@@ -168,6 +167,11 @@ func (c custodians) isLeft(i cloud.Instance) bool {
 		}
 	}
 	return false
+}
+
+// hasMachines reports whether there are Machines of a cluster.
+func (w *World) hasMachines(c *workloadCluster) bool {
+	return slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.clusterOf(m.GetNamespace()) == c })
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

@@ -14,6 +14,7 @@ type connection struct {
 	client.WithWatch
 
 	process *process
+	session *session // with a workload cluster; nil without
 }
 
 func (c *connection) do(verb string, obj runtime.Object, name string, call func() error) error {
@@ -27,6 +28,7 @@ func (c *connection) write(verb string, obj runtime.Object, name string, call fu
 		return err
 	}
 	r.Verb, r.Kind, r.Name, r.Write = verb, gvk.Kind, name, verb != "get" && verb != "list"
+	r.session = c.session
 	return c.process.world.request(c.process, r, call)
 }
 

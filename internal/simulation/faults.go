@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Fault is something that goes wrong.
@@ -78,7 +80,7 @@ func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack, UserRollsOutAfter,
 		UserPausesRollout, Autoscales, UpdateFails, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
+		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), clusterFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
 func requestFaults() []Fault {
@@ -91,9 +93,10 @@ type Request struct {
 	// Write may change something; Cloud is a call to the cloud, not to the API server.
 	Write, Cloud bool
 
-	later func() error // carries it out at another time; nil if that cannot be
-	strip func()       // takes the annotations away; nil if there are none
-	probe bool         // it asks whether anything answers
+	later   func() error // carries it out at another time; nil if that cannot be
+	strip   func()       // takes the annotations away; nil if there are none
+	probe   bool         // it asks whether anything answers
+	session *session     // with a workload cluster; nil without
 }
 
 // String names it.
@@ -123,6 +126,7 @@ const (
 // request decides what becomes of a request. Between two requests of a pass, others act.
 func (w *World) request(p *process, r Request, call func() error) error {
 	life := p.life
+	p.starting.Wait()
 	if w.between(); p.crashed || p.life != life {
 		return errCrashed
 	}
@@ -130,8 +134,8 @@ func (w *World) request(p *process, r Request, call func() error) error {
 		w.requests++
 	}
 	fault := w.faultOf(r)
-	w.acting = p
-	defer func() { w.acting = nil }()
+	w.acting, w.session = p, r.session
+	defer func() { w.acting, w.session = nil, nil }()
 	err := w.carryOut(fault, p, r, call)
 	answer := said(err)
 	if fault != "" {
@@ -140,7 +144,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if !r.probe || err != nil {
 		w.note(p.name, r.String(), answer)
 	}
-	if w.acting = nil; err != nil {
+	if w.acting, w.session = nil, nil; err != nil {
 		w.changesRefused(r)
 		w.left.refused(r)
 	}
@@ -149,7 +153,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 
 // faultOf draws what goes wrong with a request; empty for nothing.
 func (w *World) faultOf(r Request) Fault {
-	if w.health.away(w, r) {
+	if w.health.away(w, r) || r.session.isAway(w) {
 		return Timeout
 	}
 	n := w.oneIn
@@ -214,6 +218,9 @@ func answerOf(f Fault, r Request) error {
 			class = cloud.Unavailable
 		}
 		return cloud.Errorf(class, "simulated: %s", f)
+	}
+	if r.session != nil && r.session.ended {
+		return fmt.Errorf("%w: the connection was closed", cluster.ErrNotConnected)
 	}
 	switch f { //nolint:exhaustive // the others have no answer
 	case ServerError:

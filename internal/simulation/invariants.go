@@ -22,6 +22,8 @@ type Write struct {
 	// Before is nil for a creation. After is the last state of an object that was removed.
 	Before, After *unstructured.Unstructured
 	Removed       bool
+
+	cluster *workloadCluster
 }
 
 // Invariant is what must hold in every history.
@@ -51,7 +53,7 @@ func Invariants() []Invariant {
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
-	}, append(healthInvariants(), poolInvariants()...)...)
+	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants())...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {

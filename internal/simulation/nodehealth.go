@@ -75,7 +75,7 @@ func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
 func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
 	node = node.DeepCopy()
 	w.reports(node, status)
-	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.store.Client().Status().Update(ctx, node)))
+	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.clientOf(node).Status().Update(ctx, node)))
 }
 
 // kubeletDies, fails, returns and vanishes are what happens to Nodes.
@@ -110,12 +110,12 @@ func (w *World) nodeIsDeleted(ctx context.Context) {
 	if node == nil {
 		return
 	}
-	w.note("user", "delete Node "+node.Name, said(w.store.Client().Delete(ctx, node)))
+	w.note("user", "delete Node "+node.Name, said(w.clientOf(node).Delete(ctx, node)))
 	if w.choices.pick(2) == 0 {
 		return
 	}
 	for _, i := range w.instances() {
-		if i.Name == node.Name && i.State == cloud.Running {
+		if sameID(i.ProviderID, node.Spec.ProviderID) && i.State == cloud.Running {
 			w.joins(ctx, i)
 		}
 	}
@@ -150,7 +150,7 @@ func (lifecycle) can(ctx context.Context, w *World) []func() {
 	for _, node := range w.typedNodes() {
 		well := readyOf(node).Status == corev1.ConditionTrue
 		over := !well && !w.Now().Before(readyOf(node).LastTransitionTime.Add(evictAfter))
-		for _, pod := range w.apps.on(node.Name) {
+		for _, pod := range w.podsOn(node) {
 			switch {
 			case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && isReady(pod) != well:
 				all = append(all, func() { w.setPodReady(ctx, pod, well) })
@@ -221,11 +221,13 @@ func (w *World) nodeComesBack(ctx context.Context) {
 		if i.State != cloud.Running || !isOwn(m, i) {
 			continue
 		}
-		if node := w.object("Node", "", i.Name); node != nil {
-			w.note("cluster", "delete Node "+i.Name, said(w.store.Client().Delete(ctx, node.DeepCopy())))
+		if node := w.nodeOn(i); node != nil {
+			w.note("cluster", "delete Node "+i.Name, said(w.clientOf(node).Delete(ctx, node.DeepCopy())))
 		}
 		w.joins(ctx, i)
-		w.moves(ctx, i.Name)
+		if w.homes[i.Token] == w.clusters[0] {
+			w.moves(ctx, i.Name)
+		}
 		if w.habits != nil {
 			w.habits.kept[i.Token] = w.Now().Add(3 * time.Minute)
 		}

@@ -149,7 +149,7 @@ func (w *World) lasts(ctx context.Context, f Fault) {
 // neverJoins chooses an instance without a Node, of those to come too.
 func (w *World) neverJoins(context.Context) {
 	for _, i := range w.instances() {
-		if w.object("Node", "", i.Name) != nil || w.health.lame[i.Token] {
+		if w.nodeOn(i) != nil || w.health.lame[i.Token] {
 			continue
 		}
 		if w.choices.pick(2) == 0 {

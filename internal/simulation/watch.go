@@ -334,7 +334,7 @@ func domainOf(m *unstructured.Unstructured) string {
 func shownNode(p *process, m *unstructured.Unstructured) *corev1.Node {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
-	if node := (nodes{p.view}).ByName(name); node != nil && sameID(node.Spec.ProviderID, id) {
+	if node := p.nodesFor(m).ByName(name); node != nil && sameID(node.Spec.ProviderID, id) {
 		return node
 	}
 	return nil
@@ -344,7 +344,7 @@ func shownNode(p *process, m *unstructured.Unstructured) *corev1.Node {
 func (w *World) storedNode(m *unstructured.Unstructured) (string, *unstructured.Unstructured) {
 	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
-	node := w.object("Node", "", name)
+	node := w.object("Node", w.clusterOf(m.GetNamespace()).space, name)
 	if node == nil {
 		return name, nil
 	}
