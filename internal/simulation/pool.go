@@ -62,22 +62,24 @@ func poolKinds() []fake.ServedKind {
 	return []fake.ServedKind{{GVK: fake.InfraMachinePoolGVK(contract.V1Beta2), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true}}
 }
 
-// drawPool decides whether the root of a history is a MachinePool: one of two without a health check and with a cloud without bad habits.
+// drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
-	if w.health != nil || w.habits != nil || w.provided != nil || w.choices.pick(2) == 0 {
+	if w.choices.pick(4) > 0 {
 		for _, f := range poolFaults() {
 			w.drawnTo[f] = false
 		}
 		return nil
 	}
-	return &pool{
-		asks: w.choices.pick(2) == 1, elsewhere: w.choices.pick(4) == 3, emptyList: w.choices.pick(2) == 1, ids: map[string]*poolInstance{},
+	p := &pool{
+		elsewhere: w.choices.pick(4) == 3, emptyList: w.choices.pick(2) == 1, ids: map[string]*poolInstance{},
+		machines: w.provided != nil && w.choices.pick(3) > 0, owner: w.newOwner(poolKind, namespace, RootName, 3),
 	}
+	p.asks = !p.machines && w.choices.pick(2) == 1
+	return p
 }
 
 // createPool creates the root of a history with a pool, its infrastructure, and a Node of another owner.
 func (w *World) createPool(ctx context.Context) error {
-	w.scene = scene{kind: poolKind, least: 3}
 	template := map[string]any{
 		"clusterName": "c1", "bootstrap": map[string]any{"dataSecretName": "data"},
 		"infrastructureRef": map[string]any{
@@ -87,7 +89,7 @@ func (w *World) createPool(ctx context.Context) error {
 	if a := w.apps; a != nil && a.limit > 0 {
 		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
-	obj := named(poolKind)
+	obj := w.pool.owner.named()
 	obj.Object["spec"] = map[string]any{"clusterName": "c1", "replicas": int64(3), "template": map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"node.cluster.x-k8s.io/pool": RootName}}, "spec": template,
 	}}
@@ -96,7 +98,7 @@ func (w *World) createPool(ctx context.Context) error {
 		w.pool.wanted = 3
 	}
 	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")), w.deploy(ctx))
+		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other")))
 }
 
 func (w *World) createPoolInfra(ctx context.Context) error {
@@ -105,9 +107,9 @@ func (w *World) createPoolInfra(ctx context.Context) error {
 	return w.store.Client().Create(ctx, infra)
 }
 
-func readyNode(name, id string) *corev1.Node {
+func (w *World) readyNode(name, id string) *corev1.Node {
 	node := fake.Node(name, id)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.reports(node, corev1.ConditionTrue)
 	return node
 }
 
@@ -141,7 +143,7 @@ func setUpPools(m Manager) (Reconciler, error) {
 
 // missingOfPool says what is not as desired of the pool.
 func (w *World) missingOfPool() string {
-	root, infra := w.root(), w.poolInfra()
+	root, infra := w.pool.owner.stored(), w.poolInfra()
 	for _, node := range w.Objects("Node") {
 		if i := w.pool.instanceOf(node); i != nil && i.ended {
 			return "Node " + node.GetName() + " of an instance that has ended: " + w.saidOfPool()
@@ -165,7 +167,9 @@ func (w *World) missingNodeOfPool() string {
 			return "a Node of the instance " + i.name
 		case poolMarked(node):
 			return "Node " + i.name + " is marked as one that leaves: " + w.saidOfPool()
-		case node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName:
+		case w.pool.machines && w.machineOfPool(i) == nil:
+			return "a Machine of the instance " + i.name
+		case !w.pool.machines && node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName:
 			return "Node " + i.name + " has no label of the pool"
 		}
 	}
@@ -177,18 +181,25 @@ func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
 	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
 	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
 	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
-	live, n := len(w.pool.live()), w.desired()
+	live, n := len(w.pool.live()), w.pool.owner.desired()
 	if live != n || int(ready) != n || len(refs) != n || phase != "Running" {
 		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
 	}
 	return ""
 }
 
+// saidOfPool returns the messages of the conditions of the pool and its Machines.
 func (w *World) saidOfPool() string {
-	if root := w.root(); root != nil {
-		return messages(root)
+	var text []string
+	if root := w.pool.owner.stored(); root != nil {
+		text = append(text, messages(root))
 	}
-	return ""
+	for _, i := range w.pool.live() {
+		if m := w.machineOfPool(i); m != nil {
+			text = append(text, messages(m))
+		}
+	}
+	return strings.Join(text, "; ")
 }
 
 // poolMarked reports whether a pool or a person has cordoned or marked a Node.
@@ -201,7 +212,10 @@ func poolMarked(node *unstructured.Unstructured) bool {
 
 // deletesPool is the user who deletes the pool.
 func (w *World) deletesPool(ctx context.Context) {
-	if root := w.root(); w.pool != nil && root != nil && w.choices.pick(3) == 2 {
+	if w.pool == nil {
+		return
+	}
+	if root := w.pool.owner.stored(); root != nil && w.choices.pick(3) == 2 {
 		policy := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 		}[w.choices.pick(3)]
@@ -248,9 +262,4 @@ func (w *World) calmPool(ctx context.Context) {
 func isMarked(node *unstructured.Unstructured) bool {
 	_, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]
 	return found
-}
-
-// isOrphan reports whether a person has to delete the infrastructure of a pool: the pool was deleted, and left it behind.
-func (w *World) isOrphan(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() != poolInfraKind || w.root() == nil
 }
