@@ -48,6 +48,7 @@ func (w *World) drawClusters() {
 		w.drawnTo[ClusterAway], w.drawnTo[KubeconfigExchanged] = false, false
 		return
 	}
+	w.drawnTo[UserRestoresElsewhere] = false // no kubeconfig is in that namespace
 	for i, name := range []string{"c2", "c3"} {
 		c := &workloadCluster{name: name, namespace: elsewhere, space: name}
 		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: func(obj *unstructured.Unstructured, removed bool) {
@@ -197,7 +198,7 @@ func nodeStays(w *World, e Write) error {
 	was, _, _ := unstructured.NestedBool(e.Before.Object, "spec", "unschedulable")
 	is, _, _ := unstructured.NestedBool(e.After.Object, "spec", "unschedulable")
 	for _, m := range w.Objects("Machine") {
-		if (goes(e) || is && !was) && sameID(providerIDIn(m), providerIDIn(e.After)) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
+		if !isMisplaced(m) && (goes(e) || is && !was) && sameID(providerIDIn(m), providerIDIn(e.After)) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
 			return fmt.Errorf("the Node %s goes or is cordoned, and its Machine %s stays", e.After.GetName(), m.GetName())
 		}
 	}

@@ -37,7 +37,9 @@ type session struct {
 }
 
 // isAway reports whether requests of a session get no answer; those without one do.
-func (s *session) isAway(w *World) bool { return s != nil && (s.ended || s.to == nil || s.to.isAway(w)) }
+func (s *session) isAway(w *World) bool {
+	return s != nil && (s.ended || s.to == nil || s.to.isAway(w))
+}
 
 // shows reports whether the caches of a session have what is in a cluster; there are none where there is one cluster.
 func (s *session) shows(c *workloadCluster) bool { return s == nil || s.to == c }
