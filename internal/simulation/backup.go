@@ -110,6 +110,7 @@ func (w *World) relists(context.Context) {
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
 	before := k.objects
+	k.inOrder = nil
 	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
 	for _, obj := range w.shown(p, gvk.Kind) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
