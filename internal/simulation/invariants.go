@@ -51,6 +51,8 @@ func Invariants() []Invariant {
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
+		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
+		{Name: KeepsForCluster, AfterWrite: keepsForCluster},
 	}, append(healthInvariants(), poolInvariants()...)...)
 }
 

@@ -49,6 +49,8 @@ type owner struct {
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
+	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster.
+	blocked, elsewhere bool
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
 	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
