@@ -66,8 +66,8 @@ func (r Report) Print(to io.Writer) {
 func (r Report) Never(reasons []string) []string {
 	had := Coverage{}
 	for name, n := range r.Seen {
-		kind, last := name[:strings.Index(name, " ")], strings.LastIndex(name, " ")
-		switch kind {
+		last := strings.LastIndex(name, " ")
+		switch kind, _, _ := strings.Cut(name, " "); kind {
 		case "reason": // of a kind and a condition
 			name = kind + name[last:]
 		case "step": // with a result
