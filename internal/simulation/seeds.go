@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
 // Seeds are the histories to run.
@@ -176,10 +177,15 @@ func Shrunk(ctx context.Context, seed uint64, o Options, tries int) *BrokenError
 
 // traits are what a World may have at its beginning, by the name for Seeds.Needs.
 func (w *World) traits() map[string]bool {
-	return map[string]bool{
+	traits := map[string]bool{
 		"pods": w.apps != nil, "health check": w.health != nil, "templates": w.parts && w.pool == nil, "pool": w.pool != nil,
-		"deployment": w.scene.kind == "MachineDeployment", "cloud habits": w.habits != nil, "providers": w.provided != nil,
+		"deployment": slices.ContainsFunc(w.owners, (*owner).deploys), "cloud habits": w.habits != nil, "providers": w.provided != nil,
+		"two namespaces": slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }),
 	}
+	for _, s := range []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto, rollout.InPlaceManual} {
+		traits[string(s)] = slices.ContainsFunc(w.owners, func(o *owner) bool { return o.strategy == s })
+	}
+	return traits
 }
 
 // hasAll reports whether a World has all of some traits and faults.
