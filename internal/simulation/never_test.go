@@ -17,7 +17,7 @@ import (
 
 // TestMain prints which blocks of the code that -coverpkg names no history has reached: the profile is there once the tests have run.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(1600) // a World is garbage after its history
+	debug.SetGCPercent(800) // a World is garbage after its history
 	m.Run()
 	if profile := flag.Lookup("test.coverprofile").Value.String(); profile != "" && *seeds > 1 {
 		blocks, err := neverReached(profile)
