@@ -124,7 +124,7 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
-	if !w.calm || !w.backups.restored {
+	if !w.calm || !w.backups.restored && w.seen[faultPrefix+string(UserRestoresElsewhere)] == 0 {
 		return nil
 	}
 	var all []func()
