@@ -111,6 +111,7 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 		return
 	}
 	before := k.objects
+	k.inOrder = nil
 	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
 	for _, obj := range w.shown(p, gvk) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
