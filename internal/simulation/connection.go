@@ -62,6 +62,7 @@ func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.
 // Delete implements client.Writer.
 func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
 	later := copied(obj)
+	c.process.world.fail(DeletesByUID, deletesByUID(obj, o))
 	return c.write("delete", obj, obj.GetName(), func() error {
 		c.process.world.deletesBuilt(c.process, obj)
 		return c.WithWatch.Delete(ctx, obj, o...)
