@@ -105,7 +105,7 @@ func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
 	for _, f := range AllFaults() {
 		n := 3
-		if slices.Contains(requestFaults(), f) {
+		if slices.Contains(append(requestFaults(), Lag, TwoLeaders, UserScales, UserDeletes, UserRollsOut), f) {
 			n = 2
 		}
 		w.drawnTo[f] = w.choices.pick(n) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
