@@ -40,7 +40,7 @@ func (w *World) addActors() {
 	}
 	if w.habits != nil {
 		looking := collectors{of: map[*process]*collecting{}}
-		w.actors = append(w.actors, looking, custodians{looking})
+		w.actors = append(w.actors, looking, custodians{of: looking})
 	}
 	if w.provided != nil {
 		w.actors = append(w.actors, provider{})

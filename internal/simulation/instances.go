@@ -2,9 +2,12 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/instance"
@@ -83,6 +86,67 @@ func (w *World) leaves(obj *unstructured.Unstructured, removed bool) {
 func (p *process) makesForKept(r *cloud.Request) error {
 	if at, leaves := p.world.leaving[types.UID(r.Token)]; leaves && at < p.began {
 		return fmt.Errorf("%s has been going since event %d, and the pass began with event %d", r.Name, at+1, p.began+1)
+	}
+	return nil
+}
+
+// surplus are the instances that no Machine has, and those beside the recorded one of a Machine.
+func (w *World) surplus() []cloud.Instance {
+	var all []cloud.Instance
+	for _, i := range w.instances() {
+		if i.State != cloud.Deleting && !w.isUsed(i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// isUsed reports whether a Machine has an instance: it is recorded, or nothing is yet.
+func (w *World) isUsed(i cloud.Instance) bool {
+	return slices.ContainsFunc(w.ours(), func(m *unstructured.Unstructured) bool { return isOwn(m, i) })
+}
+
+// isOwn reports whether an instance is that of a Machine, and not one beside it.
+func isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
+	id := providerIDIn(m)
+	return string(m.GetUID()) == tokenOf(i) && (id == "" || sameID(id, i.ProviderID))
+}
+
+// lookedEvery is the longest time between two looks at an instance that runs, with the pause after an error.
+const lookedEvery = 25 * time.Minute
+
+// leaks says what a cloud with habits has left that a Machine does not have, or the other way around, or what nothing looks at; empty when there is nothing.
+func (w *World) leaks() string {
+	if w.habits == nil {
+		return ""
+	}
+	for _, i := range w.surplus() {
+		return "no Machine has the instance " + i.Name
+	}
+	for _, m := range w.owned() {
+		id, looked := providerIDIn(m), w.habits.looked[string(m.GetUID())]
+		if has := slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(id, i.ProviderID) }); !has {
+			return "Machine " + m.GetName() + " is Running, and its instance " + id + " is gone"
+		}
+		if since := w.Now().Sub(looked); since > lookedEvery {
+			return fmt.Sprintf("nothing has looked at the instance of Machine %s for %s", m.GetName(), since)
+		}
+	}
+	return ""
+}
+
+// staysForOthers is the name of an invariant.
+const staysForOthers = "an instance is not deleted that a Machine names which stays"
+
+// staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so.
+func (p *process) staysForOthers(r *cloud.Request) error {
+	w := p.world
+	for _, m := range w.Objects("Machine") {
+		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
+		seen := shown != nil && shown.GetDeletionTimestamp() == nil && sameID(providerIDIn(shown), r.ProviderID)
+		if seen && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID) && !w.revived(p, m) {
+			return fmt.Errorf("%s, which %s has", r.ProviderID, m.GetName())
+		}
 	}
 	return nil
 }
