@@ -66,7 +66,7 @@ func (kubelets) can(ctx context.Context, w *World) []func() {
 
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
-	if w.habits != nil && !w.isUsed(i) {
+	if w.habits != nil && w.holderOf(i) == nil {
 		w.habits.nodes[i.Name] = true // no Machine will ever have it
 	}
 	node := fake.Node(i.Name, i.ProviderID)

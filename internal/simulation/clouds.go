@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,11 @@ func (w *World) beginHabit(one habit) {
 		if len(all) == 0 {
 			return
 		}
-		if leaving := slices.DeleteFunc(slices.Clone(all), w.stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
-			all = leaving
+		stays := func(i cloud.Instance) bool {
+			return w.holderOf(i) == nil || w.holderOf(i).GetDeletionTimestamp() == nil
+		}
+		if leaving := slices.DeleteFunc(slices.Clone(all), stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
+			all = leaving // what goes wrong in deletions matters most
 		}
 		i := all[w.choices.pick(len(all))]
 		token, name = i.Token, i.Name
@@ -40,23 +44,9 @@ func (w *World) beginHabit(one habit) {
 		h.class, h.refused = classes()[w.choices.pick(len(classes()))], ops[w.choices.pick(len(ops))]
 		name = fmt.Sprintf("%s calls: %s", cmp.Or(h.refused, "all"), h.class)
 	}
-	lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 10 * time.Minute, 20 * time.Minute}[w.choices.pick(4)]
-	h.lasts(one.fault, token, lasts)
+	lasts := []time.Duration{time.Second, 3 * time.Minute, 10 * time.Minute, 20 * time.Minute}[w.choices.pick(4)]
+	h.of(token).until[one.fault] = w.Now().Add(lasts)
 	w.note("cloud", fmt.Sprintf("%s %s for %s", one.what, name, lasts), "")
-}
-
-// lasts lets a habit last for a time; of a habits that is nil too.
-func (h *habits) lasts(f Fault, token string, d time.Duration) {
-	if h != nil {
-		h.until[habitOf{f, token}] = h.world.Now().Add(d)
-	}
-}
-
-// stays reports whether no Machine of an instance is being deleted: what goes wrong in deletions matters most.
-func (w *World) stays(i cloud.Instance) bool {
-	return !slices.ContainsFunc(w.ours(), func(m *unstructured.Unstructured) bool {
-		return m.GetDeletionTimestamp() != nil && isOwn(m, i)
-	})
 }
 
 func (w *World) cloudRenames(context.Context) {
@@ -94,18 +84,16 @@ func storedID(id string) string {
 // sameID compares provider IDs whatever their form.
 func sameID(a, b string) bool { return a != "" && storedID(a) == storedID(b) }
 
-// lied reports whether the cloud has said that an instance is gone; a habits that is nil has said nothing.
-func (h *habits) lied(token string) bool { return h != nil && h.lies[token] }
-
 // isLeft reports whether the deletion of a Machine cannot know of an instance: the cloud has said that it is gone, has made it again with a
-// request that was late, or has made two for a Machine that has recorded neither. A habits that is nil has done none of this.
+// request that was late, or has made two for a Machine that has recorded neither.
 func (h *habits) isLeft(m *unstructured.Unstructured, i cloud.Instance) bool {
-	return h != nil && (h.lied(i.Token) || h.strays[i.Token] || h.doubled[string(m.GetUID())] && providerIDIn(m) == "")
+	f := h.of(i.Token)
+	return f.lied || f.stray || h.of(string(m.GetUID())).doubled && providerIDIn(m) == ""
 }
 
-// saidGone reports whether the cloud has said that an instance is gone so often that a Machine believes it; of a habits that is nil too.
+// saidGone reports whether the cloud has said that an instance is gone so often that a Machine believes it.
 func (h *habits) saidGone(token string) bool {
-	return h != nil && (h.denied[token] >= surelyGone || h.lied(token))
+	return h.of(token).denied >= surelyGone || h.of(token).lied
 }
 
 // surelyGone is how many looks it takes until an instance that ran is believed to be gone. See instance.Decide.
@@ -113,7 +101,7 @@ const surelyGone = 3
 
 // hidesNode reports whether nothing leads from a Machine to the Node of its instance: it is believed to be gone, or has had another ID.
 func (h *habits) hidesNode(token string) bool {
-	return h.saidGone(token) || h != nil && !h.until[habitOf{CloudMoves, token}].IsZero()
+	return h.saidGone(token) || !h.of(token).until[CloudMoves].IsZero()
 }
 
 // later returns what carries a creation or a deletion out after its sender has given up; nil for others, and of a habits that is nil. A
@@ -123,21 +111,14 @@ func (h *habits) later(op cloud.Operation, r *cloud.Request, call func() error) 
 		return nil
 	}
 	return func() error {
-		made := h.world.cloud.Made(r.Token)
+		f, made := h.of(r.Token), h.world.cloud.Made(r.Token)
 		err := call()
-		if made > 0 || h.gone[r.Token] > 0 {
-			h.strays[r.Token] = h.strays[r.Token] || h.world.cloud.Made(r.Token) > made
-		}
+		f.stray = f.stray || made+f.gone > 0 && h.world.cloud.Made(r.Token) > made
 		return err
 	}
 }
 
-// hasStrays reports whether a late request has made an instance again; false of a habits that is nil.
-func (h *habits) hasStrays() bool { return h != nil && len(h.strays) > 0 }
-
-// looks remembers a look at an instance, or its creation, which is one; of a habits that is nil too.
-func (h *habits) looks(op cloud.Operation, r *cloud.Request) {
-	if h != nil && (op == cloud.OpGet || op == cloud.OpCreate) {
-		h.looked[r.Token] = h.world.Now()
-	}
+// madeAgain reports whether a late request has made an instance again.
+func (h *habits) madeAgain() bool {
+	return h != nil && slices.ContainsFunc(slices.Collect(maps.Values(h.fates)), func(f *fate) bool { return f.stray })
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -27,7 +26,11 @@ const (
 
 // collectors look for instances without a Machine, in each process, in the histories whose cloud has habits. A crash loses what they have
 // seen.
-type collectors struct{ of map[*process]*collecting }
+type collectors struct {
+	prompt
+
+	of map[*process]*collecting
+}
 
 // collecting are the Collectors of one life of a process, one for each account.
 type collecting struct {
@@ -35,10 +38,10 @@ type collecting struct {
 
 	life int
 	due  time.Time
-	// blocked is since when no look could confirm anything; zero when the last one could.
+	// blocked is since when looks have confirmed nothing; zero when the last one could. left are the provider IDs of the instances that the
+	// last look has left to people.
 	blocked time.Time
-	// left are the provider IDs of the instances that the last look has left to people for good.
-	left map[string]bool
+	left    map[string]bool
 }
 
 // collector returns those of a process, which begin anew with it.
@@ -55,7 +58,7 @@ func (c collectors) collector(w *World, p *process) *collecting {
 			RequestOf: func(_ context.Context, cluster types.NamespacedName) (cloud.Request, error) {
 				return cloud.Request{Cluster: cluster.Name, Account: account, Credentials: w.habits.credentials(account)}, nil
 			},
-			Delete: true, Clock: collectorClock{FakeClock: w.clock, skewed: skewed{p}},
+			Delete: true, Clock: drainClock{WithTicker: w.clock, skewed: skewed{p}},
 		})
 		w.fail("a collector is made", err)
 		one.all = append(one.all, made)
@@ -63,19 +66,6 @@ func (c collectors) collector(w *World, p *process) *collecting {
 	c.of[p] = one
 	return one
 }
-
-// collectorClock is the clock of a process with the timers of the World, which are not used.
-type collectorClock struct {
-	*clocktesting.FakeClock
-
-	skewed skewed
-}
-
-// Now implements clock.PassiveClock.
-func (c collectorClock) Now() time.Time { return c.skewed.Now() }
-
-// Since implements clock.PassiveClock.
-func (c collectorClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
 
 func (c collectors) can(ctx context.Context, w *World) []func() {
 	var all []func()
@@ -94,10 +84,11 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 	p.busy = true
 	for _, one := range c.all {
 		report, err := one.Pass(ctx)
-		blocked = blocked || len(report.Blocked) > 0
+		waits := len(report.Blocked) > 0
 		for _, o := range report.Orphans { // what is not blocked is confirmed, or never will be
-			c.left[storedID(o.ProviderID)] = len(report.Blocked) == 0 && o.Confirmations == 0
+			c.left[storedID(o.ProviderID)] = o.Confirmations == 0 && !waits || !c.blocked.IsZero() && w.Now().Sub(c.blocked) > patience
 		}
+		blocked = blocked || waits
 		if len(report.Orphans) > 0 || err != nil {
 			w.note(p.name, fmt.Sprintf("finds %d instances without a Machine", len(report.Orphans)), said(err))
 		}
@@ -109,16 +100,6 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 		c.blocked = w.Now()
 	}
 	w.restart(ctx, p)
-}
-
-func (c collectors) next(w *World) time.Time {
-	var next time.Time
-	for i, p := range w.processes {
-		if one := c.of[p]; one != nil && w.leads[i] && (next.IsZero() || one.due.Before(next)) {
-			next = one.due
-		}
-	}
-	return next
 }
 
 // custodians are the people who do what a cloud with habits leaves to them once it has none any more: they delete Machines that say that
@@ -142,9 +123,8 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	unsure := len(w.owned()) == 0 || c.of.cannotConfirm(w)
 	for _, i := range w.surplus() {
-		if unsure || w.isBesideLost(i) || c.of.leave(i) {
+		if len(w.owned()) == 0 || w.isBesideLost(i) || c.of.leave(i) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
@@ -159,24 +139,9 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 	return all
 }
 
-// cannotConfirm reports whether the Collectors of each leader have said so for long.
-func (c collectors) cannotConfirm(w *World) bool {
-	for i, p := range w.processes {
-		if one := c.of[p]; w.leads[i] && (one == nil || one.blocked.IsZero() || w.Now().Sub(one.blocked) < patience) {
-			return false
-		}
-	}
-	return true
-}
-
 // leave reports whether a Collector has left an instance to people.
 func (c collectors) leave(i cloud.Instance) bool {
-	for _, one := range c.of {
-		if one.left[i.ProviderID] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.of)), func(one *collecting) bool { return one.left[i.ProviderID] })
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

@@ -127,7 +127,7 @@ func (p *process) calls() cloud.Decorator {
 			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
 			later: p.world.habits.later(op, r, func() error { return call(ctx) }),
 		}, func() error {
-			p.world.habits.looks(op, r)
+			p.world.habits.of(r.Token).looked = p.world.Now()
 			switch op { //nolint:exhaustive // the others change nothing
 			case cloud.OpDelete:
 				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))

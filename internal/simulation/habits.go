@@ -113,48 +113,53 @@ func (h *habits) refusal(op cloud.Operation) error {
 	if h.refused != "" && h.refused != op || h.class == cloud.NotFound && op == cloud.OpDelete {
 		return nil
 	}
-	left := max(0, h.until[habitOf{CloudRefuses, ""}].Sub(h.world.Now()))
+	left := h.of("").until[CloudRefuses].Sub(h.world.Now())
 	return &cloud.Error{Class: h.class, Message: "simulated: the cloud refuses", RetryAfter: left / 2}
-}
-
-// habitOf is a habit that concerns an instance, by the token in the store of the cloud, or all with an empty one.
-type habitOf struct {
-	fault Fault
-	token string
 }
 
 // habits are what a cloud does wrong, in the histories that have such.
 type habits struct {
 	world *World
 	table []habit
-	until map[habitOf]time.Time
+	fates map[string]*fate // by the token in the store of the cloud; the empty one is that of all
 	// class is that of the error of refused calls, all or those of one operation.
 	class   cloud.Class
 	refused cloud.Operation
-	// renamed: provider IDs have the other form. rotates: credentials are others at each read.
-	renamed, rotates bool
-	// accounts is how many there are, and read how often their credentials were. limited: processes keep to a rate, and cache.
+	// renamed: provider IDs have the other form. rotates: credentials are others at each read. limited: processes keep to a rate, and cache.
+	renamed, rotates, limited bool
+	// accounts is how many there are, and read how often their credentials were.
 	accounts, read int
-	limited        bool
-	// lies are the instances of which the cloud has said that they are gone, and strays those that a late request has made again.
-	lies, strays map[string]bool
-	// denied counts the looks at an instance that said that it did not exist, and gone the deletions that said so. looked is when a process
-	// looked last. doubled are tokens that have had two instances.
-	denied, gone map[string]int
-	looked       map[string]time.Time
-	doubled      map[string]bool
 	// nodes are those of instances that were never a Machine's alone: the cloud controller manager collects them.
 	nodes map[string]bool
+}
+
+// fate is what has become of an instance.
+type fate struct {
+	until map[Fault]time.Time // the end of habits
+	// lied: the cloud has said that it is gone. stray: a late request has made it again. doubled: there have been two for its token.
+	lied, stray, doubled bool
+	// denied counts the looks that said that it did not exist, and gone the deletions that said so. looked is when a process looked last.
+	denied, gone int
+	looked       time.Time
+}
+
+// of is the fate of an instance; an empty one of a habits that is nil.
+func (h *habits) of(token string) *fate {
+	if h == nil {
+		return &fate{}
+	}
+	if h.fates[token] == nil {
+		h.fates[token] = &fate{until: map[Fault]time.Time{}}
+	}
+	return h.fates[token]
 }
 
 // drawHabits decides whether the cloud of a history has habits; a history without has none of their faults.
 func (w *World) drawHabits() *habits {
 	if w.provided == nil && w.choices.pick(3) == 0 {
-		flags := func() map[string]bool { return map[string]bool{} }
 		w.drawnTo[CloudMoves] = w.drawnTo[CloudMoves] && w.health == nil // a check cannot find the Node, and the World can
 		return &habits{
-			world: w, table: allHabits(), until: map[habitOf]time.Time{}, lies: flags(), strays: flags(), doubled: flags(), nodes: flags(),
-			denied: map[string]int{}, gone: map[string]int{}, looked: map[string]time.Time{}, accounts: 1 + w.choices.pick(2),
+			world: w, table: allHabits(), fates: map[string]*fate{}, nodes: map[string]bool{}, accounts: 1 + w.choices.pick(2),
 			rotates: w.has(CloudRotates) && w.choices.pick(2) == 1, limited: w.choices.pick(2) == 1,
 		}
 	}
@@ -166,7 +171,7 @@ func (w *World) drawHabits() *habits {
 
 // has reports whether a habit concerns an instance now.
 func (h *habits) has(f Fault, token string) bool {
-	return !h.world.calm && h.world.Now().Before(h.until[habitOf{f, token}])
+	return !h.world.calm && h.world.Now().Before(h.of(token).until[f])
 }
 
 // decorate gives the calls of a cloud its habits; of a habits that is nil too.
@@ -199,15 +204,10 @@ func (h *habits) around(ctx context.Context, op cloud.Operation, r *cloud.Reques
 
 // refuses returns why the cloud does not carry a call out; nil when it does.
 func (h *habits) refuses(op cloud.Operation, r *cloud.Request) error {
-	if h.world.drawn([]Fault{CloudRefuses}, 3*oneRequestIn) != "" && !h.has(CloudRefuses, "") {
-		h.world.seen[faultPrefix+string(CloudRefuses)]++
-		h.class, h.refused = classes()[h.world.choices.pick(len(classes()))], ""
-		return h.refusal(op)
-	}
 	tokens := []string{""}
 	for _, i := range h.found(r) {
 		tokens = append(tokens, i.Token)
-		if h.lied(i.Token) && op == cloud.OpGet {
+		if h.of(i.Token).lied && op == cloud.OpGet {
 			return cloud.Errorf(cloud.NotFound, "simulated: there is no instance %s", r.Token)
 		}
 	}
@@ -248,7 +248,7 @@ func (h *habits) one(r cloud.Request) cloud.Request {
 func (h *habits) create(ctx context.Context, actual cloud.Calls, r cloud.Request) (cloud.Instance, error) {
 	if len(h.found(&r)) == 0 && h.world.drawn([]Fault{CloudCreatesTwice}, 3) != "" {
 		h.world.seen[faultPrefix+string(CloudCreatesTwice)]++
-		h.doubled[r.Token] = true
+		h.of(r.Token).doubled = true
 		for _, suffix := range []string{twinSuffix, ""} {
 			twin := r
 			twin.Token, twin.Name = r.Token+suffix, r.Name+strings.Replace(suffix, "/", "-", 1)
@@ -274,7 +274,7 @@ func (h *habits) list(ctx context.Context, actual cloud.Calls, r cloud.Request) 
 
 func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request) (gone bool, err error) {
 	found := h.found(&r)
-	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.lied(i.Token) }) {
+	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.of(i.Token).lied }) {
 		return true, nil
 	}
 	if one := h.one(r); len(found) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != "" {
@@ -282,7 +282,7 @@ func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request
 	} else if gone, err = actual.Delete(ctx, one); !gone || len(h.found(&r)) > 0 {
 		return false, err
 	}
-	h.gone[r.Token]++
+	h.of(r.Token).gone++
 	return true, err
 }
 
@@ -290,7 +290,7 @@ func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request
 func (h *habits) lie(ctx context.Context, actual cloud.Calls, one cloud.Request, found []cloud.Instance) (err error) {
 	h.world.seen[faultPrefix+string(CloudLies)]++
 	for _, i := range found {
-		h.nodes[i.Name], h.lies[i.Token] = true, true
+		h.nodes[i.Name], h.of(i.Token).lied = true, true
 	}
 	if h.world.choices.pick(2) == 0 {
 		_, err = actual.Delete(ctx, one)
@@ -315,10 +315,10 @@ func (h *habits) shown(i cloud.Instance) cloud.Instance {
 
 // deny remembers a look that said that there is no instance. A Machine that is deleted meanwhile cannot know that its Node is one.
 func (h *habits) deny(r *cloud.Request) {
-	h.denied[r.Token]++
+	h.of(r.Token).denied++
 	for _, i := range h.found(r) {
 		if i.Token != r.Token {
-			h.denied[i.Token]++
+			h.of(i.Token).denied++
 		}
 		known := func(m *unstructured.Unstructured) bool {
 			return string(m.GetUID()) == tokenOf(i) && providerIDIn(m) != ""

@@ -22,7 +22,7 @@ func looksAgain(w *World, e Write) error {
 	}
 	for _, i := range w.instances() {
 		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.saidGone(i.Token) {
-			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.denied[i.Token])
+			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.of(i.Token).denied)
 		}
 	}
 	return nil
@@ -30,15 +30,8 @@ func looksAgain(w *World, e Write) error {
 
 // reasonOf is the reason of the condition about the infrastructure of a Machine; empty without.
 func reasonOf(m *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(m.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c != nil && c["type"] == contract.ConditionInfrastructureReady {
-			reason, _ := c["reason"].(string)
-			return reason
-		}
-	}
-	return ""
+	_, reason, _ := conditionOf(m, contract.ConditionInfrastructureReady)
+	return reason
 }
 
 // ownInstance: what a process writes into a Machine is its own instance, and no other Machine has recorded that. A Machine that was
@@ -94,16 +87,11 @@ func (p *process) makesForKept(r *cloud.Request) error {
 func (w *World) surplus() []cloud.Instance {
 	var all []cloud.Instance
 	for _, i := range w.instances() {
-		if i.State != cloud.Deleting && !w.isUsed(i) {
+		if i.State != cloud.Deleting && w.holderOf(i) == nil {
 			all = append(all, i)
 		}
 	}
 	return all
-}
-
-// isUsed reports whether a Machine has an instance: it is recorded, or nothing is yet.
-func (w *World) isUsed(i cloud.Instance) bool {
-	return slices.ContainsFunc(w.ours(), func(m *unstructured.Unstructured) bool { return isOwn(m, i) })
 }
 
 // isOwn reports whether an instance is that of a Machine, and not one beside it.
@@ -124,7 +112,7 @@ func (w *World) leaks() string {
 		return "no Machine has the instance " + i.Name
 	}
 	for _, m := range w.owned() {
-		id, looked := providerIDIn(m), w.habits.looked[string(m.GetUID())]
+		id, looked := providerIDIn(m), w.habits.of(string(m.GetUID())).looked
 		if has := slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(id, i.ProviderID) }); !has {
 			return "Machine " + m.GetName() + " is Running, and its instance " + id + " is gone"
 		}

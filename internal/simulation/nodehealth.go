@@ -226,7 +226,9 @@ func (w *World) nodeComesBack(ctx context.Context) {
 		}
 		w.joins(ctx, i)
 		w.moves(ctx, i.Name)
-		w.habits.lasts(CloudKeeps, i.Token, 3*time.Minute)
+		if w.habits != nil {
+			w.habits.of(i.Token).until[CloudKeeps] = w.Now().Add(3 * time.Minute)
+		}
 	}
 }
 
