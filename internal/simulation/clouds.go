@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,12 +112,9 @@ func (h *habits) later(op cloud.Operation, r *cloud.Request, call func() error) 
 	return func() error {
 		f, made := h.of(r.Token), h.world.cloud.Made(r.Token)
 		err := call()
-		f.stray = f.stray || made+f.gone > 0 && h.world.cloud.Made(r.Token) > made
+		if made+f.gone > 0 && h.world.cloud.Made(r.Token) > made {
+			f.stray, h.of("").stray = true, true
+		}
 		return err
 	}
-}
-
-// madeAgain reports whether a late request has made an instance again.
-func (h *habits) madeAgain() bool {
-	return h != nil && slices.ContainsFunc(slices.Collect(maps.Values(h.fates)), func(f *fate) bool { return f.stray })
 }

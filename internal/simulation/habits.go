@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -190,7 +188,7 @@ func (h *habits) decorate(c cloud.Calls) cloud.Calls {
 	return cloud.Around(h.around)(c)
 }
 
-// around refuses a call, or lets it pass. A list that is refused ends early.
+// around refuses a call, or lets it pass. What was listed before a list was refused comes with its error.
 func (h *habits) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	err := h.signedIn(ctx, op, r)
 	if err = cmp.Or(err, h.refuses(op, r)); err == nil || op == cloud.OpList {
@@ -252,9 +250,7 @@ func (h *habits) create(ctx context.Context, actual cloud.Calls, r cloud.Request
 		for _, suffix := range []string{twinSuffix, ""} {
 			twin := r
 			twin.Token, twin.Name = r.Token+suffix, r.Name+strings.Replace(suffix, "/", "-", 1)
-			if _, err := actual.Create(ctx, twin); err != nil {
-				return cloud.Instance{}, err
-			}
+			_, _ = actual.Create(ctx, twin)
 			h.nodes[twin.Name] = true
 		}
 	}
@@ -272,30 +268,27 @@ func (h *habits) list(ctx context.Context, actual cloud.Calls, r cloud.Request) 
 	return all, err
 }
 
+// remove deletes an instance, or lets it run on, or go later, and says that it is gone.
 func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request) (gone bool, err error) {
-	found := h.found(&r)
+	found, one := h.found(&r), h.one(r)
 	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.of(i.Token).lied }) {
 		return true, nil
 	}
-	if one := h.one(r); len(found) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != "" {
-		return true, h.lie(ctx, actual, one, found)
-	} else if gone, err = actual.Delete(ctx, one); !gone || len(h.found(&r)) > 0 {
-		return false, err
+	lies := len(found) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != ""
+	if !lies || h.world.choices.pick(2) == 0 {
+		gone, err = actual.Delete(ctx, one)
 	}
-	h.of(r.Token).gone++
-	return true, err
-}
-
-// lie lets an instance run on, or go later, of which the cloud says that it is gone.
-func (h *habits) lie(ctx context.Context, actual cloud.Calls, one cloud.Request, found []cloud.Instance) (err error) {
-	h.world.seen[faultPrefix+string(CloudLies)]++
-	for _, i := range found {
-		h.nodes[i.Name], h.of(i.Token).lied = true, true
+	if lies {
+		h.world.seen[faultPrefix+string(CloudLies)]++
+		for _, i := range found {
+			h.nodes[i.Name], h.of(i.Token).lied = true, true
+		}
+		return true, err
 	}
-	if h.world.choices.pick(2) == 0 {
-		_, err = actual.Delete(ctx, one)
+	if gone = gone && len(h.found(&r)) == 0; gone {
+		h.of(r.Token).gone++
 	}
-	return err
+	return gone, err
 }
 
 // shown is an instance as the cloud shows it.
@@ -320,9 +313,6 @@ func (h *habits) deny(r *cloud.Request) {
 		if i.Token != r.Token {
 			h.of(i.Token).denied++
 		}
-		known := func(m *unstructured.Unstructured) bool {
-			return string(m.GetUID()) == tokenOf(i) && providerIDIn(m) != ""
-		}
-		h.nodes[i.Name] = h.nodes[i.Name] || !slices.ContainsFunc(h.world.Objects("Machine"), known)
+		h.nodes[i.Name] = h.nodes[i.Name] || providerIDIn(h.world.holderOf(i)) == ""
 	}
 }

@@ -93,7 +93,7 @@ func ledgerIsBehind(w *World, e Write) error {
 // it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
-	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.madeAgain()
+	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
 	if anew {
 		for _, i := range w.instances() {
 			if i.State != cloud.Deleting {
