@@ -107,7 +107,10 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	}
 	wait, parked := backoff.After(err, a.failures, spread(token, a.failures))
 	a.parked, a.until = parked, now.Add(wait)
-	if parked && wait == 0 {
+	switch never := parked && wait == 0; {
+	case never && isLook(fingerprint):
+		a.until = now.Add(refusedFor)
+	case never:
 		a.until = time.Time{}
 	}
 	return a

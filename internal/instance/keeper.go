@@ -131,9 +131,6 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
-	if recorded && a.parked && a.until.IsZero() {
-		a.until = in.Now.Add(refusedFor)
-	}
 	k.attempts.remember(key, a, in.Now)
 	if waits {
 		return waitsForData(), nil
