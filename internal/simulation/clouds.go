@@ -37,6 +37,7 @@ func (w *World) beginHabit(one habit) {
 		}
 		i := all[w.choices.pick(len(all))]
 		token, name = i.Token, i.Name
+		h.nodes[name] = h.nodes[name] || one.fault == CloudMoves // its Machine takes the Node for another one's
 	}
 	if one.fault == CloudRefuses {
 		ops := []cloud.Operation{cloud.OpCreate, cloud.OpCreate, "", cloud.OpGet, cloud.OpDelete, cloud.OpList}
