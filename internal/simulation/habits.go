@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +112,7 @@ func (h *habits) refusal(op cloud.Operation) error {
 	if h.refused != "" && h.refused != op || h.class == cloud.NotFound && op == cloud.OpDelete {
 		return nil
 	}
+	h.world.seen[fmt.Sprintf("refusal %s %s", op, h.class)]++
 	left := h.of("").until[CloudRefuses].Sub(h.world.Now())
 	return &cloud.Error{Class: h.class, Message: "simulated: the cloud refuses", RetryAfter: left / 2}
 }
