@@ -77,7 +77,7 @@ const (
 func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack, UserRollsOutAfter,
 		UserPausesRollout, Autoscales, UpdateFails, UserPauses,
-		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
+		UserDeletesSet, UserRestores, UserRestoresElsewhere, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
 		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 

@@ -38,7 +38,8 @@ func reasonOf(m *unstructured.Unstructured) string {
 // restored has another UID.
 func ownInstance(w *World, e Write) error {
 	id := providerIDIn(e.After)
-	if w.acting == nil || w.backups.restored || e.Removed || e.After.GetKind() != "Machine" || id == "" || id == providerIDIn(e.Before) {
+	if w.acting == nil || w.backups.restored || e.Removed || e.After.GetKind() != "Machine" || id == "" || id == providerIDIn(e.Before) ||
+		isMisplaced(e.After) {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -47,7 +48,7 @@ func ownInstance(w *World, e Write) error {
 		}
 	}
 	for _, m := range w.Objects("Machine") {
-		if m.GetUID() != e.After.GetUID() && sameID(providerIDIn(m), id) {
+		if m.GetUID() != e.After.GetUID() && !isMisplaced(m) && sameID(providerIDIn(m), id) {
 			return fmt.Errorf("%s records %s, which is that of %s", e.After.GetName(), id, m.GetName())
 		}
 	}
@@ -128,12 +129,16 @@ func (w *World) leaks() string {
 const staysForOthers = "an instance is not deleted that a Machine names which stays"
 
 // staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so.
+// A copy in another namespace does not hold the Machine that the instance was made for.
 func (p *process) staysForOthers(r *cloud.Request) error {
 	w := p.world
+	own := slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return tokenOf(i) == r.Token && sameID(i.ProviderID, r.ProviderID) })
 	for _, m := range w.Objects("Machine") {
 		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
-		seen := shown != nil && shown.GetDeletionTimestamp() == nil && sameID(providerIDIn(shown), r.ProviderID)
-		if seen && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID) && !w.revived(p, m) {
+		stays := func(m *unstructured.Unstructured) bool {
+			return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
+		}
+		if stays(m) && stays(shown) && !w.revived(p, m) && !(own && isMisplaced(m)) {
 			return fmt.Errorf("%s, which %s has", r.ProviderID, m.GetName())
 		}
 	}

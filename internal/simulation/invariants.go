@@ -63,7 +63,7 @@ func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
 		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
-		if slot == "/" {
+		if slot == "/" || isMisplaced(m) {
 			continue
 		}
 		if other := seen[slot]; other != "" {
@@ -240,7 +240,7 @@ func (w *World) available(p *process) map[types.UID]int {
 }
 
 func foreignStays(w *World, e Write) error {
-	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
+	if e.After.GetName() == ForeignName && !isMisplaced(e.After) && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
 		return fmt.Errorf("%s is being deleted", ForeignName)
 	}
 	return nil

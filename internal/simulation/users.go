@@ -246,7 +246,7 @@ func (w *World) deletesSet(ctx context.Context) {
 func (w *World) confirmRestored(ctx context.Context) {
 	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
 		uid := string(obj.GetUID())
-		if strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
+		if !isMisplaced(obj) && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
 			w.patch(ctx, obj, annotate(children.RestoredAnnotation, uid))
 		}
 	}
