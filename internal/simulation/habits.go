@@ -169,9 +169,10 @@ func (w *World) drawHabits() *habits {
 	return nil
 }
 
-// has reports whether a habit concerns an instance now.
+// has reports whether a habit concerns an instance now. One that concerns all ends with the faults, and one of an instance in its time: no
+// event shows its end.
 func (h *habits) has(f Fault, token string) bool {
-	return !h.world.calm && h.world.Now().Before(h.of(token).until[f])
+	return !(h.world.calm && token == "") && h.world.Now().Before(h.of(token).until[f])
 }
 
 // decorate gives the calls of a cloud its habits; of a habits that is nil too.
