@@ -128,17 +128,19 @@ func (w *World) leaks() string {
 // staysForOthers is the name of an invariant.
 const staysForOthers = "an instance is not deleted that a Machine names which stays"
 
-// staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so.
-// A copy in another namespace does not hold the Machine that the instance was made for.
+// staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so,
+// unless it is gone or believed to be. A copy in another namespace does not hold the Machine that the instance was made for.
 func (p *process) staysForOthers(r *cloud.Request) error {
 	w := p.world
-	own := slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return tokenOf(i) == r.Token && sameID(i.ProviderID, r.ProviderID) })
+	all := slices.DeleteFunc(w.instances(), func(i cloud.Instance) bool {
+		return !sameID(i.ProviderID, r.ProviderID) || i.State == cloud.Deleting || w.habits.saidGone(i.Token)
+	})
+	stays := func(m *unstructured.Unstructured) bool {
+		return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
+	}
 	for _, m := range w.Objects("Machine") {
 		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
-		stays := func(m *unstructured.Unstructured) bool {
-			return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
-		}
-		if stays(m) && stays(shown) && !w.revived(p, m) && !(own && isMisplaced(m)) {
+		if len(all) > 0 && stays(m) && stays(shown) && !w.revived(p, m) && !(isMisplaced(m) && tokenOf(all[0]) == r.Token) {
 			return fmt.Errorf("%s, which %s has", r.ProviderID, m.GetName())
 		}
 	}
