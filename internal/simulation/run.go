@@ -176,6 +176,7 @@ func disturbances() []disturbance {
 		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserRollsBack, (*World).rollsBack},
 		{UserRollsOutAfter, (*World).rollsOutAfter}, {UserPausesRollout, (*World).pausesRollout}, {Autoscales, (*World).autoscales}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
 		{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
+		{UserNamesNoTemplate, (*World).namesNoTemplate}, {UserChangesCluster, (*World).changesCluster},
 		{Relist, (*World).relists}, {WatchStalls, (*World).watchStalls},
 		{KubeletDies, (*World).kubeletDies},
 		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
