@@ -104,8 +104,8 @@ func isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
 // lookedEvery is the longest time between two looks at an instance that runs, with the pause after an error.
 const lookedEvery = 25 * time.Minute
 
-// leaks returns what a cloud with habits has left that a Machine does not have, or the other way around, or what nothing looks at; empty when
-// there is nothing.
+// leaks returns what a cloud with habits has left that a Machine does not have, or the other way around, or what nothing looks at; empty
+// when there is nothing.
 func (w *World) leaks() string {
 	if w.habits == nil {
 		return ""
