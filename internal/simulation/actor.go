@@ -40,7 +40,7 @@ func (w *World) addActors() {
 	}
 	if w.habits != nil {
 		looking := collectors{of: map[*process]*collecting{}}
-		w.actors = append(w.actors, looking, custodians{looking})
+		w.actors = append(w.actors, looking, custodians{of: looking})
 	}
 	if w.provided != nil {
 		w.actors = append(w.actors, provider{})
@@ -66,7 +66,7 @@ func (kubelets) can(ctx context.Context, w *World) []func() {
 
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
-	if w.habits != nil && !w.isUsed(i) {
+	if w.habits != nil && w.holderOf(i) == nil {
 		w.habits.nodes[i.Name] = true // no Machine will ever have it
 	}
 	node := fake.Node(i.Name, i.ProviderID)

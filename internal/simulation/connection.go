@@ -126,10 +126,13 @@ func (p *process) calls() cloud.Decorator {
 	return cloud.Around(func(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 		return p.world.request(p, Request{
 			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
+			later: p.world.habits.later(op, r, func() error { return call(ctx) }),
 		}, func() error {
+			p.world.habits.of(r.Token).looked = p.world.Now()
 			switch op { //nolint:exhaustive // the others change nothing
 			case cloud.OpDelete:
 				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+				p.world.fail(staysForOthers, p.staysForOthers(r))
 			case cloud.OpCreate:
 				p.world.fail(madeForKept, p.makesForKept(r))
 			}

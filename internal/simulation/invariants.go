@@ -96,7 +96,7 @@ func ledgerIsBehind(w *World, e Write) error {
 // it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
-	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0
+	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
 	if anew {
 		for _, i := range w.instances() {
 			if i.State != cloud.Deleting {
@@ -258,7 +258,7 @@ func instanceFirst(w *World, e Write) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.lied(i.Token) && !w.habits.doubles(e.After) {
+		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.isLeft(e.After, i) {
 			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
 		}
 	}

@@ -122,8 +122,8 @@ func (m Manager) register(metrics prometheus.Collector) error { return m.Registr
 func machineSteps(m Manager) ([]machine.Step, error) {
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: m.Calls, Poll: pollEvery,
-		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {
-			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		RequestOf: func(_ context.Context, s *contract.MachineState) (cloud.Request, error) {
+			return m.process.world.habits.requestOf(s.Key.Name), nil
 		},
 	})
 	if err != nil {

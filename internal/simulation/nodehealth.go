@@ -227,7 +227,7 @@ func (w *World) nodeComesBack(ctx context.Context) {
 		w.joins(ctx, i)
 		w.moves(ctx, i.Name)
 		if w.habits != nil {
-			w.habits.kept[i.Token] = w.Now().Add(3 * time.Minute)
+			w.habits.of(i.Token).until[CloudKeeps] = w.Now().Add(3 * time.Minute)
 		}
 	}
 }

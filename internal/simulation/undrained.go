@@ -183,7 +183,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.anyOverLimit(p, i) || w.isLate(machine, node) ||
+	if node == nil || machine == nil || w.habits.hidesNode(i.Token) || w.anyOverLimit(p, i) || w.isLate(machine, node) ||
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
