@@ -157,7 +157,7 @@ func floor(w *World, e Write) error {
 	if w.acting == nil {
 		return nil
 	}
-	if isReplaced(w, e) {
+	if w.health != nil && replaces(e) {
 		w.scene.replaced = append(w.scene.replaced, e.After.GetUID())
 		return nil
 	}

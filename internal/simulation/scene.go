@@ -92,7 +92,7 @@ func (w *World) populate(ctx context.Context) error {
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
 	return errors.Join(w.addPartTemplate(ctx, 0), w.store.Client().Create(ctx, obj), w.store.Client().Create(ctx, foreign), w.deploy(ctx),
-		w.addCheck(ctx))
+		w.addChecks(ctx))
 }
 
 // drawBounds returns maxSurge and maxUnavailable.
