@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -79,9 +80,14 @@ func (w *World) drawKinds() {
 	}
 }
 
-// drawChecks decides what each check selects: the Machines of one owner, or all of a namespace.
+// drawChecks decides about the checks: there is one for the first owner or for all Machines of its namespace, and there may be another one
+// of the same name in the other namespace.
 func (w *World) drawChecks() {
-	w.health.checks = []*check{w.drawCheck(namespace, map[string]string{"pool": RootName})}
+	selectors := []map[string]string{{"pool": RootName}, {}}
+	w.health.checks = []*check{w.drawCheck(namespace, selectors[w.choices.pick(2)])}
+	if slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }) && w.choices.pick(2) == 1 {
+		w.health.checks = append(w.health.checks, w.drawCheck(elsewhere, selectors[w.choices.pick(2)]))
+	}
 }
 
 func (w *World) drawCheck(namespace string, selector map[string]string) *check {
@@ -191,7 +197,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guards{gate: m.gate, next: w.Now()}
+	g := &guards{gate: m.gate, next: w.Now(), pass: pass{process: p}}
 	w.health.guards[p] = g
 	all, err := setUpLibrary(m)
 	if err != nil {

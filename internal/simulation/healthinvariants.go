@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
@@ -209,48 +210,28 @@ func saysHealthy(_ *World, e Write, b *pass) string {
 
 // sparesRecovered holds for a set that nothing else makes smaller.
 func sparesRecovered(w *World, e Write, _ *pass) string {
-	owner := metav1.GetControllerOf(e.Before)
+	o := w.ownerOf(e.After)
 	succeeded, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded)
-	if owner == nil || succeeded != "True" {
-		return ""
-	}
-	set := w.object("MachineSet", e.After.GetNamespace(), owner.Name)
-	if set == nil || set.GetDeletionTimestamp() != nil || metav1.GetControllerOf(set) != nil ||
-		len(controlled(w.objects["Machine"], set)) > int(replicasIn(set)) {
+	if o == nil || o.kind != "MachineSet" || o.leaves() || succeeded != "True" || len(o.owned()) > o.desired() {
 		return ""
 	}
 	return "is deleted, and its check has found it healthy"
 }
 
-// controlled are the objects that another one controls.
-func controlled(among byKey, owner *unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(sorted(among), func(obj *unstructured.Unstructured) bool { return !metav1.IsControlledBy(obj, owner) })
-}
-
 // remediationKept is about Machines that are available, which a person wants to be replaced.
 func remediationKept(w *World, e Write, b *pass) string {
-	if w.scene.kind != "MachineDeployment" || w.ending() || !isServing(e.Before) ||
+	o := w.ownerOf(e.After)
+	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !isAvailable(e.Before) ||
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return ""
 	}
-	shown, left := 0, 0
-	for _, m := range sorted(b.process.view.shown("Machine")) {
-		if isServing(m) {
-			shown++
-		}
-	}
-	for _, m := range w.owned() {
-		if isServing(m) {
-			left++
-		}
-	}
-	if least := w.scene.least - w.scene.unavailable; left < least && shown <= least {
+	unavailable := func(m *unstructured.Unstructured) bool { return !isAvailable(m) || !ownedBySet(m) || w.ownerOf(m) != o }
+	left := len(slices.DeleteFunc(o.owned(), unavailable))
+	if least := o.floor(); left < least && len(slices.DeleteFunc(sorted(b.process.view.shown("Machine")), unavailable)) <= least {
 		return fmt.Sprintf("is deleted, and %d available Machines are left of at least %d", left, least)
 	}
 	return ""
 }
-
-func isServing(m *unstructured.Unstructured) bool { return isAvailable(m) && ownedBySet(m) }
 
 func frozenHolds(_ *World, _ Write, b *pass) string {
 	if isFrozen(b.shown) {
@@ -266,8 +247,14 @@ func closedHolds(w *World, _ Write, b *pass) string {
 	return ""
 }
 
-func freezesSurplus(w *World, e Write, _ *pass) string {
-	if n, wanted := len(controlled(w.acting.view.shown("Machine"), e.After)), replicasIn(e.Before); n <= int(wanted) {
+func freezesSurplus(w *World, e Write, b *pass) string {
+	n, wanted := 0, int(replicasIn(e.Before))
+	for _, m := range b.process.view.shown("Machine") {
+		if metav1.IsControlledBy(m, e.After) {
+			n++
+		}
+	}
+	if n <= wanted {
 		return fmt.Sprintf("is frozen with %d Machines of %d", n, wanted)
 	}
 	return ""

@@ -87,11 +87,11 @@ func elsewhereIf(on bool) string {
 	return labelPatch(elsewhereLabel, map[bool]any{true: "", false: nil}[on])
 }
 
-// labelsTemplate puts the label into the template of the root, or takes it out of it: a deployment and a set change it in place.
+// labelsTemplate puts the label into the template of an owner, or takes it out of it: a deployment and a set change it in place.
 func (w *World) labelsTemplate(ctx context.Context) {
-	if w.root() != nil && w.pool == nil && w.narrow.kind != "Node" {
+	if o := w.chosen((*owner).hasSets); o != nil && w.narrow.kind != "Node" {
 		w.narrow.template = !w.narrow.template
-		w.patch(ctx, named(w.scene.kind), `{"spec":{"template":`+elsewhereIf(w.narrow.template)+`}}`)
+		w.patch(ctx, o.named(), `{"spec":{"template":`+elsewhereIf(w.narrow.template)+`}}`)
 	}
 }
 
@@ -136,9 +136,10 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 
 // unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
 // more than another set wants.
-func (w *World) unknown(of types.UID) (n int) {
+func (o *owner) unknown(of types.UID) (n int) {
+	w := o.world
 	hidden, surplus := map[types.UID]int{}, map[types.UID]int{} // by other sets
-	for _, m := range w.owned() {
+	for _, m := range o.owned() {
 		owner := metav1.GetControllerOf(m)
 		leftOut := w.acting != nil && w.narrow.leavesOut(w.acting, m)
 		switch {

@@ -190,13 +190,8 @@ func (w *World) toggles(ctx context.Context, annotation string) {
 		if has(m, annotation) {
 			value = nil
 		}
-		w.annotates(ctx, m, annotation, value)
+		w.patch(ctx, m, annotate(annotation, value))
 	}
-}
-
-// annotates gives an object an annotation; nil takes it away.
-func (w *World) annotates(ctx context.Context, obj *unstructured.Unstructured, name string, value any) {
-	w.patch(ctx, obj, jsonOf(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}}))
 }
 
 // labelPatch gives an object a label; nil takes it away.
@@ -210,7 +205,7 @@ func (w *World) freezes(ctx context.Context) {
 		return
 	}
 	if obj := all[w.choices.pick(len(all))]; isFrozen(obj) {
-		w.annotates(ctx, obj, safety.UnfreezeAnnotation, "")
+		w.patch(ctx, obj, annotate(safety.UnfreezeAnnotation, ""))
 	} else {
 		w.patch(ctx, obj, labelPatch(safety.FreezeLabel, "True"))
 	}

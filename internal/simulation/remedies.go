@@ -115,7 +115,7 @@ func (w *World) unwell() string {
 		node := w.nodeOf(m)
 		switch succeeded, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); {
 		case node == nil || readyOf(node).Status != corev1.ConditionTrue:
-			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.said())
+			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
 		case w.isJudged(m) && succeeded != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
 		}
@@ -184,7 +184,7 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 			}
 		}
 	case !has(m, remediate) && (strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
-		w.annotates(ctx, m, remediate, "")
+		w.patch(ctx, m, annotate(remediate, ""))
 	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
 		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
 	}
