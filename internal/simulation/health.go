@@ -120,15 +120,20 @@ func (w *World) addChecks(ctx context.Context) error {
 }
 
 func (w *World) addCheck(ctx context.Context, c *check) error {
-	obj := fake.MachineHealthCheck(CheckName, c.selector, c.timeout, fake.WithField("c1", "spec", "clusterName"),
-		fake.WithField(int64(c.startup/time.Second), "spec", "checks", "nodeStartupTimeoutSeconds"))
+	obj := fake.MachineHealthCheck(CheckName, c.selector, c.timeout, fake.WithField("c1", "spec", "clusterName"))
 	obj.SetNamespace(c.namespace)
-	for name, limit := range c.triggers() {
-		if limit != nil {
-			fake.WithField(limit, "spec", "remediation", "triggerIf", name)(obj)
-		}
+	err := w.store.Client().Create(ctx, obj)
+	w.editCheck(ctx, c)
+	return err
+}
+
+// editCheck gives a check the limit and the times that people want.
+func (w *World) editCheck(ctx context.Context, c *check) {
+	rules, _, _ := unstructured.NestedMap(fake.MachineHealthCheck("", nil, c.timeout).Object, "spec", "checks")
+	rules["nodeStartupTimeoutSeconds"] = int64(c.startup / time.Second)
+	if obj := w.object(checkKind, c.namespace, CheckName); obj != nil {
+		w.patch(ctx, obj, jsonOf(map[string]any{"spec": map[string]any{"checks": rules, "remediation": map[string]any{"triggerIf": c.triggers()}}}))
 	}
-	return w.store.Client().Create(ctx, obj)
 }
 
 // triggers are the fields of the limit.
@@ -137,14 +142,6 @@ func (c *check) triggers() map[string]any {
 		return map[string]any{"unhealthyInRange": text, "unhealthyLessThanOrEqualTo": nil}
 	}
 	return map[string]any{"unhealthyInRange": nil, "unhealthyLessThanOrEqualTo": c.limit}
-}
-
-// setLimit gives the check another limit.
-func (w *World) setLimit(ctx context.Context, c *check, limit any) {
-	c.limit = limit
-	if obj := w.object(checkKind, c.namespace, CheckName); obj != nil {
-		w.patch(ctx, obj, jsonOf(map[string]any{"spec": map[string]any{"remediation": map[string]any{"triggerIf": c.triggers()}}}))
-	}
 }
 
 // mostIn is how many of a number of Machines a check may have in remediation. A percentage is rounded down, as Cluster API does.
@@ -209,7 +206,11 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	freezer, err := freezerOf(m)
+	freezer, err := guard.NewFreezer(guard.Kinds{
+		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
+		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+		Machine:    contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+	}, m.Ports, guard.FreezerOptions{Clock: m.Clock})
 	if err != nil {
 		return nil, err
 	}
@@ -222,14 +223,6 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	}
 	return append(all, Reconciler{"MachineSet", freezer.Sets.Reconcile, nil},
 		Reconciler{"MachineDeployment", freezer.Deployments.Reconcile, nil}), errors.Join(checks.Index(ctx), freezer.Index(ctx))
-}
-
-func freezerOf(m Manager) (*guard.Freezer, error) {
-	deployments := contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
-	sets := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2())
-	return guard.NewFreezer(guard.Kinds{
-		Deployment: deployments, Set: sets, Machine: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-	}, m.Ports, guard.FreezerOptions{Clock: m.Clock})
 }
 
 // isClosed reports whether the API server has not answered, as far as the process knows.

@@ -16,25 +16,9 @@ import (
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
-// Names of the invariants about health checks and the safety, which are checked in histories that have some.
-const (
-	SparesHealthy   = "no Machine is marked whose Node was there and ready during the whole pass"
-	AwaitsTimeout   = "no Machine is marked before its Node was unhealthy for as long as the check says, and the API server answers"
-	KeepsLimit      = "there are never more Machines in remediation, or gone without a healthy one in their place, than the limit allows"
-	OutageStays     = "no Machine of an outage is marked"
-	RemembersMarks  = "the ledger of a check has a Machine before it is marked"
-	SaysHealthy     = "no Machine is said to be healthy whose Node has not reported"
-	HonoursWishes   = "no Machine is marked that is skipped or paused, and none by a check that is paused"
-	SparesRecovered = "no Machine is replaced that its check has found healthy again"
-	RemediationKept = "remediations of a deployment leave as many Machines available as it says"
-	FrozenHolds     = "a set that is frozen creates nothing"
-	ClosedHolds     = "no set creates anything while the API server does not answer"
-	FreezesSurplus  = "a set is frozen only with more Machines than it may have"
-)
-
-// healthInvariants are those of histories with a health check.
+// healthInvariants are those of histories with health checks: each is about a kind of writes, in passes over a kind of objects or in all.
 func healthInvariants() []Invariant {
-	of := func(name, kind string, concerns func(Write) bool, wrong func(*World, Write, *pass) string) Invariant {
+	of := func(kind string, concerns func(Write) bool, wrong func(*World, Write, *pass) string, name string) Invariant {
 		return Invariant{Name: name, AfterWrite: func(w *World, e Write) error {
 			if w.health == nil || w.acting == nil || !concerns(e) {
 				return nil
@@ -50,13 +34,19 @@ func healthInvariants() []Invariant {
 		}}
 	}
 	return []Invariant{
-		of(SparesHealthy, checkKind, marks, sparesHealthy), of(AwaitsTimeout, checkKind, marks, awaitsTimeout),
-		of(KeepsLimit, checkKind, marks, keepsLimit), of(OutageStays, checkKind, marks, outageStays),
-		of(RemembersMarks, checkKind, marks, remembersMarks), of(HonoursWishes, checkKind, marks, honoursWishes),
-		of(SaysHealthy, checkKind, becomesHealthy, saysHealthy),
-		of(SparesRecovered, "", replaces, sparesRecovered), of(RemediationKept, "", replaces, remediationKept),
-		of(FrozenHolds, "MachineSet", creates, frozenHolds), of(ClosedHolds, "MachineSet", creates, closedHolds),
-		of(FreezesSurplus, "", freezes, freezesSurplus),
+		of(checkKind, marks, sparesHealthy, "no Machine is marked whose Node was there and ready during the whole pass"),
+		of(checkKind, marks, awaitsTimeout, "no Machine is marked before its Node was unhealthy for as long as its check wants"),
+		of(checkKind, marks, closedHolds, "no Machine is marked while the API server does not answer"),
+		of(checkKind, marks, keepsLimit, "never more Machines than the limit allows are in remediation, or gone without a healthy one in their place"),
+		of(checkKind, marks, outageStays, "no Machine of an outage is marked"),
+		of(checkKind, marks, remembersMarks, "the ledger of a check has a Machine before it is marked"),
+		of(checkKind, marks, honoursWishes, "no Machine is marked that is skipped or paused, and none by a check that is paused"),
+		of(checkKind, becomesHealthy, namesHealthy, "no Machine becomes healthy whose Node has not reported"),
+		of("", replaces, sparesRecovered, "no Machine is replaced that its check has found healthy again"),
+		of("", replaces, remediationKept, "remediations of a deployment leave as many Machines available as it wants"),
+		of("MachineSet", creates, frozenHolds, "a set that is frozen creates nothing"),
+		of("MachineSet", creates, closedHolds, "no set creates anything while the API server does not answer"),
+		of("", freezes, freezesSurplus, "a set is frozen only with more Machines than it may have"),
 	}
 }
 
@@ -126,10 +116,7 @@ func sparesHealthy(_ *World, e Write, b *pass) string {
 	return ""
 }
 
-func awaitsTimeout(w *World, e Write, b *pass) string {
-	if b.closed && w.health.guards[b.process].isClosed() {
-		return "is marked, and the gate of the process is closed"
-	}
+func awaitsTimeout(_ *World, e Write, b *pass) string {
 	_, reason, _ := conditionOf(e.After, contract.ConditionHealthCheckSucceeded)
 	node := b.nodeDuring(e.Before)
 	if reason != healthcheck.ReasonUnhealthyNode || node == nil {
@@ -198,14 +185,14 @@ func honoursWishes(_ *World, e Write, b *pass) string {
 	return ""
 }
 
-// saysHealthy is about what a pass reports whose caches showed, all the time, that a Node had not reported.
-func saysHealthy(_ *World, e Write, b *pass) string {
+// namesHealthy is about what a pass reports whose caches showed, all the time, that a Node had not reported.
+func namesHealthy(_ *World, e Write, b *pass) string {
 	for _, nodes := range []byKey{b.nodes, b.process.view.nodes()} {
 		if node := recordedNode(nodes, e.Before); node == nil || readinessOf(node) != "" {
 			return ""
 		}
 	}
-	return "is said to be healthy"
+	return "becomes healthy"
 }
 
 // sparesRecovered holds for a set that nothing else makes smaller.
@@ -242,7 +229,7 @@ func frozenHolds(_ *World, _ Write, b *pass) string {
 
 func closedHolds(w *World, _ Write, b *pass) string {
 	if b.closed && w.health.guards[b.process].isClosed() {
-		return "is created"
+		return "is written, and the gate of the process is closed"
 	}
 	return ""
 }

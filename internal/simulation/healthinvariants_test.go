@@ -101,7 +101,7 @@ func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
 		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 		check.SetUID("check")
 		check.SetAnnotations(map[string]string{healthcheck.LedgerAnnotation: text})
-		h.seesCheck(Write{After: check})
+		h.seesCheck(Write{After: check}, false)
 	}
 	ledger := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "a", Decided: true}, {Machine: "b"}}}
 	write(ledger.String())

@@ -186,15 +186,11 @@ func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, 3) != 
 // refusal is an answer of a webhook, or of a proxy in front of the API server.
 func (w *World) refusal() error {
 	w.seen[faultPrefix+string(EvictionRefused)]++
-	gr := schema.GroupResource{Resource: "pods"}
-	switch w.choices.pick(3) {
-	case 0:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429,
-			Reason: metav1.StatusReasonTooManyRequests, Message: `admission webhook "guard.example.com" denied the request: not now`}}
-	case 1:
-		return apierrors.NewForbidden(gr, "", errors.New(`admission webhook "guard.example.com" denied the request: not now`))
-	}
-	return apierrors.NewGenericServerResponse(429, "POST", gr, "", "slow down", 0, true)
+	gr, text := schema.GroupResource{Resource: "pods"}, `admission webhook "guard.example.com" denied the request: not now`
+	return []error{
+		apierrors.NewTooManyRequests(text, 0), apierrors.NewForbidden(gr, "", errors.New(text)),
+		apierrors.NewGenericServerResponse(429, "POST", gr, "", "slow down", 0, true),
+	}[w.choices.pick(3)]
 }
 
 // NodeComesBack means that the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -167,16 +166,16 @@ func (w *World) editsCheck(ctx context.Context) {
 		return
 	}
 	switch w.choices.pick(6) {
-	case 0, 1, 2:
-		w.setLimit(ctx, c, limits()[w.choices.pick(len(limits()))])
-	case 3:
-		c.timeout = timeouts()[w.choices.pick(len(timeouts()))]
-		rules, _, _ := unstructured.NestedMap(fake.MachineHealthCheck(CheckName, nil, c.timeout).Object, "spec", "checks")
-		w.patch(ctx, obj, jsonOf(map[string]any{"spec": map[string]any{"checks": rules}}))
-	case 4:
+	case 0:
 		w.patch(ctx, obj, `{"metadata":{"annotations":null}}`)
-	case 5:
+	case 1:
 		w.note("user", "delete "+checkKind, said(w.store.Client().Delete(ctx, obj.DeepCopy())))
+	case 2:
+		c.timeout = timeouts()[w.choices.pick(len(timeouts()))]
+		w.editCheck(ctx, c)
+	default:
+		c.limit = limits()[w.choices.pick(len(limits()))]
+		w.editCheck(ctx, c)
 	}
 }
 

@@ -180,7 +180,8 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 			check := w.object(checkKind, c.namespace, CheckName)
 			if _, why, _ := conditionOf(check, contract.ConditionRemediationAllowed); why == healthcheck.ReasonTooManyUnhealthy && selects(check, m) &&
 				mostIn(check, 100) < 100 {
-				w.setLimit(ctx, c, nil)
+				c.limit = nil
+				w.editCheck(ctx, c)
 			}
 		}
 	case !has(m, remediate) && (strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):

@@ -129,10 +129,12 @@ type place struct {
 // sees takes a write.
 func (h *health) sees(w *World, e Write) {
 	switch {
-	case h == nil || w.backups.restores:
+	case h == nil:
 		return
 	case e.After.GetKind() == checkKind:
-		h.seesCheck(e)
+		h.seesCheck(e, w.backups.restores)
+		return
+	case w.backups.restores:
 		return
 	case e.After.GetKind() == "Machine":
 		h.seesMachine(w, e)
@@ -159,15 +161,18 @@ func (h *health) seesMachine(w *World, e Write) {
 	}
 }
 
-// seesCheck notes what a ledger has. A check that has lost its ledger does not know the places of Machines that go before its next pass.
-func (h *health) seesCheck(e Write) {
+// seesCheck notes what a ledger has; one that is restored counts beside the last one. A check that has lost its ledger does not know the
+// places of Machines that go before its next pass.
+func (h *health) seesCheck(e Write, restored bool) {
 	uid := e.After.GetUID()
 	ledger, known := healthcheck.ParseLedger(e.After.GetAnnotations()[healthcheck.LedgerAnnotation], uid)
 	if !known {
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.check == uid })
 		return
 	}
-	h.decided[uid] = map[types.UID]bool{}
+	if !restored || h.decided[uid] == nil {
+		h.decided[uid] = map[types.UID]bool{}
+	}
 	for _, entry := range ledger.InFlight {
 		h.decided[uid][entry.Machine] = entry.Decided
 	}
