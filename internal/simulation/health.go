@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,24 +79,6 @@ func (w *World) drawKinds() {
 	}
 }
 
-// drawChecks decides about the checks: there is one for the first owner or for all Machines of its namespace, and there may be another one
-// of the same name in the other namespace.
-func (w *World) drawChecks() {
-	selectors := []map[string]string{{"pool": RootName}, {}}
-	w.health.checks = []*check{w.drawCheck(namespace, selectors[w.choices.pick(2)])}
-	if slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }) && w.choices.pick(2) == 1 {
-		w.health.checks = append(w.health.checks, w.drawCheck(elsewhere, selectors[w.choices.pick(2)]))
-	}
-}
-
-func (w *World) drawCheck(namespace string, selector map[string]string) *check {
-	startups := []time.Duration{10 * time.Minute, 3 * time.Minute}
-	return &check{
-		namespace: namespace, selector: selector, limit: limits()[w.choices.pick(len(limits()))],
-		timeout: timeouts()[w.choices.pick(len(timeouts()))], startup: startups[w.choices.pick(len(startups))],
-	}
-}
-
 // zones are those in which instances are made.
 func (h *health) zones() []string {
 	if h == nil {
@@ -106,17 +87,22 @@ func (h *health) zones() []string {
 	return h.domains
 }
 
-// addChecks creates the health checks.
+// addChecks creates the health checks: one for the first owner or for all Machines of its namespace, and now and then one of the same name
+// in the other namespace.
 func (w *World) addChecks(ctx context.Context) error {
 	if w.health == nil {
 		return nil
 	}
-	w.drawChecks()
-	var errs []error
-	for _, c := range w.health.checks {
-		errs = append(errs, w.addCheck(ctx, c))
+	var err error
+	for _, of := range []string{namespace, elsewhere}[:1+w.choices.pick(2)] {
+		c := &check{
+			namespace: of, selector: []map[string]string{{"pool": RootName}, {}}[w.choices.pick(2)],
+			limit: limits()[w.choices.pick(len(limits()))], timeout: timeouts()[w.choices.pick(len(timeouts()))],
+			startup: []time.Duration{10 * time.Minute, 3 * time.Minute}[w.choices.pick(2)],
+		}
+		w.health.checks, err = append(w.health.checks, c), errors.Join(err, w.addCheck(ctx, c))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (w *World) addCheck(ctx context.Context, c *check) error {
