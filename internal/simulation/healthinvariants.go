@@ -40,7 +40,7 @@ func healthInvariants() []Invariant {
 		of(checkKind, marks, keepsLimit, "never more Machines than the limit allows are in remediation, or gone without a healthy one in their place"),
 		of(checkKind, marks, outageStays, "no Machine of an outage is marked"),
 		of(checkKind, marks, remembersMarks, "the ledger of a check has a Machine before it is marked"),
-		of(checkKind, marks, honoursWishes, "no Machine is marked that is skipped or paused, and none by a check that is paused"),
+		of(checkKind, marks, honoursWishes, "no Machine is marked that is skipped, paused or in another namespace, and none by a check that is paused"),
 		of(checkKind, becomesHealthy, namesHealthy, "no Machine becomes healthy whose Node has not reported"),
 		of("", replaces, sparesRecovered, "no Machine is replaced that its check has found healthy again"),
 		of("", replaces, remediationKept, "remediations of a deployment leave as many Machines available as it wants"),
@@ -179,8 +179,8 @@ func remembersMarks(w *World, e Write, b *pass) string {
 }
 
 func honoursWishes(_ *World, e Write, b *pass) string {
-	if has(e.Before, skip) || isPaused(e.Before) || isPaused(b.shown) {
-		return fmt.Sprintf("has the annotations %v", e.Before.GetAnnotations())
+	if has(e.Before, skip) || isPaused(e.Before) || isPaused(b.shown) || e.After.GetNamespace() != b.shown.GetNamespace() {
+		return fmt.Sprintf("is marked by %s with the annotations %v", b.shown.GetNamespace(), e.Before.GetAnnotations())
 	}
 	return ""
 }
