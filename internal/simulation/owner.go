@@ -66,13 +66,13 @@ func (w *World) newOwner(kind, namespace, name string, replicas int) *owner {
 	}
 }
 
-// drawOwners decides which owners a history has: a deployment, a set or a pool, and up to two others beside it.
+// drawOwners decides which owners a history has: a pool, a deployment or a set, or two of these, and up to two others beside them.
 func (w *World) drawOwners() {
 	set, deployment := "MachineSet", "MachineDeployment"
 	if w.pool != nil {
-		w.pool.owner = w.newOwner(poolKind, namespace, RootName, 3)
 		w.owners = append(w.owners, w.pool.owner)
-	} else {
+	}
+	if w.pool == nil || w.health != nil || w.choices.pick(2) == 0 {
 		w.owners = append(w.owners, w.newOwner([]string{set, deployment}[w.choices.pick(2)], namespace, RootName, 3))
 	}
 	others := []*owner{
@@ -84,7 +84,7 @@ func (w *World) drawOwners() {
 	}
 	for range w.choices.pick(3) {
 		o := others[w.choices.pick(len(others))]
-		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.namespace == o.namespace && is.name == o.name }) {
+		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.kind != poolKind && is.namespace == o.namespace && is.name == o.name }) {
 			w.owners = append(w.owners, o)
 		}
 	}
