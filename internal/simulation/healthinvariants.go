@@ -163,9 +163,11 @@ func keepsLimit(w *World, _ Write, b *pass) string {
 }
 
 func outageStays(_ *World, e Write, b *pass) string {
-	uid, now := e.After.GetUID(), b.process.view
-	if outage(b.shown, b.machines, b.nodes)[uid] && outage(b.shown, now.shown("Machine"), now.nodes())[uid] {
-		return "is one of several Machines whose Nodes stopped being ready at once"
+	now := b.process.view
+	for _, domain := range []string{"", domainOf(e.Before, recordedNode(now.nodes(), e.Before))} {
+		if wentAtOnce(b.shown, domain, b.machines, b.nodes) && wentAtOnce(b.shown, domain, now.shown("Machine"), now.nodes()) {
+			return fmt.Sprintf("is one of several Machines whose Nodes stopped being ready at once, in the domain %q", domain)
+		}
 	}
 	return ""
 }

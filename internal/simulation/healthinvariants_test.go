@@ -53,7 +53,7 @@ func TestAnOutageIsOfAllMachinesOrOfADomainBesideOthers(t *testing.T) {
 		status corev1.ConditionStatus
 		after  time.Duration
 	}
-	of := func(others ...one) map[types.UID]bool {
+	of := func(domain string, others ...one) bool {
 		machines, nodes := byKey{}, byKey{}
 		for i, o := range others {
 			m, node := checked(string(rune('a'+i)), o.zone, o.status, begun.Add(o.after))
@@ -61,14 +61,15 @@ func TestAnOutageIsOfAllMachinesOrOfADomainBesideOthers(t *testing.T) {
 		}
 		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 		check.SetNamespace(machines[types.NamespacedName{Name: "a"}].GetNamespace())
-		return outage(check, machines, nodes)
+		return wentAtOnce(check, domain, machines, nodes)
 	}
 	gone, well := one{zone: "1", status: "Unknown"}, one{zone: "2", status: "True"}
-	require.Equal(t, map[types.UID]bool{"a": true, "b": true}, of(gone, gone), "all at once")
-	require.Equal(t, map[types.UID]bool{"a": false, "b": false}, of(gone, one{zone: "1", status: "Unknown", after: 11 * time.Minute}), "one by one")
-	require.Equal(t, map[types.UID]bool{"a": true, "b": true, "c": false}, of(gone, gone, well), "a domain")
-	require.Equal(t, map[types.UID]bool{"a": false, "b": false, "c": false}, of(gone, gone, one{zone: "1", status: "True"}), "some of one domain")
-	require.Equal(t, map[types.UID]bool{"a": false}, of(gone), "a single Machine")
+	require.True(t, of("", gone, gone), "all at once")
+	require.False(t, of("", gone, one{zone: "1", status: "Unknown", after: 11 * time.Minute}), "one by one")
+	require.False(t, of("", gone), "a single Machine")
+	require.True(t, of("1", gone, gone, well), "a domain")
+	require.False(t, of("1", gone, gone), "a domain beside no other")
+	require.False(t, of("1", gone, gone, one{zone: "1", status: "True"}, well), "some of one domain")
 }
 
 func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {

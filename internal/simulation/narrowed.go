@@ -134,30 +134,14 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 	return all
 }
 
-// unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
-// more than another set wants.
-func (o *owner) unknown(of types.UID) (n int) {
-	w := o.world
-	hidden, surplus := map[types.UID]int{}, map[types.UID]int{} // by other sets
+// unknown is how many Machines a plan for a set may not know of: those that the cache leaves out and that are being deleted, or of other
+// sets.
+func (o *owner) unknown(set types.UID) (n int) {
 	for _, m := range o.owned() {
-		owner := metav1.GetControllerOf(m)
-		leftOut := w.acting != nil && w.narrow.leavesOut(w.acting, m)
-		switch {
-		case leftOut && m.GetDeletionTimestamp() != nil:
+		w := o.world
+		if w.acting != nil && w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || metav1.GetControllerOf(m).UID != set) {
 			n++
-			continue
-		case owner.UID == of:
-			continue
-		case leftOut:
-			hidden[owner.UID]++
 		}
-		if _, known := surplus[owner.UID]; !known {
-			surplus[owner.UID] = -int(replicasIn(w.object("MachineSet", m.GetNamespace(), owner.Name)))
-		}
-		surplus[owner.UID]++
-	}
-	for set, of := range hidden {
-		n += min(of, max(surplus[set], 0))
 	}
 	return n
 }

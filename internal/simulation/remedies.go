@@ -133,6 +133,12 @@ func (w *World) helps(ctx context.Context) {
 			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
 		}
 	}
+	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
+		if w.object(checkKind, c.namespace, CheckName) == nil {
+			c.limit = nil
+			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
+		}
+	}
 	for _, m := range w.Objects("Machine") {
 		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
 		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
@@ -144,24 +150,10 @@ func (w *World) helps(ctx context.Context) {
 		case w.isJudged(m):
 			w.obeys(ctx, m)
 		default:
-			w.makesChecks(ctx, m)
 			if delete(w.health.lame, string(m.GetUID())); fails {
 				delete(w.health.lame, node.Name)
 				w.setReady(ctx, node, corev1.ConditionTrue)
 			}
-		}
-	}
-}
-
-// makesChecks makes the checks again that were deleted after one had found a Machine unhealthy: its condition stays, as in Cluster API.
-func (w *World) makesChecks(ctx context.Context, m *unstructured.Unstructured) {
-	if !w.failsFor(m, helpAfter) || !ownedBySet(m) {
-		return
-	}
-	for _, c := range w.health.checks {
-		if w.object(checkKind, c.namespace, CheckName) == nil {
-			c.limit = nil
-			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
 		}
 	}
 }

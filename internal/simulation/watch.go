@@ -56,59 +56,38 @@ func (b *pass) isSame(obj *unstructured.Unstructured) bool {
 	return err == nil && order <= 0
 }
 
-// group are the Machines of a check, or those of one domain.
-type group struct {
-	machines []types.UID
-	at       []time.Time // when their Nodes stopped being ready
-	odd      bool        // one of them is no part of an outage
-}
-
-// outage returns the Machines of a check that went at once: all of them, or those of one domain beside others. It finds the plain outages
-// only: each Machine has a Node that stopped being ready within the window, and nothing else can be said of any of them.
-func outage(check *unstructured.Unstructured, machines, nodes byKey) map[types.UID]bool {
-	groups, domains := map[string]*group{}, 0
-	for _, m := range machines {
-		node := recordedNode(nodes, m)
-		judged := readinessOf(node) != "" && !isExcused(m)
-		domain, _, _ := unstructured.NestedString(m.Object, "status", "failureDomain")
-		if judged {
-			domain = cmp.Or(domain, node.GetLabels()[corev1.LabelTopologyZone])
-		}
-		for _, of := range slices.Compact([]string{"", domain}) {
-			if g := cmp.Or(groups[of], &group{}); selects(check, m) {
-				groups[of] = g
-				g.add(m, node, judged)
-			}
-		}
-	}
-	for domain, g := range groups {
-		if domain != "" && len(g.at) > 0 {
-			domains++
-		}
-	}
-	all := map[types.UID]bool{}
-	for domain, g := range groups {
-		for _, uid := range g.machines {
-			all[uid] = all[uid] || g.wentAtOnce() && (domain == "" || domains >= 2)
-		}
-	}
-	return all
-}
-
-func (g *group) add(m, node *unstructured.Unstructured, judged bool) {
-	g.machines = append(g.machines, m.GetUID())
-	if judged {
-		g.at = append(g.at, since(node, string(corev1.NodeReady)))
-	}
-	g.odd = g.odd || !judged || readinessOf(node) == "True"
-}
-
 // outageWithin is how far apart the Nodes of one outage stop being ready.
 const outageWithin = 10 * time.Minute
 
-func (g *group) wentAtOnce() bool {
-	return !g.odd && len(g.at) >= 2 &&
-		slices.MaxFunc(g.at, time.Time.Compare).Sub(slices.MinFunc(g.at, time.Time.Compare)) <= outageWithin
+// wentAtOnce reports whether all Machines of a check went at once, or those of one domain beside others. It finds the plain outages only:
+// each Machine has a Node that stopped being ready within the window, and nothing else can be said of any of them.
+func wentAtOnce(check *unstructured.Unstructured, domain string, machines, nodes byKey) bool {
+	var at []time.Time
+	others := false
+	for _, m := range machines {
+		node := recordedNode(nodes, m)
+		judged := readinessOf(node) != "" && !isExcused(m)
+		switch {
+		case !selects(check, m):
+		case domain != "" && domainOf(m, node) != domain:
+			others = others || judged
+		case !judged || readinessOf(node) == "True":
+			return false
+		default:
+			at = append(at, since(node, string(corev1.NodeReady)))
+		}
+	}
+	return len(at) >= 2 && (domain == "" || others) &&
+		slices.MaxFunc(at, time.Time.Compare).Sub(slices.MinFunc(at, time.Time.Compare)) <= outageWithin
+}
+
+// domainOf is the failure domain of a Machine, or that of its Node, which may be nil.
+func domainOf(m, node *unstructured.Unstructured) string {
+	domain, _, _ := unstructured.NestedString(m.Object, "status", "failureDomain")
+	if node != nil {
+		domain = cmp.Or(domain, node.GetLabels()[corev1.LabelTopologyZone])
+	}
+	return domain
 }
 
 // remediations are what the invariants remember of health checks.
