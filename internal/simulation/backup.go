@@ -110,6 +110,7 @@ func (w *World) relists(context.Context) {
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
 	before := k.objects
+	k.inOrder = nil
 	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
 	for _, obj := range w.shown(p, gvk.Kind) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
@@ -124,7 +125,7 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
-	if !w.calm || !w.backups.restored {
+	if !w.calm || !w.backups.restored && w.seen[faultPrefix+string(UserRestoresElsewhere)] == 0 {
 		return nil
 	}
 	var all []func()

@@ -51,6 +51,8 @@ func Invariants() []Invariant {
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
+		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
+		{Name: KeepsForCluster, AfterWrite: keepsForCluster},
 	}, append(healthInvariants(), poolInvariants()...)...)
 }
 
@@ -63,7 +65,7 @@ func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
 		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
-		if slot == "/" {
+		if slot == "/" || isMisplaced(m) {
 			continue
 		}
 		if other := seen[slot]; other != "" {
@@ -240,7 +242,7 @@ func (w *World) available(p *process) map[types.UID]int {
 }
 
 func foreignStays(w *World, e Write) error {
-	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
+	if e.After.GetName() == ForeignName && !isMisplaced(e.After) && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
 		return fmt.Errorf("%s is being deleted", ForeignName)
 	}
 	return nil

@@ -123,7 +123,7 @@ func (w *World) nodeIsDeleted(ctx context.Context) {
 // machineWith returns the Machine with a provider ID; nil without.
 func (w *World) machineWith(id string) *unstructured.Unstructured {
 	for _, m := range w.Objects("Machine") {
-		if sameID(providerIDIn(m), id) {
+		if sameID(providerIDIn(m), id) && !isMisplaced(m) {
 			return m
 		}
 	}

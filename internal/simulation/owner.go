@@ -49,6 +49,8 @@ type owner struct {
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
+	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster.
+	blocked, elsewhere bool
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
 	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
@@ -135,7 +137,10 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	errs := []error{w.store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})}
+	var errs []error
+	for _, name := range []string{elsewhere, misplaced} {
+		errs = append(errs, w.store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
 	minReady := w.choices.pick(3) == 0
 	for _, o := range w.owners {
 		errs = append(errs, o.create(ctx, minReady))
@@ -271,7 +276,9 @@ func (o *owner) owned() []*unstructured.Unstructured {
 
 // owned are the Machines of all owners, without those that a set has orphaned.
 func (w *World) owned() []*unstructured.Unstructured {
-	return slices.DeleteFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return !ownedBySet(m) && !w.isSingle(m) })
+	return slices.DeleteFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return isMisplaced(m) || !ownedBySet(m) && !w.isSingle(m)
+	})
 }
 
 // isSingle reports whether a Machine is an owner.
@@ -298,6 +305,9 @@ func (w *World) missing(ctx context.Context) string {
 	w.relent(ctx)
 	w.helps(ctx)
 	w.deletesOutdated(ctx)
+	if left := w.deletesMisplaced(ctx); left != "" {
+		return left
+	}
 	for _, o := range w.owners {
 		if text := o.missing(); text != "" {
 			return text

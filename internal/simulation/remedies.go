@@ -90,7 +90,7 @@ func (w *World) checkFor(m *unstructured.Unstructured) *unstructured.Unstructure
 
 // isJudged reports whether a check judges a Machine.
 func (w *World) isJudged(m *unstructured.Unstructured) bool {
-	return m != nil && !has(m, skip) && ownedBySet(m) && w.checkFor(m) != nil
+	return m != nil && !has(m, skip) && (ownedBySet(m) || w.isSingle(m)) && w.checkFor(m) != nil
 }
 
 // isExcused reports whether a Machine does not count for an outage.
@@ -142,7 +142,7 @@ func (w *World) helps(ctx context.Context) {
 	for _, m := range w.Objects("Machine") {
 		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
 		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
-		case m.GetName() == ForeignName:
+		case m.GetName() == ForeignName, isMisplaced(m):
 		case deleted != nil: // the Pods of a Node that is not ready for long would never stop
 			if fails && readyOf(node).Status == corev1.ConditionFalse && deleted.Add(helpAfter).Before(w.Now()) {
 				w.setReady(ctx, node, corev1.ConditionTrue)
