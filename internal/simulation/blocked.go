@@ -65,7 +65,7 @@ func (w *World) putsRight(ctx context.Context) {
 
 // pausedStays is about Machines that were paused already when the pass began, and are not any more in the cache of the process either.
 func pausedStays(w *World, e Write) error {
-	if w.health != nil && replaces(e) && isPaused(e.Before) {
+	if isReplaced(w, e) && isPaused(e.Before) {
 		return fmt.Errorf("%s is deleted", e.After.GetName())
 	}
 	return nil

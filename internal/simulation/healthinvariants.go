@@ -80,6 +80,9 @@ func replaces(e Write) bool {
 	return status == "False" && reason == contract.ReasonMachineDeleting
 }
 
+// isReplaced reports whether a process deletes a Machine because a check has marked it.
+func isReplaced(w *World, e Write) bool { return w.health != nil && w.acting != nil && replaces(e) }
+
 // freezes reports whether a set is frozen because of its number of Machines.
 func freezes(e Write) bool {
 	return e.Before != nil && e.After.GetKind() == "MachineSet" && !isFrozen(e.Before) && isFrozen(e.After) &&

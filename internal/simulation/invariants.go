@@ -163,7 +163,7 @@ func floor(w *World, e Write) error {
 	if w.acting == nil {
 		return nil
 	}
-	if w.health != nil && replaces(e) {
+	if isReplaced(w, e) {
 		o.replaced = append(o.replaced, e.After.GetUID())
 		return nil
 	}
