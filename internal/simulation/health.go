@@ -117,8 +117,9 @@ func (w *World) addCheck(ctx context.Context, c *check) error {
 func (w *World) editCheck(ctx context.Context, c *check) {
 	rules, _, _ := unstructured.NestedMap(fake.MachineHealthCheck("", nil, c.timeout).Object, "spec", "checks")
 	rules["nodeStartupTimeoutSeconds"] = int64(c.startup / time.Second)
+	spec := map[string]any{"checks": rules, "remediation": map[string]any{"triggerIf": c.triggers()}}
 	if obj := w.object(checkKind, c.namespace, CheckName); obj != nil {
-		w.patch(ctx, obj, jsonOf(map[string]any{"spec": map[string]any{"checks": rules, "remediation": map[string]any{"triggerIf": c.triggers()}}}))
+		w.patch(ctx, obj, jsonOf(map[string]any{"spec": spec}))
 	}
 }
 
@@ -154,7 +155,8 @@ func timeoutIn(check *unstructured.Unstructured) time.Duration {
 	rules, _, _ := unstructured.NestedSlice(check.Object, "spec", "checks", "unhealthyNodeConditions")
 	least := time.Hour
 	for _, rule := range rules {
-		seconds, _ := rule.(map[string]any)["timeoutSeconds"].(int64)
+		of, _ := rule.(map[string]any)
+		seconds, _ := of["timeoutSeconds"].(int64)
 		least = min(least, time.Duration(seconds)*time.Second)
 	}
 	return least
@@ -162,9 +164,10 @@ func timeoutIn(check *unstructured.Unstructured) time.Duration {
 
 // selects reports whether a check selects a Machine.
 func selects(check, m *unstructured.Unstructured) bool {
-	all, _, _ := unstructured.NestedStringMap(check.Object, "spec", "selector", "matchLabels")
-	all[contract.ClusterNameLabel], _, _ = unstructured.NestedString(check.Object, "spec", "clusterName")
-	return check.GetNamespace() == m.GetNamespace() && labels.SelectorFromSet(all).Matches(labels.Set(m.GetLabels()))
+	cluster, _, _ := unstructured.NestedString(check.Object, "spec", "clusterName")
+	wanted, _, _ := unstructured.NestedStringMap(check.Object, "spec", "selector", "matchLabels")
+	return check.GetNamespace() == m.GetNamespace() && m.GetLabels()[contract.ClusterNameLabel] == cluster &&
+		labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }
 
 // setUpHealth adds to the reconcilers of the library those of health checks and of the safety, as examples/manager does.

@@ -74,7 +74,10 @@ func TestAnOutageIsOfAllMachinesOrOfADomainBesideOthers(t *testing.T) {
 
 func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
 	t.Parallel()
-	w := &World{inOrder: map[string][]*unstructured.Unstructured{}, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), health: &health{remediations: remediations{fill: map[types.UID]*unstructured.Unstructured{}}}}
+	w := &World{
+		inOrder: map[string][]*unstructured.Unstructured{}, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		health: &health{remediations: remediations{fill: map[types.UID]*unstructured.Unstructured{}}},
+	}
 	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 	check.SetUID("check")
 	h := w.health

@@ -170,13 +170,14 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	case strings.HasPrefix(held, healthcheck.ReasonTooManyUnhealthy):
 		for _, c := range w.health.checks {
 			check := w.object(checkKind, c.namespace, CheckName)
-			if _, why, _ := conditionOf(check, contract.ConditionRemediationAllowed); why == healthcheck.ReasonTooManyUnhealthy && selects(check, m) &&
-				mostIn(check, 100) < 100 {
+			_, why, _ := conditionOf(check, contract.ConditionRemediationAllowed)
+			if why == healthcheck.ReasonTooManyUnhealthy && selects(check, m) && mostIn(check, 100) < 100 {
 				c.limit = nil
 				w.editCheck(ctx, c)
 			}
 		}
-	case !has(m, remediate) && (strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
+	case !has(m, remediate) &&
+		(strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
 		w.patch(ctx, m, annotate(remediate, ""))
 	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
 		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
