@@ -128,17 +128,7 @@ func (w *World) helps(ctx context.Context) {
 	if w.health == nil {
 		return
 	}
-	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
-		if isFrozen(obj) && obj.GetAnnotations()[safety.FrozenByAnnotation] == "" {
-			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
-		}
-	}
-	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
-		if w.object(checkKind, c.namespace, CheckName) == nil {
-			c.limit = nil
-			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
-		}
-	}
+	w.undoes(ctx)
 	for _, m := range w.Objects("Machine") {
 		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
 		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
@@ -154,6 +144,21 @@ func (w *World) helps(ctx context.Context) {
 				delete(w.health.lame, node.Name)
 				w.setReady(ctx, node, corev1.ConditionTrue)
 			}
+		}
+	}
+}
+
+// undoes is the person who ends the freezing that they asked for, and makes the checks again that were deleted.
+func (w *World) undoes(ctx context.Context) {
+	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
+		if isFrozen(obj) && obj.GetAnnotations()[safety.FrozenByAnnotation] == "" {
+			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
+		}
+	}
+	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
+		if w.object(checkKind, c.namespace, CheckName) == nil {
+			c.limit = nil
+			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
 		}
 	}
 }
