@@ -33,10 +33,10 @@ func (w *World) addActors() {
 	w.apps = w.drawApps()
 	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}}
 	if w.apps != nil {
-		w.actors = append(w.actors, drainers{}, lifecycle{})
+		w.actors = append(w.actors, drainers{}, agenda(evictions))
 	}
 	if w.health != nil {
-		w.actors = append(w.actors, gates{}, reports{})
+		w.actors = append(w.actors, agenda(probes), agenda(reports))
 	}
 	if w.habits != nil {
 		looking := collectors{of: map[*process]*collecting{}}

@@ -145,7 +145,7 @@ func (w *World) populate(ctx context.Context) error {
 	for _, o := range w.owners {
 		errs = append(errs, o.create(ctx, minReady))
 	}
-	return errors.Join(append(errs, w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))...)
+	return errors.Join(append(errs, w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addChecks(ctx))...)
 }
 
 // create creates an owner as a user does.

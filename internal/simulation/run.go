@@ -255,7 +255,9 @@ func (w *World) onceMore(ctx context.Context) {
 	if w.broken != nil || w.choices.pick(2) == 0 {
 		return
 	}
-	node := w.chooseNode(func(node *corev1.Node) bool { return w.isChecked(node) && readyOf(node).Status == corev1.ConditionTrue })
+	node := w.chooseNode(func(node *corev1.Node) bool {
+		return readyOf(node).Status == corev1.ConditionTrue && w.isJudged(w.machineWith(node.Spec.ProviderID))
+	})
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)
 	} else {
