@@ -120,7 +120,7 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
-	if !w.calm || !w.backups.restored {
+	if !w.calm || !w.backups.restored && len(w.writers.released) == 0 {
 		return nil
 	}
 	var all []func()
@@ -144,7 +144,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, node := range w.Objects("Node") {
-		if !w.hasInstance(node, instances) {
+		if !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
 			all = append(all, func() { w.collects(ctx, node.GetName()) })
 		}
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,11 +21,14 @@ func (c *connection) do(verb string, obj runtime.Object, name string, call func(
 	return c.write(verb, obj, name, call, Request{})
 }
 
-// write sends a request that may arrive late or be rewritten.
+// write sends a request that may arrive late or be changed by a webhook.
 func (c *connection) write(verb string, obj runtime.Object, name string, call func() error, r Request) error {
 	gvk, err := gvkOf(obj)
 	if err != nil {
 		return err
+	}
+	if o, is := obj.(client.Object); is {
+		r.Namespace = o.GetNamespace()
 	}
 	r.Verb, r.Kind, r.Name, r.Write = verb, gvk.Kind, name, verb != "get" && verb != "list"
 	return c.process.world.request(c.process, r, call)
@@ -55,7 +59,10 @@ func (c *connection) List(ctx context.Context, list client.ObjectList, o ...clie
 func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
 	later := copied(obj)
 	return c.write("create", obj, obj.GetName(), func() error { return c.WithWatch.Create(ctx, obj, o...) }, Request{
-		later: func() error { return c.WithWatch.Create(ctx, later, o...) }, strip: func() { obj.SetAnnotations(nil) },
+		later: func() error { return c.WithWatch.Create(ctx, later, o...) },
+		rewritten: func(change webhookChange) error {
+			return rewritten(obj, change, nil, func(u *unstructured.Unstructured) error { return c.WithWatch.Create(ctx, u, o...) })
+		},
 	})
 }
 
@@ -72,7 +79,11 @@ func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.
 
 // Update implements client.Writer.
 func (c *connection) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
-	return c.do("update", obj, obj.GetName(), func() error { return c.WithWatch.Update(ctx, obj, o...) })
+	return c.write("update", obj, obj.GetName(), func() error { return c.WithWatch.Update(ctx, obj, o...) }, Request{
+		rewritten: func(change webhookChange) error {
+			return rewritten(obj, change, nil, func(u *unstructured.Unstructured) error { return c.WithWatch.Update(ctx, u, o...) })
+		},
+	})
 }
 
 // Patch implements client.Writer.
@@ -84,6 +95,13 @@ func (c *connection) Patch(ctx context.Context, obj client.Object, p client.Patc
 	}
 	return c.write("patch", obj, obj.GetName(), func() error { return c.WithWatch.Patch(ctx, obj, raw, o...) }, Request{
 		later: func() error { return c.WithWatch.Patch(ctx, later, raw, o...) },
+		rewritten: func(change webhookChange) error {
+			return rewritten(obj, change,
+				func(u *unstructured.Unstructured) error {
+					return c.WithWatch.Patch(ctx, u, raw, append(o, client.DryRunAll)...)
+				},
+				func(u *unstructured.Unstructured) error { return c.WithWatch.Update(ctx, u) })
+		},
 	})
 }
 
@@ -112,7 +130,14 @@ func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Pat
 	patch := func(obj client.Object) func() error {
 		return func() error { return s.SubResourceClient.Patch(ctx, obj, raw, o...) }
 	}
-	return s.connection.write("patch "+s.name, obj, obj.GetName(), patch(obj), Request{later: patch(later)})
+	return s.connection.write("patch "+s.name, obj, obj.GetName(), patch(obj), Request{later: patch(later),
+		rewritten: func(change webhookChange) error {
+			return rewritten(obj, change,
+				func(u *unstructured.Unstructured) error {
+					return s.SubResourceClient.Patch(ctx, u, raw, append(o, client.DryRunAll)...)
+				},
+				func(u *unstructured.Unstructured) error { return s.SubResourceClient.Update(ctx, u) })
+		}})
 }
 
 // Update implements client.SubResourceWriter.

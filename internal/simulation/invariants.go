@@ -245,7 +245,7 @@ func foreignStays(w *World, e Write) error {
 // infrastructure object with a provider, that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
 	held := isHeld(e.Before)
-	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) {
+	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) || w.writers.released[e.After.GetUID()] {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -270,7 +270,9 @@ func (w *World) goesUnheld(e Write) bool {
 
 // isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.
 func isHeld(obj *unstructured.Unstructured) bool {
-	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f != metav1.FinalizerDeleteDependents })
+	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool {
+		return f != metav1.FinalizerDeleteDependents && f != guestFinalizer
+	})
 }
 
 // original is what an object was when the API server published it.

@@ -182,7 +182,7 @@ func disturbances() []disturbance {
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
 		{CacheNarrowed, (*World).narrows},
-	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances())...)
+	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
 }
 
 // disturb lets something go wrong, or a person act.
@@ -221,6 +221,7 @@ func (w *World) end(ctx context.Context) {
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool(ctx)
+	w.makesAgain(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", settleFor, func() string { return "time" })
 	before := w.requests

@@ -67,6 +67,7 @@ type World struct {
 	leaving  map[types.UID]int
 	narrow   *narrowing // nil in a history whose caches show everything
 	provided *provided  // nil unless Machines refer to objects of providers
+	writers  writers
 
 	history History
 	seen    Coverage
@@ -129,7 +130,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
-		leaving: map[types.UID]int{},
+		leaving: map[types.UID]int{}, writers: newWriters(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -187,6 +188,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
 	}
+	w.writers.sees(obj)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
@@ -225,6 +227,13 @@ func (w *World) check(e Write) {
 func (w *World) fail(invariant string, err error) {
 	if err != nil && w.broken == nil {
 		w.broken = &BrokenError{Invariant: invariant, Message: err.Error()}
+	}
+}
+
+// expect counts what does not hold yet.
+func (w *World) expect(invariant string, err error) {
+	if err != nil {
+		w.seen["expected to fail: "+invariant]++
 	}
 }
 

@@ -1,0 +1,322 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// Faults of other programs that write objects.
+const (
+	// FightOverCordons, FightOverLabels, FightOverOwners and FightOverAnnotations: a controller undoes these, each time that they appear.
+	FightOverCordons     Fault = "fight over cordons"
+	FightOverLabels      Fault = "fight over labels of Nodes"
+	FightOverOwners      Fault = "fight over owner references"
+	FightOverAnnotations Fault = "fight over a label or annotation"
+	// GuestFinalizers: a controller adds a finalizer to the objects of a kind, and removes it some minutes after their deletion.
+	GuestFinalizers Fault = "finalizers of another controller"
+	// GitOps: a controller applies the roots as they are now again and again, without their replicas.
+	GitOps Fault = "GitOps"
+)
+
+// writers are the other writers of a history, and what the invariants excuse because of them.
+type writers struct {
+	webhook *webhook
+	fights  []*fight
+	// guests are the kinds to which a controller adds its finalizer, and stay is for how long after a deletion.
+	guests map[string]bool
+	stay   time.Duration
+	// manifests are what GitOps applies, next at a time.
+	manifests []*unstructured.Unstructured
+	applies   time.Time
+	// templates are those that a person has deleted.
+	templates []*unstructured.Unstructured
+	// first are earlier versions of objects.
+	first map[types.UID]*unstructured.Unstructured
+	// released are objects whose finalizers somebody has taken away, until they have them again: their instances are a person's.
+	released map[types.UID]bool
+	// sent are the writes of processes in a fight.
+	sent map[string]*bucket
+}
+
+func newWriters() writers {
+	return writers{
+		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
+		sent: map[string]*bucket{},
+	}
+}
+
+func writerDisturbances() []disturbance {
+	return slices.Concat([]disturbance{
+		{FightOverCordons, (*World).fightsOverCordons}, {FightOverLabels, (*World).fightsOverLabels},
+		{FightOverOwners, (*World).fightsOverOwners}, {FightOverAnnotations, (*World).fightsOverAnnotations},
+		{GuestFinalizers, (*World).guestsCome}, {GitOps, (*World).gitOpsBegins},
+	}, webhookDisturbances(), editDisturbances())
+}
+
+func writerFaults() []Fault {
+	var all []Fault
+	for _, d := range writerDisturbances() {
+		all = append(all, d.fault)
+	}
+	return all
+}
+
+// takes is called before somebody takes a field from an object: what it held is then released, and a Machine or a ledger begins anew.
+func (o *writers) takes(obj *unstructured.Unstructured, path ...string) {
+	if path[1] == "finalizers" && isHeld(obj) {
+		o.released[obj.GetUID()] = true
+	}
+}
+
+// sees takes a write.
+func (o *writers) sees(obj *unstructured.Unstructured) {
+	if o.first[obj.GetUID()] == nil {
+		o.first[obj.GetUID()] = obj
+	}
+	if isHeld(obj) {
+		delete(o.released, obj.GetUID())
+	}
+}
+
+// fight is a controller that removes a field from the objects of a kind.
+type fight struct {
+	kind string
+	path []string
+	// until is when it ends at the latest; left is how often it still undoes.
+	until time.Time
+	left  int
+	due   map[types.UID]time.Time
+}
+
+const (
+	// reaction is how long a controller takes to undo, and mostUndone how often one does.
+	reaction   = 100 * time.Millisecond
+	mostUndone = 200
+)
+
+func (w *World) fightBegins(kind string, path ...string) {
+	f := &fight{kind: kind, path: path, until: w.lastLong(), left: mostUndone, due: map[types.UID]time.Time{}}
+	w.writers.fights = append(w.writers.fights, f)
+	w.note("opponent", fmt.Sprintf("removes %s from each %s until %s", strings.Join(path, "."), kind, f.until.Sub(w.begun)), "")
+}
+
+func (w *World) fightsOverCordons(context.Context) { w.fightBegins("Node", "spec", "unschedulable") }
+
+func (w *World) fightsOverLabels(context.Context) { w.fightsOver([]string{"Node"}) }
+
+func (w *World) fightsOverOwners(context.Context) {
+	kinds := []string{"Machine", "MachineSet"}
+	if w.parts {
+		kinds = append(kinds, partGVK().Kind)
+	}
+	w.fightBegins(kinds[w.choices.pick(len(kinds))], "metadata", "ownerReferences")
+}
+
+func (w *World) fightsOverAnnotations(context.Context) { w.fightsOver(nil) }
+
+// fightsOver begins a fight over a label or an annotation of ours that an object of some kinds has.
+func (w *World) fightsOver(kinds []string) {
+	var all [][]string
+	for _, obj := range w.among(kinds) {
+		for name, keys := range map[string]map[string]string{"labels": obj.GetLabels(), "annotations": obj.GetAnnotations()} {
+			for key := range keys {
+				if strings.Contains(key, contract.LabelPrefix) || strings.Contains(key, "machinist.dev/") {
+					all = append(all, []string{obj.GetKind(), "metadata", name, key})
+				}
+			}
+		}
+	}
+	if slices.SortFunc(all, slices.Compare); len(all) > 0 {
+		one := all[w.choices.pick(len(all))]
+		w.fightBegins(one[0], one[1:]...)
+	}
+}
+
+// isOver reports whether a fight has ended.
+func (f *fight) isOver(w *World) bool { return w.calm || f.left == 0 || !w.Now().Before(f.until) }
+
+// opponents are the controllers that undo.
+type opponents struct{}
+
+func (opponents) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, f := range w.writers.fights {
+		for _, obj := range w.Objects(f.kind) {
+			uid := obj.GetUID()
+			if f.isOver(w) || isForeign(obj) || !has(obj, f.path...) {
+				delete(f.due, uid)
+			} else if at, known := f.due[uid]; !known {
+				f.due[uid] = w.Now().Add(reaction)
+			} else if !at.After(w.Now()) {
+				all = append(all, func() { f.undoes(ctx, w, obj) })
+			}
+		}
+	}
+	return all
+}
+
+func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
+	f.left--
+	delete(f.due, obj.GetUID())
+	w.writers.takes(obj, f.path...)
+	w.patchAs(ctx, "opponent", obj, jsonOf(without(f.path...)))
+}
+
+func (opponents) next(w *World) time.Time {
+	var next time.Time
+	for _, f := range w.writers.fights {
+		for _, at := range f.due {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// guestFinalizer is that of a controller that has nothing to do with the library.
+const guestFinalizer = "example.com/guest"
+
+func (w *World) guestsCome(context.Context) {
+	kind := w.anyServed()
+	w.writers.guests[kind] = true
+	w.writers.stay = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}[w.choices.pick(3)]
+	w.note("guest", "adds its finalizer to each "+kind, "")
+}
+
+// guests are that controller.
+type guests struct{}
+
+func (guests) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, kind := range slices.Sorted(maps.Keys(w.writers.guests)) {
+		for _, obj := range w.Objects(kind) {
+			switch at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer); {
+			case held && (w.calm || at != nil && !w.Now().Before(at.Add(w.writers.stay))):
+				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, false)) })
+			case !held && !w.calm && at == nil && !isForeign(obj):
+				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, true)) })
+			}
+		}
+	}
+	return all
+}
+
+func (guests) next(w *World) time.Time {
+	var next time.Time
+	for _, obj := range w.among(slices.Collect(maps.Keys(w.writers.guests))) {
+		if at := obj.GetDeletionTimestamp(); at != nil && slices.Contains(obj.GetFinalizers(), guestFinalizer) {
+			if end := at.Add(w.writers.stay); next.IsZero() || end.Before(next) {
+				next = end
+			}
+		}
+	}
+	return next
+}
+
+// withFinalizer is the patch after which an object has a finalizer beside those of others, or has it no more.
+func withFinalizer(obj *unstructured.Unstructured, name string, on bool) string {
+	all := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name })
+	if on {
+		all = append(all, name)
+	}
+	return jsonOf(map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": obj.GetResourceVersion()}})
+}
+
+// gitOpsEvery is the time between two applications of the same manifests.
+const gitOpsEvery = 5 * time.Minute
+
+// gitOpsBegins takes the roots as they are.
+func (w *World) gitOpsBegins(context.Context) {
+	w.writers.manifests, w.writers.applies = nil, w.Now()
+	for _, obj := range w.among([]string{"MachineDeployment", "MachineSet", poolKind}) {
+		if metav1.GetControllerOf(obj) != nil || isForeign(obj) {
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+		for _, field := range []string{"replicas", "providerIDList"} { // they are others' fields
+			delete(spec, field)
+		}
+		manifest := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		manifest.SetGroupVersionKind(obj.GroupVersionKind())
+		manifest.SetNamespace(obj.GetNamespace())
+		manifest.SetName(obj.GetName())
+		w.writers.manifests = append(w.writers.manifests, manifest)
+	}
+	w.note("gitops", fmt.Sprintf("has %d manifests", len(w.writers.manifests)), "")
+}
+
+// gitOps applies the manifests, also once the faults have stopped.
+type gitOps struct{}
+
+func (gitOps) can(ctx context.Context, w *World) []func() {
+	if len(w.writers.manifests) == 0 || w.Now().Before(w.writers.applies) {
+		return nil
+	}
+	return []func(){func() {
+		w.writers.applies = w.Now().Add(gitOpsEvery)
+		for _, manifest := range w.writers.manifests {
+			now, before := w.object(manifest.GetKind(), manifest.GetNamespace(), manifest.GetName()), w.version
+			if now == nil || now.GetDeletionTimestamp() != nil {
+				continue
+			}
+			err := w.store.Client().Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest.DeepCopy()), client.ForceOwnership,
+				client.FieldOwner("gitops"))
+			if err != nil || w.version != before {
+				w.note("gitops", "apply "+manifest.GetKind()+" "+manifest.GetName(), said(err))
+			}
+		}
+	}}
+}
+
+func (gitOps) next(w *World) time.Time {
+	if len(w.writers.manifests) == 0 {
+		return time.Time{}
+	}
+	return w.writers.applies
+}
+
+// InAFight is the invariant about what a process sends while somebody undoes what it writes.
+const InAFight = "in a fight there is at most one write a second for an object"
+
+// bucket counts the writes of one process for one object.
+type bucket struct {
+	level float64
+	at    time.Time
+}
+
+// burst is how many writes at once are allowed.
+const burst = 20
+
+// isSlow counts a request that writes.
+func (w *World) isSlow(p *process, r Request) error {
+	if !slices.ContainsFunc(w.writers.fights, func(f *fight) bool { return !f.isOver(w) }) {
+		clear(w.writers.sent)
+		return nil
+	}
+	if !r.Write || r.Cloud {
+		return nil
+	}
+	name := strings.Join([]string{p.name, r.Kind, r.Namespace, r.Name}, " ")
+	b := w.writers.sent[name]
+	if b == nil {
+		b = &bucket{}
+		w.writers.sent[name] = b
+	}
+	b.level = max(0, b.level-w.Now().Sub(b.at).Seconds()) + 1
+	if b.at = w.Now(); b.level > burst+1 {
+		return fmt.Errorf("%s has %.0f writes more than one a second", name, b.level)
+	}
+	return nil
+}
