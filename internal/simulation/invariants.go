@@ -61,10 +61,11 @@ func ownedBySet(m *unstructured.Unstructured) bool {
 func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
-		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
-		if slot == "/" {
+		set, number := m.GetAnnotations()[scale.SetUIDAnnotation], m.GetAnnotations()[scale.SlotAnnotation]
+		if set == "" || number == "" { // somebody has taken them away
 			continue
 		}
+		slot := set + "/" + number
 		if other := seen[slot]; other != "" {
 			return fmt.Errorf("%s and %s are for the slot %s", other, m.GetName(), slot)
 		}

@@ -188,7 +188,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
 		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
 	}
-	w.writers.sees(obj)
+	w.writers.sees(obj, removed)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)

@@ -80,11 +80,11 @@ func (o *writers) takes(obj *unstructured.Unstructured, path ...string) {
 }
 
 // sees takes a write.
-func (o *writers) sees(obj *unstructured.Unstructured) {
+func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
 	if o.first[obj.GetUID()] == nil {
 		o.first[obj.GetUID()] = obj
 	}
-	if isHeld(obj) {
+	if isHeld(obj) && !removed {
 		delete(o.released, obj.GetUID())
 	}
 }
@@ -152,13 +152,17 @@ type opponents struct{}
 func (opponents) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, f := range w.writers.fights {
+		before := f.due
+		f.due = map[types.UID]time.Time{}
 		for _, obj := range w.Objects(f.kind) {
-			uid := obj.GetUID()
 			if f.isOver(w) || isForeign(obj) || !has(obj, f.path...) {
-				delete(f.due, uid)
-			} else if at, known := f.due[uid]; !known {
-				f.due[uid] = w.Now().Add(reaction)
-			} else if !at.After(w.Now()) {
+				continue
+			}
+			at, known := before[obj.GetUID()]
+			if !known {
+				at = w.Now().Add(reaction)
+			}
+			if f.due[obj.GetUID()] = at; !at.After(w.Now()) {
 				all = append(all, func() { f.undoes(ctx, w, obj) })
 			}
 		}
