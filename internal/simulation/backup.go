@@ -71,11 +71,15 @@ func (w *World) crosses(e Write) bool {
 
 // mistakes is a person who scales down, and restores the backup as soon as Machines go.
 func (w *World) mistakes(ctx context.Context) {
-	if w.pool != nil || w.root() == nil || w.nested > 0 || !w.has(UserScales) {
+	if w.nested > 0 || !w.has(UserScales) {
+		return
+	}
+	o := w.chosen((*owner).hasSets)
+	if o == nil {
 		return
 	}
 	w.seen[faultPrefix+string(UserScales)]++
-	w.patch(ctx, named(w.scene.kind), fmt.Sprintf(`{"spec":{"replicas":%d}}`, w.choices.pick(2)))
+	w.patch(ctx, o.named(), fmt.Sprintf(`{"spec":{"replicas":%d}}`, w.choices.pick(2)))
 	for range mistakeSteps {
 		if w.broken != nil || slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return m.GetDeletionTimestamp() != nil }) {
 			return
@@ -131,7 +135,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	if root := w.root(); w.pool != nil && root != nil && root.GetDeletionTimestamp() == nil && w.poolInfra() == nil {
+	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
 		all = append(all, func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) })
 	}
 	instances := w.instances()
@@ -158,7 +162,7 @@ func (w *World) hasMachine(uid string) bool {
 
 // hasInstance reports whether the instance of a Node is among some.
 func (w *World) hasInstance(node *unstructured.Unstructured, instances []cloud.Instance) bool {
-	if w.pool != nil { // poolProvider collects its Nodes
+	if w.pool != nil && (w.pool.instanceOf(node) != nil || node.GetName() == otherNode) { // poolProvider collects its Nodes
 		return true
 	}
 	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")

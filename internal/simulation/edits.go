@@ -129,7 +129,7 @@ func (w *World) replaces(ctx context.Context, obj *unstructured.Unstructured) {
 	if !isHeld(old) {
 		w.writers.takes(obj, "metadata", "finalizers")
 	}
-	w.writers.takes(obj, "metadata", "annotations")
+	w.writers.takes(obj, "metadata", "ownerReferences")
 	what := fmt.Sprintf("replace %s %s by its version %s", obj.GetKind(), obj.GetName(), old.GetResourceVersion())
 	old.SetResourceVersion(obj.GetResourceVersion())
 	delete(w.writers.first, obj.GetUID())
@@ -157,8 +157,8 @@ func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) 
 	if alike != "" {
 		w.seen[faultPrefix+string(alike)]++
 	}
-	if obj.GetKind() == "MachineSet" && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
-		w.scene.again = true
+	if o := w.ownerOf(obj); o != nil && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		o.again = true
 	}
 	err := w.store.Client().Delete(ctx, obj.DeepCopy(), client.PropagationPolicy(policy))
 	w.note("user", fmt.Sprintf("delete %s %s --cascade=%s", obj.GetKind(), obj.GetName(), strings.ToLower(string(policy))), said(err))

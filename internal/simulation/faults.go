@@ -39,6 +39,15 @@ const (
 	UserStrips  Fault = "user strips annotations"
 	// UserRollsOut: the template changes, or goes back.
 	UserRollsOut Fault = "user rolls out"
+	// UserRollsBack: a person asks for the template of an earlier revision. UserRollsOutAfter: for new Machines of the same template, with
+	// spec.rollout.after. UserPausesRollout: a person holds a rollout up, or lets it go on. Autoscales: cluster-autoscaler marks a Machine and
+	// lowers the replicas of its owner, or takes its mark back.
+	UserRollsBack     Fault = "user rolls back"
+	UserRollsOutAfter Fault = "user rolls out after a time"
+	UserPausesRollout Fault = "user pauses a rollout"
+	Autoscales        Fault = "autoscaler scales down"
+	// UpdatesInPlace: the hook of updates in place fails.
+	UpdateFails Fault = "update in place fails"
 	// UserPauses: a person pauses an object, or lets it go on. UserDeletesSet: a person deletes a MachineSet of a deployment, with one of the
 	// propagation policies. UserRestores: a person backs up the management cluster, and restores that later.
 	UserPauses     Fault = "user pauses"
@@ -64,7 +73,8 @@ const (
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
-	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserPauses,
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack, UserRollsOutAfter,
+		UserPausesRollout, Autoscales, UpdateFails, UserPauses,
 		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
 		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
@@ -165,10 +175,10 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		planned, sent := p.began, w.available(p)
 		w.late = append(w.late, func() {
 			w.backups.crossed = w.backups.crossed || planned < w.backups.event
-			w.scene.sentAt = sent
+			w.sentAt = sent
 			r.rewritten = nil
 			w.note("network", r.String()+" of "+p.name+" arrives", said(w.admits(r, r.later)))
-			w.scene.sentAt = nil
+			w.sentAt = nil
 		})
 		return context.DeadlineExceeded
 	case LostAnswer:

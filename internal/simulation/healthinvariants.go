@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
@@ -250,10 +251,11 @@ func isReplaced(w *World, e Write) bool {
 
 // sparesRecovered says nothing of a Machine that goes for another reason, such as a rollout.
 func sparesRecovered(w *World, e Write) error {
-	if !isReplaced(w, e) || w.scene.kind != "MachineSet" || w.ending() {
+	o := w.ownerOf(e.After)
+	if !isReplaced(w, e) || o == nil || o.kind != "MachineSet" || o.leaves() {
 		return nil
 	}
-	if succeeded, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded); succeeded == "True" && len(w.owned()) <= w.desired() {
+	if succeeded, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded); succeeded == "True" && len(o.owned()) <= o.desired() {
 		return fmt.Errorf("%s is deleted, and its check has found it healthy", e.After.GetName())
 	}
 	return nil
@@ -261,17 +263,18 @@ func sparesRecovered(w *World, e Write) error {
 
 // remediationKept is about Machines that are available, which a person wants to be replaced.
 func remediationKept(w *World, e Write) error {
-	if !isReplaced(w, e) || w.scene.kind != "MachineDeployment" || w.ending() || !serves(e.Before) ||
+	o := w.ownerOf(e.After)
+	if !isReplaced(w, e) || o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !serves(e.Before) ||
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return nil
 	}
 	left := 0
-	for _, m := range w.owned() {
+	for _, m := range o.owned() {
 		if serves(m) && m.GetDeletionTimestamp() == nil {
 			left++
 		}
 	}
-	if least := w.scene.least - w.scene.unavailable; left < least && w.serving(w.acting) <= least {
+	if least := o.floor(); left < least && o.serving(w.acting) <= least {
 		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", e.After.GetName(), left, least)
 	}
 	return nil
@@ -283,11 +286,11 @@ func serves(m *unstructured.Unstructured) bool {
 	return status == "True"
 }
 
-// serving is how many Machines of sets are available in the cache of a process.
-func (w *World) serving(p *process) int {
+// serving is how many Machines of the owner are available in the cache of a process.
+func (o *owner) serving(p *process) int {
 	n := 0
 	for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
-		if serves(m) && m.GetDeletionTimestamp() == nil && ownedBySet(m) {
+		if serves(m) && m.GetDeletionTimestamp() == nil && ownedBySet(m) && o.world.ownerOf(m) == o {
 			n++
 		}
 	}

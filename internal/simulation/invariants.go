@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -119,20 +120,22 @@ func oneInstance(w *World, _ Write) error {
 // them, as a ReplicaSet does. A set that is created after a backup was restored, by a late request or by a pass that began before, is one
 // that the restored ledger does not know.
 func notTooMany(w *World, e Write) error {
+	o := w.ownerOf(e.After)
+	if o == nil {
+		return nil
+	}
 	if w.acting != nil && e.After.GetKind() == "MachineSet" && replicasIn(e.After) > replicasIn(e.Before) {
-		if w.scene.unknownAt == nil {
-			w.scene.unknownAt = map[types.UID]int{}
-		}
-		w.scene.unknownAt[e.After.GetUID()] = w.unknown(e.After.GetUID())
+		o.unknownAt[e.After.GetUID()] = o.unknown(e.After.GetUID())
 	}
 	underWay := w.crosses(e)
 	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0 || w.backups.crossed
-	if byHand || underWay || w.scene.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
+	if byHand || underWay || o.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	n := len(slices.DeleteFunc(w.owned(), w.isCollected)) - max(w.unknown(set), w.scene.unknownAt[set])
-	if most := w.scene.most + w.scene.surge; n > most {
+	n := len(slices.DeleteFunc(o.owned(), func(m *unstructured.Unstructured) bool { return w.isCollected(m) || w.isFreed(m) })) - max(o.unknown(set), o.unknownAt[set])
+	surge, _ := o.bounds(o.most)
+	if most := o.most + surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
@@ -149,28 +152,29 @@ func (w *World) isCollected(m *unstructured.Unstructured) bool {
 // floor holds for what a rollout does: a person who scales or deletes can break any bound. A plan is judged by what was available when it
 // lowered the replicas of a set: the set may be paused, and carry that out when Machines have failed, have been replaced or have recovered.
 func floor(w *World, e Write) error {
-	if w.scene.kind != "MachineDeployment" || e.Before == nil {
+	o := w.ownerOf(e.After)
+	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || e.Before == nil {
 		return nil
 	}
 	if lowers(e) {
-		w.noteAvailable(e.After.GetUID())
+		o.noteAvailable(e.After.GetUID())
 	}
 	if w.acting == nil {
 		return nil
 	}
 	if isReplaced(w, e) {
-		w.scene.replaced = append(w.scene.replaced, e.After.GetUID())
+		o.replaced = append(o.replaced, e.After.GetUID())
 		return nil
 	}
 	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
-	if byHand || w.ending() || !deletesAvailable(e) {
+	if byHand || o.leaves() || !deletesAvailable(e) {
 		return nil
 	}
-	planned := w.scene.availableAt[metav1.GetControllerOf(e.After).UID]
+	planned := o.availableAt[metav1.GetControllerOf(e.After).UID]
 	if available, known := planned[e.After.GetUID()]; known && available < 2 {
 		return nil
 	}
-	return w.keepsFloor(e.After, planned)
+	return o.keepsFloor(e.After, planned)
 }
 
 // deletesAvailable reports whether a write requests the deletion of an available Machine of a set.
@@ -179,22 +183,28 @@ func deletesAvailable(e Write) bool {
 }
 
 // keepsFloor returns an error if too few Machines stay that are available, or were when the deletion of one was planned.
-func (w *World) keepsFloor(deleted *unstructured.Unstructured, planned map[types.UID]int) error {
+func (o *owner) keepsFloor(deleted *unstructured.Unstructured, planned map[types.UID]int) error {
 	left := 0
-	for _, m := range w.owned() {
+	for _, m := range o.owned() {
 		if isAvailable(m) || m.GetDeletionTimestamp() == nil && planned[m.GetUID()] > 0 {
 			left++
 		}
 	}
 	for uid, places := range planned {
-		if places > 0 && slices.Contains(w.scene.replaced, uid) {
+		if places > 0 && slices.Contains(o.replaced, uid) {
 			left++
 		}
 	}
-	if least := w.scene.least - w.scene.unavailable; left < least {
+	if least := o.floor(); left < least {
 		return fmt.Errorf("%s is deleted, and %d available Machines are left of at least %d", deleted.GetName(), left, least)
 	}
 	return nil
+}
+
+// floor is how many Machines of the owner stay available in a rollout.
+func (o *owner) floor() int {
+	_, unavailable := o.bounds(o.least)
+	return o.least - unavailable
 }
 
 // lowers reports whether a write lowers the replicas of a set.
@@ -203,27 +213,23 @@ func lowers(e Write) bool {
 }
 
 // noteAvailable keeps what was available as a process planned to lower the replicas of a set: when it sent the request.
-func (w *World) noteAvailable(set types.UID) {
-	at := w.scene.sentAt
-	if at == nil && w.acting != nil {
-		at = w.available(w.acting)
+func (o *owner) noteAvailable(set types.UID) {
+	at := o.world.sentAt
+	if at == nil && o.world.acting != nil {
+		at = o.world.available(o.world.acting)
 	}
-	if at == nil {
-		return
+	if at != nil {
+		o.availableAt[set] = at
 	}
-	if w.scene.availableAt == nil {
-		w.scene.availableAt = map[types.UID]map[types.UID]int{}
-	}
-	w.scene.availableAt[set] = at
 }
 
-// available returns in how many places Machines of sets are available: the API server and the cache of a process. Nil without a deployment.
+// available returns in how many places Machines of deployments are available: the API server and the cache of a process.
 func (w *World) available(p *process) map[types.UID]int {
-	if w.scene.kind != "MachineDeployment" {
-		return nil
-	}
 	at, shown := map[types.UID]int{}, p.view.kinds[kindOf("Machine").GroupKind()].objects
 	for _, m := range w.owned() {
+		if o := w.ownerOf(m); o == nil || !o.deploys() {
+			continue
+		}
 		at[m.GetUID()] = 0
 		for _, one := range []*unstructured.Unstructured{m, shown[client.ObjectKeyFromObject(m)]} {
 			if one != nil && one.GetUID() == m.GetUID() && isAvailable(one) {
@@ -235,7 +241,7 @@ func (w *World) available(p *process) map[types.UID]int {
 }
 
 func foreignStays(w *World, e Write) error {
-	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending() {
+	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
 		return fmt.Errorf("%s is being deleted", ForeignName)
 	}
 	return nil

@@ -100,11 +100,12 @@ func labelled(on bool) any {
 
 // labelsTemplate puts the label into the template of the root, or takes it out of it: a deployment and a set change it in place.
 func (w *World) labelsTemplate(ctx context.Context) {
-	if w.root() == nil || w.pool != nil || w.narrow.kind == "Node" {
+	o := w.chosen((*owner).hasSets)
+	if o == nil || w.narrow.kind == "Node" {
 		return
 	}
 	w.narrow.template = !w.narrow.template
-	w.patch(ctx, named(w.scene.kind), jsonOf(map[string]any{"spec": map[string]any{"template": map[string]any{
+	w.patch(ctx, o.named(), jsonOf(map[string]any{"spec": map[string]any{"template": map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{elsewhereLabel: labelled(w.narrow.template)}},
 	}}}))
 }
@@ -150,10 +151,11 @@ func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
 
 // unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
 // more than another set wants.
-func (w *World) unknown(of types.UID) (n int) {
+func (o *owner) unknown(of types.UID) (n int) {
 	type machines struct{ known, hidden, wanted int }
 	sets := map[types.UID]machines{}
-	for _, m := range w.owned() {
+	w := o.world
+	for _, m := range o.owned() {
 		set := metav1.GetControllerOf(m)
 		have := sets[set.UID]
 		have.wanted = int(replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name)))

@@ -38,35 +38,38 @@ func configKinds() []fake.ServedKind {
 }
 
 // partsRef and configsRef refer to the templates of a revision.
-func partsRef(revision int) map[string]any { return refTo(partTemplateGVK(), revision) }
+func (o *owner) partsRef(revision int) map[string]any { return o.refTo(partTemplateGVK(), revision) }
 
-func configsRef(revision int) map[string]any { return refTo(configTemplateGVK(), revision) }
-
-func refTo(gvk schema.GroupVersionKind, revision int) map[string]any {
-	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": partTemplateName(revision)}
+func (o *owner) configsRef(revision int) map[string]any {
+	return o.refTo(configTemplateGVK(), revision)
 }
 
-func partTemplateName(revision int) string { return fmt.Sprintf("%s-%d", RootName, revision) }
+func (o *owner) refTo(gvk schema.GroupVersionKind, revision int) map[string]any {
+	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": o.templateName(revision)}
+}
 
-// addPartTemplate creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
-func (w *World) addPartTemplate(ctx context.Context, revision int) error {
+func (o *owner) templateName(revision int) string { return fmt.Sprintf("%s-%d", o.name, revision) }
+
+// addTemplates creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
+func (o *owner) addTemplates(ctx context.Context, revision int) error {
+	w := o.world
 	if !w.parts {
 		return nil
 	}
 	if w.provided != nil {
-		return errors.Join(w.addTemplate(ctx, partTemplateGVK(), revision), w.addTemplate(ctx, configTemplateGVK(), revision))
+		return errors.Join(o.addTemplate(ctx, partTemplateGVK(), revision), o.addTemplate(ctx, configTemplateGVK(), revision))
 	}
-	return w.addTemplate(ctx, partTemplateGVK(), revision)
+	return o.addTemplate(ctx, partTemplateGVK(), revision)
 }
 
-func (w *World) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, revision int) error {
+func (o *owner) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, revision int) error {
 	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
 		"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
 	}}}}
 	template.SetGroupVersionKind(gvk)
-	template.SetNamespace(namespace)
-	template.SetName(partTemplateName(revision))
-	err := w.store.Client().Create(ctx, template)
+	template.SetNamespace(o.namespace)
+	template.SetName(o.templateName(revision))
+	err := o.world.store.Client().Create(ctx, template)
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -103,7 +106,7 @@ func madeOfOneTemplate(w *World, e Write) error {
 	}
 	version := versionOf(e.After)
 	for _, ref := range w.refsOf(e.After) {
-		switch part := w.object(ref.kind, namespace, ref.name); {
+		switch part := w.object(ref.kind, e.After.GetNamespace(), ref.name); {
 		case part == nil && !w.partsVanish():
 			return fmt.Errorf("%s has no %s", e.After.GetName(), ref.kind)
 		case part == nil, w.provided != nil && w.seen[faultPrefix+string(UserStrips)] > 0:

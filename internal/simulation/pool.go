@@ -77,7 +77,6 @@ func (w *World) drawPool() *pool {
 
 // createPool creates the root of a history with a pool, its infrastructure, and a Node of another owner.
 func (w *World) createPool(ctx context.Context) error {
-	w.scene = scene{kind: poolKind, least: 3}
 	template := map[string]any{
 		"clusterName": "c1", "bootstrap": map[string]any{"dataSecretName": "data"},
 		"infrastructureRef": map[string]any{
@@ -87,7 +86,7 @@ func (w *World) createPool(ctx context.Context) error {
 	if a := w.apps; a != nil && a.limit > 0 {
 		template["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
-	obj := named(poolKind)
+	obj := w.pool.owner.named()
 	obj.Object["spec"] = map[string]any{"clusterName": "c1", "replicas": int64(3), "template": map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"node.cluster.x-k8s.io/pool": RootName}}, "spec": template,
 	}}
@@ -96,7 +95,7 @@ func (w *World) createPool(ctx context.Context) error {
 		w.pool.wanted = 3
 	}
 	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")), w.deploy(ctx))
+		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")))
 }
 
 func (w *World) createPoolInfra(ctx context.Context) error {
@@ -141,7 +140,7 @@ func setUpPools(m Manager) (Reconciler, error) {
 
 // missingOfPool says what is not as desired of the pool.
 func (w *World) missingOfPool() string {
-	root, infra := w.root(), w.poolInfra()
+	root, infra := w.pool.owner.stored(), w.poolInfra()
 	for _, node := range w.Objects("Node") {
 		if i := w.pool.instanceOf(node); i != nil && i.ended {
 			return "Node " + node.GetName() + " of an instance that has ended: " + w.saidOfPool()
@@ -177,7 +176,7 @@ func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
 	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
 	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
 	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
-	live, n := len(w.pool.live()), w.desired()
+	live, n := len(w.pool.live()), w.pool.owner.desired()
 	if live != n || int(ready) != n || len(refs) != n || phase != "Running" {
 		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
 	}
@@ -185,7 +184,7 @@ func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
 }
 
 func (w *World) saidOfPool() string {
-	if root := w.root(); root != nil {
+	if root := w.pool.owner.stored(); root != nil {
 		return messages(root)
 	}
 	return ""
@@ -201,7 +200,10 @@ func poolMarked(node *unstructured.Unstructured) bool {
 
 // deletesPool is the user who deletes the pool.
 func (w *World) deletesPool(ctx context.Context) {
-	if root := w.root(); w.pool != nil && root != nil && w.choices.pick(3) == 2 {
+	if w.pool == nil {
+		return
+	}
+	if root := w.pool.owner.stored(); root != nil && w.choices.pick(3) == 2 {
 		policy := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 		}[w.choices.pick(3)]
@@ -248,9 +250,4 @@ func (w *World) calmPool(ctx context.Context) {
 func isMarked(node *unstructured.Unstructured) bool {
 	_, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]
 	return found
-}
-
-// isOrphan reports whether a person has to delete the infrastructure of a pool: the pool was deleted, and left it behind.
-func (w *World) isOrphan(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() != poolInfraKind || w.root() == nil
 }

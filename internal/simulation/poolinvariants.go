@@ -28,10 +28,10 @@ func poolInvariants() []Invariant {
 	}
 }
 
-// ofPool checks what a process writes in a history with a pool.
+// ofPool checks what a process writes in a pass over a pool.
 func ofPool(check func(*World, Write) error) func(*World, Write) error {
 	return func(w *World, e Write) error {
-		if w.pool == nil || w.acting == nil || e.Before == nil {
+		if w.pool == nil || w.acting == nil || w.acting.kind != poolKind || e.Before == nil {
 			return nil
 		}
 		return check(w, e)
@@ -65,7 +65,7 @@ func goes(e Write) bool {
 // poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
 // for some minutes only, or a person has marked it as one that leaves, and for what a restored backup says about the instances.
 func poolKeepsNodes(w *World, e Write) error {
-	if e.After.GetKind() != "Node" || !goes(e) || w.ending() || w.backups.restored {
+	if e.After.GetKind() != "Node" || !goes(e) || w.pool.owner.leaves() || w.backups.restored {
 		return nil
 	}
 	i := w.pool.instanceOf(e.Before)
@@ -86,7 +86,7 @@ func poolDrainsFirst(w *World, e Write) error {
 	switch e.After.GetKind() {
 	case "Node":
 		node := nodes{w.acting.view}.ByName(e.Before.GetName())
-		leaves := goes(e) && !w.ending() && node != nil && readyOf(node).Status == corev1.ConditionTrue
+		leaves := goes(e) && !w.pool.owner.leaves() && node != nil && readyOf(node).Status == corev1.ConditionTrue
 		if leaves || !goes(e) && saysDrained(e.After) && !saysDrained(e.Before) {
 			return w.poolDrained(e.Before)
 		}
@@ -108,7 +108,7 @@ func (w *World) poolEnds(e Write) error {
 	}
 	for _, i := range w.pool.live() {
 		node := w.object("Node", "", i.name)
-		if node != nil && i.boots.Before(w.Now()) && (w.recordsNode(typed[corev1.Node](node)) || i.isListed(w.root()) || i.isListed(e.After)) {
+		if node != nil && i.boots.Before(w.Now()) && (w.recordsNode(typed[corev1.Node](node)) || i.isListed(w.pool.owner.stored()) || i.isListed(e.After)) {
 			if err := w.poolDrained(node); err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (i *poolInstance) isListed(obj *unstructured.Unstructured) bool {
 // poolDrained reports an error for a Pod that holds a Node.
 func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	shown := nodes{w.acting.view}.ByName(node.GetName())
-	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || w.root() != nil && w.overPoolLimit(w.root()) {
+	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || w.pool.owner.stored() != nil && w.overPoolLimit(w.pool.owner.stored()) {
 		return nil
 	}
 	for _, pod := range w.apps.on(node.GetName()) {

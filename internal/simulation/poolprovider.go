@@ -20,6 +20,7 @@ import (
 // pool is the provider of the MachinePool of a history: an actor that fulfils the InfraMachinePool contract, and the kubelets of its
 // instances.
 type pool struct {
+	owner *owner
 	// asks: the provider names the instances that leave, and waits until their Nodes are drained. elsewhere: spec.replicas is managed by the
 	// provider, which wants wanted. emptyList: its list is empty, and not missing, when there are no instances.
 	asks, elsewhere, emptyList bool
@@ -101,7 +102,7 @@ func (w *World) lostNode(ctx context.Context, node *corev1.Node) []func() {
 
 // recordsNode reports whether the pool has recorded a Node.
 func (w *World) recordsNode(node *corev1.Node) bool {
-	root := w.root()
+	root := w.pool.owner.stored()
 	if root == nil {
 		return false
 	}
@@ -133,7 +134,7 @@ func (p *pool) times() []time.Time {
 
 // poolStep returns the next thing that the provider does; nil when everything is as the pool wants it, and reported.
 func (w *World) poolStep(ctx context.Context) func() {
-	p, infra, root := w.pool, w.poolInfra(), w.root()
+	p, infra, root := w.pool, w.poolInfra(), w.pool.owner.stored()
 	paused := infra != nil && infra.GetAnnotations()[contract.PausedAnnotation] != ""
 	switch live := p.live(); {
 	case paused:
@@ -151,7 +152,7 @@ func (w *World) poolStep(ctx context.Context) func() {
 	case !slices.Contains(infra.GetFinalizers(), poolFinalizer):
 		return func() { w.provides(ctx, infra, withFinalizer(infra, poolFinalizer, true), false) }
 	}
-	want := w.desired()
+	want := p.owner.desired()
 	if p.elsewhere && p.wanted != want {
 		return func() { w.patch(ctx, root, fmt.Sprintf(`{"spec":{"replicas":%d}}`, p.wanted)) }
 	}

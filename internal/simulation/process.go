@@ -36,6 +36,7 @@ type process struct {
 	busy    bool
 	life    int      // counts the starts
 	began   int      // how many events there were when its pass began
+	kind    string   // of the object that it reconciles, or has reconciled last
 	adding  int      // the reconciler whose sources are being started
 	stop    func()   // ends what the last start began
 	drainer *drainer // nil in a history without Pods
@@ -65,11 +66,7 @@ func (p *process) start(ctx context.Context) error {
 		}
 		k.version = p.world.version
 	}
-	if p.world.pool != nil {
-		p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2))
-	} else if p.world.parts {
-		p.addCRDs(partGVK(), partTemplateGVK(), configGVK(), configTemplateGVK())
-	}
+	p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2), partGVK(), partTemplateGVK(), configGVK(), configTemplateGVK())
 	if err := p.setUp(ctx); err != nil {
 		return err
 	}
@@ -146,7 +143,7 @@ func (p *process) due() []queued {
 // run reconciles one object, and puts it back into the queue as controller-runtime does.
 func (p *process) run(ctx context.Context, q queued) {
 	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
-	p.busy, p.began = true, len(p.world.history.Events)
+	p.busy, p.began, p.kind = true, len(p.world.history.Events), p.all[q.reconciler].Kind
 	result, err := p.all[q.reconciler].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
 	p.busy = false
 	if p.crashed {

@@ -55,7 +55,7 @@ func conditionOf(obj *unstructured.Unstructured, kind string) (status, reason, m
 // isJudged reports whether the check judges a Machine.
 func (w *World) isJudged(m *unstructured.Unstructured) bool {
 	_, skipped := m.GetAnnotations()[skip]
-	return w.health != nil && w.object(checkKind, namespace, CheckName) != nil && !skipped && ownedBySet(m)
+	return w.health != nil && w.object(checkKind, namespace, CheckName) != nil && !skipped && ownedBySet(m) && isOfRoot(m)
 }
 
 // isChecked reports whether the check judges the Machine of a Node.
@@ -76,7 +76,7 @@ func (w *World) unwell() string {
 	for _, m := range w.owned() {
 		switch succeeded, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); {
 		case !w.isWell(m):
-			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.said())
+			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
 		case w.isJudged(m) && succeeded != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
 		}

@@ -173,7 +173,8 @@ type disturbance struct {
 func disturbances() []disturbance {
 	return append([]disturbance{
 		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
-		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
+		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserRollsBack, (*World).rollsBack},
+		{UserRollsOutAfter, (*World).rollsOutAfter}, {UserPausesRollout, (*World).pausesRollout}, {Autoscales, (*World).autoscales}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
 		{UserRestores, (*World).restores}, {Relist, (*World).relists}, {WatchStalls, (*World).watchStalls},
 		{KubeletDies, (*World).kubeletDies},
 		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
@@ -250,36 +251,28 @@ func (w *World) end(ctx context.Context) {
 // onceMore asks for something else in the silence, or lets one Node fail that a check judges: what a process remembers of the time of the
 // faults must not hold it up.
 func (w *World) onceMore(ctx context.Context) {
-	if w.broken != nil || w.pool != nil || w.choices.pick(2) == 0 {
+	if w.broken != nil || w.choices.pick(2) == 0 {
 		return
 	}
 	node := w.chooseNode(func(node *corev1.Node) bool { return w.isChecked(node) && readyOf(node).Status == corev1.ConditionTrue })
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)
-	} else if w.root() != nil {
+	} else {
 		w.seen[faultPrefix+string(UserScales)]++
 		w.scales(ctx)
 	}
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 }
 
-// ending reports whether everything is being deleted.
-func (w *World) ending() bool {
-	root := w.root()
-	return root == nil || root.GetDeletionTimestamp() != nil
-}
-
 func (w *World) delete(ctx context.Context) {
+	w.ending = true
 	w.note("user", "delete everything", "")
 	w.undeploy(ctx)
 	if w.pool != nil {
 		w.collects(ctx, otherNode)
 	}
 	for _, obj := range w.ours() {
-		if w.provided != nil && isPart(obj) && len(obj.GetOwnerReferences()) > 0 {
-			continue // it goes with its owner; one that was orphaned with a set has none
-		}
-		if (obj.GetName() == RootName || !ownedBySet(obj) && obj.GetKind() != "MachineSet") && w.isOrphan(obj) {
+		if len(obj.GetOwnerReferences()) == 0 || obj.GetName() == ForeignName { // others go with their owners
 			w.fail("a deletion is accepted", client.IgnoreNotFound(w.store.Client().Delete(ctx, obj.DeepCopy())))
 		}
 	}

@@ -183,7 +183,7 @@ func parts() []string {
 func (w *World) hasAll(needs []string) bool {
 	has := map[string]bool{
 		NeedsPods: w.apps != nil, NeedsHealthCheck: w.health != nil, NeedsTemplates: w.parts && w.pool == nil, NeedsPool: w.pool != nil,
-		NeedsDeployment: w.scene.kind == "MachineDeployment", NeedsCloudHabits: w.habits != nil,
+		NeedsDeployment: slices.ContainsFunc(w.owners, (*owner).deploys), NeedsCloudHabits: w.habits != nil,
 		NeedsProviders: w.provided != nil,
 	}
 	return !slices.ContainsFunc(needs, func(name string) bool { return !has[name] && !w.has(Fault(name)) })

@@ -226,7 +226,7 @@ func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) b
 		return true
 	}
 	if w := p.world; w.provided != nil && providerIDIn(m) == "" {
-		if part := w.refsOf(m)[0]; providerIDIn(w.object(part.kind, namespace, part.name)) == "" {
+		if part := w.refsOf(m)[0]; providerIDIn(w.object(part.kind, m.GetNamespace(), part.name)) == "" {
 			return false
 		}
 	}

@@ -276,7 +276,7 @@ func atOnce(machines map[string]*downMachines, domains int) map[string][]types.U
 
 // isOfRoot reports whether the check selects a Machine.
 func isOfRoot(m *unstructured.Unstructured) bool {
-	return m.GetLabels()["pool"] == RootName && m.GetLabels()[contract.ClusterNameLabel] != ""
+	return m.GetNamespace() == namespace && m.GetLabels()["pool"] == RootName && m.GetLabels()[contract.ClusterNameLabel] != ""
 }
 
 // downMachines are those of one domain, and when the first and the last of their Nodes stopped being ready.

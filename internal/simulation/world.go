@@ -20,9 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// namespace is where everything is.
-const namespace = "default"
-
 // World is a management cluster with its processes, a cloud and its users, in one goroutine and in virtual time. Its Choices decide
 // everything that happens.
 type World struct {
@@ -55,7 +52,10 @@ type World struct {
 	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
 	version  string
 	requests int // that processes sent to the API server
-	scene    scene
+	owners   []*owner
+	belongs  map[types.UID]*owner // by UID of a set, a Machine or an owner
+	sentAt   map[types.UID]int    // what was available when a request was sent, while it arrives late
+	ending   bool                 // everything is being deleted
 	typed    typedNodes
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
@@ -130,7 +130,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
-		leaving: map[types.UID]int{}, writers: newWriters(),
+		leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{}, writers: newWriters(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -185,8 +185,9 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	if removed && obj.GetKind() == "Machine" && !w.backups.restores {
 		w.left.missed(w, obj)
 	}
-	if obj.GetKind() == w.scene.kind && !removed && obj.GetDeletionTimestamp() == nil {
-		w.scene.most, w.scene.least = max(w.scene.most, w.desired()), min(w.scene.least, w.desired())
+	w.belong(obj)
+	for _, o := range w.owners {
+		o.wants()
 	}
 	w.writers.sees(obj, removed)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})

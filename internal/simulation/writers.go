@@ -45,6 +45,8 @@ type writers struct {
 	first map[types.UID]*unstructured.Unstructured
 	// released are objects whose finalizers somebody has taken away, until they have them again: their instances are a person's.
 	released map[types.UID]bool
+	// freed are Machines and sets that somebody has taken from their owners.
+	freed map[types.UID]bool
 	// sent are the writes of processes in a fight.
 	sent map[string]*bucket
 }
@@ -52,7 +54,7 @@ type writers struct {
 func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
-		sent: map[string]*bucket{},
+		freed: map[types.UID]bool{}, sent: map[string]*bucket{},
 	}
 }
 
@@ -72,11 +74,20 @@ func writerFaults() []Fault {
 	return all
 }
 
-// takes is called before somebody takes a field from an object: what it held is then released, and a Machine or a ledger begins anew.
+// takes is called before somebody takes a field from an object.
 func (o *writers) takes(obj *unstructured.Unstructured, path ...string) {
-	if path[1] == "finalizers" && isHeld(obj) {
+	switch of := path[1]; {
+	case of == "finalizers" && obj.GetKind() == "MachineSet", of == "labels", of == "ownerReferences":
+		o.freed[obj.GetUID()] = true
+	case of == "finalizers" && isHeld(obj):
 		o.released[obj.GetUID()] = true
 	}
+}
+
+// isFreed reports whether somebody has taken from a Machine, or from its set, what its owner finds and counts it by.
+func (w *World) isFreed(m *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(m)
+	return w.writers.freed[m.GetUID()] || owner != nil && w.writers.freed[owner.UID]
 }
 
 // sees takes a write.

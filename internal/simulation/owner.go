@@ -1,0 +1,383 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// Names of owners, and of a Machine that the labels of the first one select and that has another owner. An owner in another namespace has
+// the same name and the same labels as the first one.
+const (
+	RootName    = "workers"
+	ForeignName = "foreign"
+	extraName   = "extra"
+	singleName  = "single"
+)
+
+// namespace is that of the first owner, and elsewhere is another one.
+const (
+	namespace = "default"
+	elsewhere = "other"
+)
+
+// revisionLabel of a template and its Machines is the last revision: a deployment changes labels in place, also those of its old sets.
+const revisionLabel = "example.com/revision"
+
+// owner is what users want Machines or instances from: a MachineDeployment, a MachineSet, a MachinePool, or a Machine by itself.
+type owner struct {
+	world                 *World
+	kind, namespace, name string
+	// strategy is how a deployment replaces Machines, with surge and unavailable.
+	strategy           rollout.Type
+	surge, unavailable intstr.IntOrString
+	// revision is the last one that a user asked for.
+	revision int
+	// most and least are how many Machines were ever wanted.
+	most, least int
+	// again: a person has deleted a set again that was to orphan its Machines.
+	again bool
+	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
+	availableAt map[types.UID]map[types.UID]int
+	// replaced are the Machines that were deleted because a health check has marked them.
+	replaced []types.UID
+	// unknownAt has how many Machines of other sets were unknown when a manager last raised the replicas of one.
+	unknownAt map[types.UID]int
+}
+
+func (w *World) newOwner(kind, namespace, name string, replicas int) *owner {
+	return &owner{
+		world: w, kind: kind, namespace: namespace, name: name, most: replicas, least: replicas,
+		availableAt: map[types.UID]map[types.UID]int{}, unknownAt: map[types.UID]int{},
+	}
+}
+
+// drawOwners decides which owners a history has: a deployment, a set or a pool, and up to two others beside it.
+func (w *World) drawOwners() {
+	set, deployment := "MachineSet", "MachineDeployment"
+	if w.pool != nil {
+		w.pool.owner = w.newOwner(poolKind, namespace, RootName, 3)
+		w.owners = append(w.owners, w.pool.owner)
+	} else {
+		w.owners = append(w.owners, w.newOwner([]string{set, deployment}[w.choices.pick(2)], namespace, RootName, 3))
+	}
+	others := []*owner{
+		w.newOwner(set, elsewhere, RootName, 1), w.newOwner(deployment, elsewhere, RootName, 2), w.newOwner(deployment, namespace, extraName, 1),
+		w.newOwner("Machine", namespace, singleName, 1), w.newOwner(set, namespace, extraName, 2),
+	}
+	if w.provided != nil {
+		others = slices.Delete(others, 3, 4) // the infrastructure object of a single Machine would be made by a person
+	}
+	for range w.choices.pick(3) {
+		o := others[w.choices.pick(len(others))]
+		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.namespace == o.namespace && is.name == o.name }) {
+			w.owners = append(w.owners, o)
+		}
+	}
+	for _, o := range w.owners {
+		if o.kind == deployment {
+			o.drawStrategy()
+		}
+	}
+}
+
+// drawStrategy decides how a deployment replaces Machines. Half of them roll within bounds that are numbers.
+func (o *owner) drawStrategy() {
+	w := o.world
+	of := [][2]intstr.IntOrString{
+		{intstr.FromInt32(1), intstr.FromInt32(0)}, {intstr.FromInt32(0), intstr.FromInt32(1)}, {intstr.FromInt32(1), intstr.FromInt32(1)},
+		{intstr.FromInt32(2), intstr.FromInt32(0)}, {intstr.FromInt32(0), intstr.FromInt32(2)},
+		{intstr.FromString("50%"), intstr.FromString("0%")}, {intstr.FromString("0%"), intstr.FromString("50%")},
+		{intstr.FromString("25%"), intstr.FromString("25%")},
+	}
+	types := []rollout.Type{rollout.RollingUpdate, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto}
+	if w.parts {
+		types = types[:4] // nothing updates an infrastructure object
+	}
+	o.strategy = types[w.choices.pick(len(types))]
+	bounds := of[w.choices.pick(len(of))]
+	o.surge, o.unavailable = bounds[0], bounds[1]
+}
+
+// bounds are the surge and the unavailability for a number of Machines.
+func (o *owner) bounds(replicas int) (surge, unavailable int) {
+	if o.kind != "MachineDeployment" {
+		return 0, 0
+	}
+	s, err := rollout.Resolve(o.strategy, contract.Some(o.surge), contract.Some(o.unavailable), replicas)
+	o.world.fail("a strategy is valid", err)
+	if o.strategy != rollout.RollingUpdate && o.strategy != rollout.InPlaceAuto {
+		return 0, s.MaxUnavailable
+	}
+	return s.MaxSurge, s.MaxUnavailable
+}
+
+// populate creates the owners, and a Machine of somebody else.
+func (w *World) populate(ctx context.Context) error {
+	w.drawOwners()
+	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
+	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
+	unstructured.RemoveNestedField(foreign.Object, "spec", "bootstrap", "configRef")
+	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
+		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
+	}}
+	errs := []error{w.store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})}
+	minReady := w.choices.pick(3) == 0
+	for _, o := range w.owners {
+		errs = append(errs, o.create(ctx, minReady))
+	}
+	return errors.Join(append(errs, w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))...)
+}
+
+// create creates an owner as a user does.
+func (o *owner) create(ctx context.Context, minReady bool) error {
+	w := o.world
+	if o.kind == poolKind {
+		return w.createPool(ctx)
+	}
+	spec := map[string]any{"clusterName": "c1", "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
+	if a := w.apps; a != nil && a.limit > 0 {
+		spec["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
+	}
+	if minReady {
+		spec["minReadySeconds"] = int64(20)
+	}
+	obj := o.named()
+	switch {
+	case o.kind == "Machine": // its infrastructure object would be its own
+		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: "c1"})
+		obj.Object["spec"] = spec
+		return w.store.Client().Create(ctx, obj)
+	case w.parts:
+		spec["infrastructureRef"] = o.partsRef(0)
+	}
+	delete(spec, "bootstrap")
+	if w.provided != nil {
+		spec["bootstrap"] = map[string]any{"configRef": o.configsRef(0)}
+	}
+	root := map[string]any{
+		"clusterName": "c1", "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"pool": o.name, revisionLabel: "0"}}, "spec": spec,
+		},
+	}
+	if o.kind == "MachineDeployment" {
+		root["rollout"] = map[string]any{"strategy": o.strategySpec()}
+	}
+	obj.Object["spec"] = root
+	return errors.Join(o.addTemplates(ctx, 0), w.store.Client().Create(ctx, obj))
+}
+
+func (o *owner) strategySpec() map[string]any {
+	name := string(o.strategy)
+	if o.strategy == rollout.InPlaceAuto {
+		name = contract.RolloutInPlace
+	}
+	value := func(v intstr.IntOrString) any {
+		if v.Type == intstr.Int {
+			return int64(v.IntVal)
+		}
+		return v.StrVal
+	}
+	return map[string]any{"type": name, "rollingUpdate": map[string]any{
+		"maxSurge": value(o.surge), "maxUnavailable": value(o.unavailable),
+	}}
+}
+
+// named returns an object with the kind and the name of the owner.
+func (o *owner) named() *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(kindOf(o.kind))
+	obj.SetNamespace(o.namespace)
+	obj.SetName(o.name)
+	return obj
+}
+
+// stored returns the owner as the API server has it; nil without.
+func (o *owner) stored() *unstructured.Unstructured {
+	return o.world.object(o.kind, o.namespace, o.name)
+}
+
+// leaves reports whether the owner is gone or being deleted.
+func (o *owner) leaves() bool {
+	obj := o.stored()
+	return obj == nil || obj.GetDeletionTimestamp() != nil
+}
+
+// desired is how many Machines the owner wants; 0 without it.
+func (o *owner) desired() int {
+	switch {
+	case o.leaves():
+		return 0
+	case o.kind == "Machine":
+		return 1
+	}
+	return int(replicasIn(o.stored()))
+}
+
+// wants notes a change of what the owner wants.
+func (o *owner) wants() {
+	if !o.leaves() {
+		o.most, o.least = max(o.most, o.desired()), min(o.least, o.desired())
+	}
+}
+
+// chosen returns one of the owners that match; nil without.
+func (w *World) chosen(match func(*owner) bool) *owner {
+	some := slices.DeleteFunc(slices.Clone(w.owners), func(o *owner) bool { return o.stored() == nil || !match(o) })
+	if len(some) == 0 {
+		return nil
+	}
+	return some[w.choices.pick(len(some))]
+}
+
+func (o *owner) hasReplicas() bool { return o.kind != "Machine" }
+func (o *owner) hasSets() bool     { return o.kind == "MachineSet" || o.kind == "MachineDeployment" }
+func (o *owner) deploys() bool     { return o.kind == "MachineDeployment" }
+
+// belong notes whose a new object is, which later changes of its labels do not alter.
+func (w *World) belong(obj *unstructured.Unstructured) {
+	if w.belongs[obj.GetUID()] != nil || obj.GetName() == ForeignName {
+		return
+	}
+	for _, o := range w.owners {
+		if o.namespace == obj.GetNamespace() && (o.kind == obj.GetKind() && o.name == obj.GetName() || obj.GetLabels()["pool"] == o.name) {
+			w.belongs[obj.GetUID()] = o
+		}
+	}
+}
+
+// ownerOf returns the owner of a set or a Machine; nil for an object of somebody else.
+func (w *World) ownerOf(obj *unstructured.Unstructured) *owner { return w.belongs[obj.GetUID()] }
+
+// owned are the Machines of the owner.
+func (o *owner) owned() []*unstructured.Unstructured {
+	return slices.DeleteFunc(o.world.owned(), func(m *unstructured.Unstructured) bool { return o.world.ownerOf(m) != o })
+}
+
+// owned are the Machines of all owners, without those that a set has orphaned.
+func (w *World) owned() []*unstructured.Unstructured {
+	return slices.DeleteFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return !ownedBySet(m) && !w.isSingle(m) })
+}
+
+// isSingle reports whether a Machine is an owner.
+func (w *World) isSingle(m *unstructured.Unstructured) bool {
+	o := w.ownerOf(m)
+	return o != nil && o.kind == "Machine"
+}
+
+// versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
+func versionOf(obj *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(obj.Object, append(path, "spec", "version")...)
+	return text
+}
+
+// isAvailable reports whether a Machine counts as available, and is not being deleted.
+func isAvailable(m *unstructured.Unstructured) bool {
+	status, _, _ := conditionOf(m, contract.ConditionAvailable)
+	return m.GetDeletionTimestamp() == nil && status == string(metav1.ConditionTrue)
+}
+
+// missing returns what is not as desired.
+func (w *World) missing(ctx context.Context) string {
+	w.confirmRestored(ctx)
+	w.relent(ctx)
+	w.helps(ctx)
+	w.deletesOutdated(ctx)
+	for _, o := range w.owners {
+		if text := o.missing(); text != "" {
+			return text
+		}
+	}
+	for _, m := range w.Objects("Machine") { // one that its set has orphaned may still be drained
+		if m.GetDeletionTimestamp() != nil {
+			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
+		}
+	}
+	return cmp.Or(w.unwell(), w.leaks())
+}
+
+// missing returns what is not as the owner wants it.
+func (o *owner) missing() string {
+	if o.kind == poolKind {
+		return o.world.missingOfPool()
+	}
+	owned := o.owned()
+	for _, m := range owned {
+		if !isAvailable(m) {
+			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+			return fmt.Sprintf("Machine %s is %s: %s", m.GetName(), phase, messages(m))
+		}
+		if o.deploys() && o.isOutdated(m) {
+			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.said())
+		}
+	}
+	if len(owned) != o.desired() {
+		return fmt.Sprintf("%d Machines of %s %s are Running of %d: %s", len(owned), o.kind, o.name, o.desired(), o.said())
+	}
+	return ""
+}
+
+// isOutdated reports whether a Machine of a deployment is to be replaced: its template has changed, or it is of a set from before the time
+// of spec.rollout.after.
+func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
+	root, controller := o.stored(), metav1.GetControllerOf(m)
+	if root == nil || controller == nil {
+		return false
+	}
+	if versionOf(m) != versionOf(root, "spec", "template") {
+		return true
+	}
+	text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
+	after, err := time.Parse(time.RFC3339, text)
+	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
+	return err == nil && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
+		rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
+}
+
+// said returns the messages of the conditions of the owner and its sets.
+func (o *owner) said() string {
+	var text []string
+	for _, obj := range append(o.world.Objects("MachineDeployment"), o.world.Objects("MachineSet")...) {
+		if m := messages(obj); m != "" && o.world.ownerOf(obj) == o {
+			text = append(text, m)
+		}
+	}
+	return strings.Join(text, "\n")
+}
+
+// messages returns the messages of the conditions of an object.
+func messages(obj *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	all, _ := conditions.([]any)
+	var text []string
+	for _, one := range all {
+		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
+			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+// desired is how many Machines all owners want.
+func (w *World) desired() int {
+	n := 0
+	for _, o := range w.owners {
+		n += o.desired()
+	}
+	return n
+}
