@@ -124,12 +124,12 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
-	if !w.calm || !w.backups.restored && len(w.writers.released) == 0 {
+	if !w.calm {
 		return nil
 	}
 	var all []func()
 	for _, m := range w.owned() {
-		if m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
+		if w.backups.restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
 			all = append(all, func() {
 				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
 			})
@@ -140,7 +140,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	}
 	instances := w.instances()
 	for _, i := range instances {
-		if i.State != cloud.Deleting && !w.hasMachine(i.Token) {
+		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (w.backups.restored || w.isReleased(i)) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
 				w.note("operator", "delete the instance "+i.Name, said(err))
@@ -148,7 +148,8 @@ func (operators) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, node := range w.Objects("Node") {
-		if !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
+		byHand := w.backups.restored || len(w.writers.released) > 0
+		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
 			all = append(all, func() { w.collects(ctx, node.GetName()) })
 		}
 	}

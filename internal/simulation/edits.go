@@ -53,7 +53,7 @@ func takes(fault Fault, name string) edit {
 	return edit{
 		fault: fault, of: func(_ *World, obj *unstructured.Unstructured) bool { return has(obj, "metadata", name) },
 		patch: func(w *World, obj *unstructured.Unstructured) map[string]any {
-			w.writers.takes(obj, "metadata", name)
+			w.takes(obj, "metadata", name)
 			value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", name)
 			if keys, is := value.(map[string]any); is && w.choices.pick(2) == 1 {
 				all := slices.Sorted(maps.Keys(keys))
@@ -127,9 +127,9 @@ func (w *World) isChanged(obj *unstructured.Unstructured) bool {
 func (w *World) replaces(ctx context.Context, obj *unstructured.Unstructured) {
 	old := w.writers.first[obj.GetUID()].DeepCopy()
 	if !isHeld(old) {
-		w.writers.takes(obj, "metadata", "finalizers")
+		w.takes(obj, "metadata", "finalizers")
 	}
-	w.writers.takes(obj, "metadata", "ownerReferences")
+	w.takes(obj, "metadata", "ownerReferences")
 	what := fmt.Sprintf("replace %s %s by its version %s", obj.GetKind(), obj.GetName(), old.GetResourceVersion())
 	old.SetResourceVersion(obj.GetResourceVersion())
 	delete(w.writers.first, obj.GetUID())

@@ -109,7 +109,7 @@ func (w *World) webhookPrunes(context.Context) {
 func (w *World) removing(kind, verb string, path []string) webhook {
 	return webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
 		if !isForeign(obj) {
-			w.writers.takes(obj, path...)
+			w.takes(obj, path...)
 			unstructured.RemoveNestedField(obj.Object, path...)
 		}
 	}}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
 // Faults of other programs that write objects.
@@ -47,6 +48,8 @@ type writers struct {
 	released map[types.UID]bool
 	// freed are Machines and sets that somebody has taken from their owners.
 	freed map[types.UID]bool
+	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
+	uncordoned map[types.UID]bool
 	// sent are the writes of processes in a fight.
 	sent map[string]*bucket
 }
@@ -54,7 +57,7 @@ type writers struct {
 func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
-		freed: map[types.UID]bool{}, sent: map[string]*bucket{},
+		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*bucket{},
 	}
 }
 
@@ -75,13 +78,22 @@ func writerFaults() []Fault {
 }
 
 // takes is called before somebody takes a field from an object.
-func (o *writers) takes(obj *unstructured.Unstructured, path ...string) {
-	switch of := path[1]; {
-	case of == "finalizers" && obj.GetKind() == "MachineSet", of == "labels", of == "ownerReferences":
+func (w *World) takes(obj *unstructured.Unstructured, path ...string) {
+	switch o, of := &w.writers, path[1]; {
+	case of == "unschedulable":
+		o.uncordoned[obj.GetUID()] = true
+	case of == "labels", of == "ownerReferences", of == "finalizers" && obj.GetKind() == "MachineSet":
 		o.freed[obj.GetUID()] = true
+	case of == "finalizers" && w.provided != nil && obj.GetKind() == partGVK().Kind:
+		w.provided.unheld[obj.GetName()] = true
 	case of == "finalizers" && isHeld(obj):
 		o.released[obj.GetUID()] = true
 	}
+}
+
+// isReleased reports whether an instance is a person's: somebody has taken the finalizer of what held it.
+func (w *World) isReleased(i cloud.Instance) bool {
+	return w.writers.released[types.UID(i.Token)] || w.provided != nil && w.provided.unheld[i.Name]
 }
 
 // isFreed reports whether somebody has taken from a Machine, or from its set, what its owner finds and counts it by.
@@ -184,7 +196,7 @@ func (opponents) can(ctx context.Context, w *World) []func() {
 func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
 	f.left--
 	delete(f.due, obj.GetUID())
-	w.writers.takes(obj, f.path...)
+	w.takes(obj, f.path...)
 	w.patchAs(ctx, "opponent", obj, jsonOf(without(f.path...)))
 }
 
@@ -255,18 +267,16 @@ const gitOpsEvery = 5 * time.Minute
 // gitOpsBegins takes the roots as they are.
 func (w *World) gitOpsBegins(context.Context) {
 	w.writers.manifests, w.writers.applies = nil, w.Now()
-	for _, obj := range w.among([]string{"MachineDeployment", "MachineSet", poolKind}) {
-		if metav1.GetControllerOf(obj) != nil || isForeign(obj) {
+	for _, o := range w.owners {
+		if o.leaves() || !o.hasReplicas() {
 			continue
 		}
-		spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
-		for _, field := range []string{"replicas", "providerIDList"} { // they are others' fields
+		spec, _, _ := unstructured.NestedMap(o.stored().Object, "spec")
+		for _, field := range []string{"replicas", "paused", "providerIDList"} { // they are others' fields
 			delete(spec, field)
 		}
-		manifest := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-		manifest.SetGroupVersionKind(obj.GroupVersionKind())
-		manifest.SetNamespace(obj.GetNamespace())
-		manifest.SetName(obj.GetName())
+		manifest := o.named()
+		manifest.Object["spec"] = spec
 		w.writers.manifests = append(w.writers.manifests, manifest)
 	}
 	w.note("gitops", fmt.Sprintf("has %d manifests", len(w.writers.manifests)), "")
