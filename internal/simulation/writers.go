@@ -116,21 +116,23 @@ func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
 type fight struct {
 	kind string
 	path []string
-	// until is when it ends at the latest; left is how often it still undoes.
-	until time.Time
-	left  int
-	due   map[types.UID]time.Time
+	// until is when it ends at the latest. due is when it acts next on an object, and undone how often it has.
+	until  time.Time
+	due    map[types.UID]time.Time
+	undone map[types.UID]int
 }
 
 const (
-	// reaction is how long a controller takes to undo, and mostUndone how often one does.
-	reaction   = 100 * time.Millisecond
-	mostUndone = 200
+	// reaction is how long a controller takes to undo, mostUndone how often one does for an object, and mostFights how many act at once.
+	reaction   = 200 * time.Millisecond
+	mostUndone = 60
+	mostFights = 3
 )
 
 func (w *World) fightBegins(kind string, path ...string) {
-	f := &fight{kind: kind, path: path, until: w.lastLong(), left: mostUndone, due: map[types.UID]time.Time{}}
+	f := &fight{kind: kind, path: path, until: w.lastLong(), due: map[types.UID]time.Time{}, undone: map[types.UID]int{}}
 	w.writers.fights = append(w.writers.fights, f)
+	w.writers.fights = w.writers.fights[max(0, len(w.writers.fights)-mostFights):]
 	w.note("opponent", fmt.Sprintf("removes %s from each %s until %s", strings.Join(path, "."), kind, f.until.Sub(w.begun)), "")
 }
 
@@ -167,7 +169,7 @@ func (w *World) fightsOver(kinds []string) {
 }
 
 // isOver reports whether a fight has ended.
-func (f *fight) isOver(w *World) bool { return w.calm || f.left == 0 || !w.Now().Before(f.until) }
+func (f *fight) isOver(w *World) bool { return w.calm || w.exhausted() || !w.Now().Before(f.until) }
 
 // opponents are the controllers that undo.
 type opponents struct{}
@@ -178,7 +180,7 @@ func (opponents) can(ctx context.Context, w *World) []func() {
 		before := f.due
 		f.due = map[types.UID]time.Time{}
 		for _, obj := range w.Objects(f.kind) {
-			if f.isOver(w) || isForeign(obj) || !has(obj, f.path...) {
+			if f.isOver(w) || isForeign(obj) || !has(obj, f.path...) || f.undone[obj.GetUID()] >= mostUndone {
 				continue
 			}
 			at, known := before[obj.GetUID()]
@@ -194,7 +196,7 @@ func (opponents) can(ctx context.Context, w *World) []func() {
 }
 
 func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
-	f.left--
+	f.undone[obj.GetUID()]++
 	delete(f.due, obj.GetUID())
 	w.takes(obj, f.path...)
 	w.patchAs(ctx, "opponent", obj, jsonOf(without(f.path...)))
