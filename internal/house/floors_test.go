@@ -75,7 +75,7 @@ func floors() []floor {
 		{name: "test kit", packages: []string{"internal/apitest", "internal/apitest/published", "internal/simulation",
 			"internal/house", "fake/testenv",
 			"machine/provider/conformance"},
-			uses: everything, outside: append(clients(), "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
+			uses: everything, outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			unlinked: []string{kubectl}},
 		{name: "4 adapters", packages: []string{"drain/kubectl"},
 			uses: everything, outside: append(clients(), kubectl)},

@@ -110,6 +110,7 @@ func (w *World) relists(context.Context) {
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
 	before := k.objects
+	k.inOrder = nil
 	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
 	for _, obj := range w.shown(p, gvk.Kind) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
@@ -127,9 +128,10 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	if !w.calm {
 		return nil
 	}
+	restored := w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
 	var all []func()
 	for _, m := range w.owned() {
-		if w.backups.restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
+		if restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
 			all = append(all, func() {
 				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
 			})
@@ -140,7 +142,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	}
 	instances := w.instances()
 	for _, i := range instances {
-		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (w.backups.restored || w.isReleased(i)) {
+		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (restored || w.isReleased(i)) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
 				w.note("operator", "delete the instance "+i.Name, said(err))
@@ -148,8 +150,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, node := range w.Objects("Node") {
-		byHand := w.backups.restored || len(w.writers.released) > 0
-		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
+		if (restored || len(w.writers.released) > 0) && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
 			all = append(all, func() { w.collects(ctx, node.GetName()) })
 		}
 	}

@@ -43,52 +43,25 @@ func (c *Choices) oneIn(n int) bool { return n > 0 && c.pick(n) == max(1, n-1) }
 // Made are the choices so far.
 func (c *Choices) Made() []uint32 { return slices.Clone(c.made) }
 
-// Shrink returns simpler Choices that still fail: it cuts the end, sets blocks of choices to zero and removes them, as long as fails says
-// that the history is broken in the same way. It calls fails at most limit times.
-func Shrink(failing []uint32, limit int, fails func([]uint32) bool) []uint32 {
-	s := shrinker{best: slices.Clone(failing), left: limit, fails: fails}
-	for size := len(s.best); size > 0; size /= 2 {
-		s.blocks(size)
+// shrink makes Choices that fail simpler: it cuts the end, sets blocks of choices to zero and removes them, as long as fails says that the
+// history is broken in the same way. It calls fails at most limit times.
+func shrink(best []uint32, limit int, fails func([]uint32) bool) {
+	try := func(candidate []uint32) bool {
+		limit--
+		if limit < 0 || !fails(candidate) {
+			return false
+		}
+		best = candidate
+		return true
 	}
-	for n := len(s.best); n > 0 && s.best[n-1] == 0; n-- {
-		s.best = s.best[:n-1]
-	}
-	return s.best
-}
-
-type shrinker struct {
-	best  []uint32
-	left  int
-	fails func([]uint32) bool
-}
-
-// blocks tries each block of a size, from the end: without it, and as zeros.
-func (s *shrinker) blocks(size int) {
-	for at := len(s.best) - size; at > -size; at -= size {
-		from, to := max(at, 0), min(at+size, len(s.best))
-		if from >= to {
-			continue
-		}
-		without := slices.Delete(slices.Clone(s.best), from, to)
-		if s.try(without) {
-			continue
-		}
-		zeroed := slices.Clone(s.best)
-		for i := from; i < to; i++ {
-			zeroed[i] = 0
-		}
-		if !slices.Equal(zeroed, s.best) {
-			s.try(zeroed)
+	for size := len(best); size > 0; size /= 2 {
+		for to := len(best); to > 0; to -= size { // each block from the end: without it, and as zeros
+			from := max(to-size, 0)
+			zeroed := slices.Clone(best)
+			clear(zeroed[from:to])
+			if !try(slices.Delete(slices.Clone(best), from, to)) && !slices.Equal(zeroed, best) {
+				try(zeroed)
+			}
 		}
 	}
-}
-
-func (s *shrinker) try(candidate []uint32) bool {
-	if s.left <= 0 || !s.fails(candidate) {
-		s.left--
-		return false
-	}
-	s.left--
-	s.best = candidate
-	return true
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -34,81 +34,56 @@ func (c Coverage) counted(metrics prometheus.Gatherer) {
 	}
 }
 
-// add adds what one history had, and the pairs of its faults.
-func (c Coverage) add(seen Coverage) {
-	var faults []string
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		c[name] += seen[name]
-		if fault, is := strings.CutPrefix(name, faultPrefix); is {
-			faults = append(faults, fault)
-		}
+// add adds what one history had.
+func (c Coverage) add(w *World) {
+	for name, n := range w.seen {
+		c[name] += n
 	}
-	for i, one := range faults {
-		for _, other := range faults[i+1:] {
-			c["pair "+one+" + "+other]++
+	for name, has := range w.traits() {
+		if has {
+			c["trait "+name]++
 		}
 	}
 }
 
-// Print prints how often what was seen, and what was never seen of all faults and their pairs, of the steps, and of the Reasons.
-func (r Report) Print(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+// Print prints how often what was seen, what the histories cost, and how often each Expectation was met.
+func (r Report) Print(to io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
-		if r.Seen[name] > 0 && !strings.HasPrefix(name, "pair ") {
-			_, _ = fmt.Fprintf(w, "%s\t%d\n", name, r.Seen[name])
+		if n := r.Seen[name]; n > 0 {
+			_, _ = fmt.Fprintf(to, "%8d  %s\n", n, name)
 		}
 	}
-	for _, name := range r.Never() {
-		_, _ = fmt.Fprintf(w, "%s\tnever\n", name)
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	_, _ = fmt.Fprintf(to, "%d histories with %d events, %.1f a second, %d MiB of memory at most\n", r.Histories, r.Events, r.rate(),
+		memory.Sys>>20)
+	for _, e := range r.Expected {
+		_, _ = fmt.Fprintf(to, "%8d  expected: %s until %s: %s | %s\n", e.Met, e.Seed, e.Mechanism, e.Invariant, e.Text)
 	}
-	return w.Flush()
 }
 
-// Never returns the faults, pairs of faults, steps and Reasons that no history had.
-func (r Report) Never() []string {
-	var never []string
-	faults := make([]string, 0, len(AllFaults()))
-	for _, f := range AllFaults() {
-		faults = append(faults, string(f))
-	}
-	slices.Sort(faults)
-	for i, one := range faults {
-		if r.Seen[faultPrefix+one] == 0 {
-			never = append(never, faultPrefix+one)
-		}
-		for _, other := range faults[i+1:] {
-			if name := "pair " + one + " + " + other; r.Seen[name] == 0 {
-				never = append(never, name)
-			}
-		}
-	}
-	return append(never, r.neverSaid()...)
-}
-
-// neverSaid returns the steps that never ran, and the Reasons that no condition had.
-func (r Report) neverSaid() []string {
-	var never []string
-	said, ran := map[string]bool{}, map[string]bool{}
+// Never returns the faults, traits and steps, and of some reasons of conditions those, that no history had.
+func (r Report) Never(reasons []string) []string {
+	had := Coverage{}
 	for name, n := range r.Seen {
-		kind, rest, _ := strings.Cut(name, " ")
-		last := rest[strings.LastIndex(rest, " ")+1:]
-		switch {
-		case kind == "reason":
-			said[last] = true
-		case kind == "step":
-			step := strings.TrimSuffix(rest, " "+last)
-			ran[step] = ran[step] || n > 0
+		last := strings.LastIndex(name, " ")
+		switch kind, _, _ := strings.Cut(name, " "); kind {
+		case "reason": // of a kind and a condition
+			name = kind + name[last:]
+		case "step": // with a result
+			name = name[:last]
 		}
+		had[name] += n
 	}
-	for _, step := range slices.Sorted(maps.Keys(ran)) {
-		if !ran[step] {
-			never = append(never, "step "+step)
-		}
+	for _, reason := range reasons {
+		had["reason "+reason] += 0
 	}
-	for _, reason := range slices.Sorted(slices.Values(r.Reasons)) {
-		if !said[reason] {
-			never = append(never, "reason "+reason)
-		}
+	for _, f := range AllFaults() {
+		had[faultPrefix+string(f)] += 0
 	}
-	return never
+	for trait := range (&World{}).traits() {
+		had["trait "+trait] += 0
+	}
+	maps.DeleteFunc(had, func(_ string, n int) bool { return n > 0 })
+	return slices.Sorted(maps.Keys(had))
 }

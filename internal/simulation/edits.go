@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -17,12 +16,12 @@ import (
 
 // Faults of people who edit objects by hand.
 const (
-	// UserTakesFinalizers, UserTakesLabels, UserTakesAnnotations and UserTakesOwners: a person removes these from an object.
+	// UserTakesFinalizers, UserTakesLabels, UserTakesAnnotations and UserTakesOwners: a person removes these, or one label or annotation.
 	UserTakesFinalizers  Fault = "user takes finalizers"
 	UserTakesLabels      Fault = "user takes labels"
 	UserTakesAnnotations Fault = "user takes annotations"
 	UserTakesOwners      Fault = "user takes owner references"
-	// UserReplaces: a person replaces an object by an earlier version of itself.
+	// UserReplaces: a person replaces an object by its first version.
 	UserReplaces Fault = "user replaces by an old object"
 	// UserDeletesAnything: a person deletes an object that is no root, with one of the propagation policies.
 	UserDeletesAnything Fault = "user deletes anything"
@@ -31,11 +30,10 @@ const (
 // edit is what a person does to one object: a row of a table.
 type edit struct {
 	fault Fault
-	kinds []string // nil are all that processes cache
 	// of says of which objects one is chosen.
 	of func(*World, *unstructured.Unstructured) bool
 	// patch returns a merge patch. do is what is none.
-	patch func(*World, *unstructured.Unstructured) map[string]any
+	patch func(*World, *unstructured.Unstructured) string
 	do    func(*World, context.Context, *unstructured.Unstructured)
 }
 
@@ -48,66 +46,36 @@ func edits() []edit {
 	}
 }
 
-// takes is the edit that removes a field of the metadata, or one key of it.
-func takes(fault Fault, name string) edit {
+func takes(fault Fault, class string) edit {
 	return edit{
-		fault: fault, of: func(_ *World, obj *unstructured.Unstructured) bool { return has(obj, "metadata", name) },
-		patch: func(w *World, obj *unstructured.Unstructured) map[string]any {
-			w.takes(obj, "metadata", name)
-			value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", name)
-			if keys, is := value.(map[string]any); is && w.choices.pick(2) == 1 {
-				all := slices.Sorted(maps.Keys(keys))
-				return without("metadata", name, all[w.choices.pick(len(all))])
-			}
-			return without("metadata", name)
+		fault: fault, of: func(_ *World, obj *unstructured.Unstructured) bool { return len(fieldsOf(obj, class)) > 0 },
+		patch: func(w *World, obj *unstructured.Unstructured) string {
+			all := fieldsOf(obj, class)
+			return w.without(obj, all[w.choices.pick(len(all))])
 		},
 	}
 }
 
-// has reports whether an object has a field.
-func has(obj *unstructured.Unstructured, path ...string) bool {
-	_, found, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
-	return found
-}
-
-// without is the merge patch that removes a field.
-func without(path ...string) map[string]any {
-	patch := map[string]any{}
-	_ = unstructured.SetNestedField(patch, nil, path...) // nothing is in the way
-	return patch
-}
-
-// disturbance is the edit of one object of those that it is for. What is another owner's stays as it is.
+// disturbance is the edit of one object. What is another owner's stays as it is.
 func (e edit) disturbance() disturbance {
 	return disturbance{e.fault, func(w *World, ctx context.Context) {
-		all := slices.DeleteFunc(w.among(e.kinds), func(obj *unstructured.Unstructured) bool { return isForeign(obj) || !e.of(w, obj) })
+		all := slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool { return isForeign(obj) || !e.of(w, obj) })
 		if len(all) == 0 {
 			return
 		}
-		obj := all[w.choices.pick(len(all))]
-		if e.do != nil {
+		if obj := all[w.choices.pick(len(all))]; e.do != nil {
 			e.do(w, ctx, obj)
-			return
+		} else {
+			w.patch(ctx, obj, e.patch(w, obj))
 		}
-		w.patch(ctx, obj, jsonOf(e.patch(w, obj)))
 	}}
 }
 
-func editDisturbances() []disturbance {
-	var all []disturbance
-	for _, e := range edits() {
-		all = append(all, e.disturbance())
-	}
-	return all
-}
-
-// among are the objects of some kinds; of all that processes cache for nil.
-func (w *World) among(kinds []string) []*unstructured.Unstructured {
+// cached are the objects of all kinds that processes cache.
+func (w *World) cached() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, gvk := range w.served {
-		if kinds == nil || slices.Contains(kinds, gvk.Kind) {
-			all = append(all, w.Objects(gvk.Kind)...)
-		}
+		all = append(all, w.Objects(gvk.Kind)...)
 	}
 	return all
 }
@@ -115,6 +83,58 @@ func (w *World) among(kinds []string) []*unstructured.Unstructured {
 // isForeign reports whether an object is there to stay as it is.
 func isForeign(obj *unstructured.Unstructured) bool {
 	return obj.GetName() == ForeignName || obj.GetName() == otherNode
+}
+
+// fieldsOf are the paths of the fields of one class that an object has: a field of the metadata as a whole, each label or annotation, the
+// cordon of a Node, or what a CRD may lack: the provider ID and each field of a status.
+func fieldsOf(obj *unstructured.Unstructured, class string) [][]string {
+	parent, name := "metadata", class
+	switch {
+	case class == "status" && obj.GetKind() != "Node":
+		parent, name = "status", ""
+	case class == "status":
+		return nil
+	case class == "unschedulable":
+		parent = "spec"
+	}
+	var all [][]string
+	fields, _ := obj.Object[parent].(map[string]any)
+	keys, _ := fields[name].(map[string]any)
+	if parent == "status" {
+		keys = fields
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		all = append(all, slices.DeleteFunc([]string{parent, name, key}, func(part string) bool { return part == "" }))
+	}
+	if fields[name] != nil {
+		all = append(all, []string{parent, name})
+	}
+	if parent == "status" && providerIDIn(obj) != "" {
+		all = append(all, []string{"spec", "providerID"})
+	}
+	return all
+}
+
+// anyField returns the kind of an object and the path of a field of a class that it has; nothing without.
+func (w *World) anyField(class string, fits func(path []string) bool) (kind string, path []string) {
+	objects := slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool { return len(fieldsOf(obj, class)) == 0 })
+	if len(objects) == 0 {
+		return "", nil
+	}
+	obj := objects[w.choices.pick(len(objects))]
+	paths := slices.DeleteFunc(fieldsOf(obj, class), func(path []string) bool { return !fits(path) })
+	if len(paths) == 0 {
+		return "", nil
+	}
+	return obj.GetKind(), paths[w.choices.pick(len(paths))]
+}
+
+// without is the merge patch with which somebody takes a field from an object.
+func (w *World) without(obj *unstructured.Unstructured, path []string) string {
+	w.takes(obj, path)
+	patch := map[string]any{}
+	_ = unstructured.SetNestedField(patch, nil, path...) // nothing is in the way
+	return jsonOf(patch)
 }
 
 // isChanged reports whether there is an earlier version of an object.
@@ -126,13 +146,11 @@ func (w *World) isChanged(obj *unstructured.Unstructured) bool {
 // replaces is kubectl replace with an old file: the metadata and the spec of an earlier version, and the current resourceVersion.
 func (w *World) replaces(ctx context.Context, obj *unstructured.Unstructured) {
 	old := w.writers.first[obj.GetUID()].DeepCopy()
-	if !isHeld(old) {
-		w.takes(obj, "metadata", "finalizers")
+	if w.takes(obj, []string{"metadata", "ownerReferences"}); !isHeld(old) {
+		w.takes(obj, []string{"metadata", "finalizers"})
 	}
-	w.takes(obj, "metadata", "ownerReferences")
 	what := fmt.Sprintf("replace %s %s by its version %s", obj.GetKind(), obj.GetName(), old.GetResourceVersion())
 	old.SetResourceVersion(obj.GetResourceVersion())
-	delete(w.writers.first, obj.GetUID())
 	w.note("user", what, said(w.store.Client().Update(ctx, old)))
 }
 
@@ -147,25 +165,25 @@ func isTemplate(obj *unstructured.Unstructured) bool {
 
 // deletesAny deletes an object. What invariants excuse because of a fault, they excuse because of such a deletion too.
 func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) {
-	policy := []metav1.DeletionPropagation{
+	kind, policy := obj.GetKind(), []metav1.DeletionPropagation{
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 	}[w.choices.pick(3)]
 	alike := map[string]Fault{
 		"Machine": UserDeletes, "MachineSet": UserDeletesSet, partGVK().Kind: UserDeletesPart, configGVK().Kind: UserDeletesPart,
 		"Node": NodeReplaced, checkKind: UserEditsHealthCheck,
-	}[obj.GetKind()]
-	if alike != "" {
-		w.seen[faultPrefix+string(alike)]++
+	}
+	if alike[kind] != "" {
+		w.seen[faultPrefix+string(alike[kind])]++
 	}
 	if o := w.ownerOf(obj); o != nil && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		o.again = true
 	}
 	err := w.store.Client().Delete(ctx, obj.DeepCopy(), client.PropagationPolicy(policy))
-	w.note("user", fmt.Sprintf("delete %s %s --cascade=%s", obj.GetKind(), obj.GetName(), strings.ToLower(string(policy))), said(err))
-	if obj.GetKind() == checkKind {
+	w.note("user", fmt.Sprintf("delete %s %s --cascade=%s", kind, obj.GetName(), strings.ToLower(string(policy))), said(err))
+	switch {
+	case kind == checkKind:
 		w.health.watch.forget(w)
-	}
-	if isTemplate(obj) {
+	case isTemplate(obj):
 		w.writers.templates = append(w.writers.templates, obj)
 	}
 }
@@ -175,7 +193,7 @@ func (w *World) makesAgain(ctx context.Context) {
 	for _, obj := range w.writers.templates {
 		again := obj.DeepCopy()
 		again.SetResourceVersion("")
-		again.SetUID(types.UID(""))
+		again.SetUID("")
 		w.note("user", "create "+again.GetKind()+" "+again.GetName(), said(w.store.Client().Create(ctx, again)))
 	}
 }

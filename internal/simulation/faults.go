@@ -73,10 +73,11 @@ const (
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
-	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack, UserRollsOutAfter,
-		UserPausesRollout, Autoscales, UpdateFails, UserPauses,
-		UserDeletesSet, UserRestores, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack,
+		UserRollsOutAfter, UserPausesRollout, Autoscales, UpdateFails, UserPauses,
+		UserDeletesSet, UserRestores, UserRestoresElsewhere, UserNamesNoTemplate, UserChangesCluster, Relist, KubeletDies, KubeletFails,
+		KubeletReturns, NodeReplaced, EvictionRefused, Hooks}, healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(),
+		[]Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
 func requestFaults() []Fault {
@@ -105,9 +106,15 @@ func (w *World) drawFaults() {
 	for _, f := range AllFaults() {
 		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
 	}
+	for _, f := range rareFaults() {
+		w.drawnTo[f] = w.drawnTo[f] && w.choices.pick(4) == 0
+	}
 	w.oneIn = []int{3 * oneRequestIn, oneRequestIn, oneRequestIn / 2}[w.choices.pick(3)]
 	w.habits = w.drawHabits()
 }
+
+// rareFaults are those after which an invariant is broken until a mechanism is rewritten; see testdata/expected.txt.
+func rareFaults() []Fault { return []Fault{UserChangesCluster} }
 
 func (w *World) has(f Fault) bool { return w.drawnTo[f] }
 

@@ -42,7 +42,8 @@ func reasonOf(m *unstructured.Unstructured) string {
 // restored has another UID.
 func ownInstance(w *World, e Write) error {
 	id := providerIDIn(e.After)
-	if w.acting == nil || w.backups.restored || e.Removed || e.After.GetKind() != "Machine" || id == "" || id == providerIDIn(e.Before) {
+	if w.acting == nil || w.backups.restored || e.Removed || e.After.GetKind() != "Machine" || id == "" || id == providerIDIn(e.Before) ||
+		isMisplaced(e.After) {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -51,7 +52,7 @@ func ownInstance(w *World, e Write) error {
 		}
 	}
 	for _, m := range w.Objects("Machine") {
-		if m.GetUID() != e.After.GetUID() && sameID(providerIDIn(m), id) {
+		if m.GetUID() != e.After.GetUID() && !isMisplaced(m) && sameID(providerIDIn(m), id) {
 			return fmt.Errorf("%s records %s, which is that of %s", e.After.GetName(), id, m.GetName())
 		}
 	}

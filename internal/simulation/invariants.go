@@ -51,6 +51,8 @@ func Invariants() []Invariant {
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
+		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
+		{Name: KeepsForCluster, AfterWrite: keepsForCluster},
 	}, append(healthInvariants(), poolInvariants()...)...)
 }
 
@@ -63,7 +65,7 @@ func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
 		set, number := m.GetAnnotations()[scale.SetUIDAnnotation], m.GetAnnotations()[scale.SlotAnnotation]
-		if set == "" || number == "" { // somebody has taken them away
+		if set == "" || number == "" || isMisplaced(m) { // somebody has taken them away
 			continue
 		}
 		slot := set + "/" + number
@@ -133,7 +135,7 @@ func notTooMany(w *World, e Write) error {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	n := len(slices.DeleteFunc(o.owned(), func(m *unstructured.Unstructured) bool { return w.isCollected(m) || w.isFreed(m) })) - max(o.unknown(set), o.unknownAt[set])
+	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
@@ -241,7 +243,7 @@ func (w *World) available(p *process) map[types.UID]int {
 }
 
 func foreignStays(w *World, e Write) error {
-	if e.After.GetName() == ForeignName && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
+	if e.After.GetName() == ForeignName && !isMisplaced(e.After) && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
 		return fmt.Errorf("%s is being deleted", ForeignName)
 	}
 	return nil

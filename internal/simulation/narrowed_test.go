@@ -54,12 +54,3 @@ func TestABookmarkMovesACacheOnAndSaysNothingOfTheObject(t *testing.T) {
 	require.Equal(t, "7", k.version)
 	require.Error(t, v.Get(t.Context(), client.ObjectKeyFromObject(m), fake.Machine("m")))
 }
-
-// What a set does about Machines that its cache leaves out is in its conditions.
-func TestNarrowedCachesHoldSetsAndDuplicateNothing(t *testing.T) {
-	t.Parallel()
-	report, err := RunSeeds(t.Context(), Seeds{Count: 40, Needs: []string{string(CacheNarrowed)}})
-	require.NoError(t, err)
-	require.Empty(t, report.Failed)
-	require.NotZero(t, report.Seen["reason MachineSet ScalingUp MachinesNotShown"])
-}

@@ -125,7 +125,7 @@ func (w *World) nodeIsDeleted(ctx context.Context) {
 // that are being deleted stay dead.
 func (w *World) revive(ctx context.Context) {
 	leaving := map[string]bool{}
-	for _, m := range w.Objects("Machine") {
+	for _, m := range slices.DeleteFunc(w.Objects("Machine"), isMisplaced) {
 		id, _ := m.Object["spec"].(map[string]any)["providerID"].(string)
 		leaving[strings.ToLower(id)] = m.GetDeletionTimestamp() != nil
 	}

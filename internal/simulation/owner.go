@@ -49,6 +49,8 @@ type owner struct {
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
+	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster.
+	blocked, elsewhere bool
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
 	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
@@ -66,13 +68,13 @@ func (w *World) newOwner(kind, namespace, name string, replicas int) *owner {
 	}
 }
 
-// drawOwners decides which owners a history has: a deployment, a set or a pool, and up to two others beside it.
+// drawOwners decides which owners a history has: a pool, a deployment or a set, or two of these, and up to two others beside them.
 func (w *World) drawOwners() {
 	set, deployment := "MachineSet", "MachineDeployment"
 	if w.pool != nil {
-		w.pool.owner = w.newOwner(poolKind, namespace, RootName, 3)
 		w.owners = append(w.owners, w.pool.owner)
-	} else {
+	}
+	if w.pool == nil || w.health != nil || w.choices.pick(2) == 0 {
 		w.owners = append(w.owners, w.newOwner([]string{set, deployment}[w.choices.pick(2)], namespace, RootName, 3))
 	}
 	others := []*owner{
@@ -84,7 +86,7 @@ func (w *World) drawOwners() {
 	}
 	for range w.choices.pick(3) {
 		o := others[w.choices.pick(len(others))]
-		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.namespace == o.namespace && is.name == o.name }) {
+		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.kind != poolKind && is.namespace == o.namespace && is.name == o.name }) {
 			w.owners = append(w.owners, o)
 		}
 	}
@@ -135,7 +137,10 @@ func (w *World) populate(ctx context.Context) error {
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
 		"apiVersion": "example.com/v1", "kind": "Fleet", "name": "other", "uid": "other-uid", "controller": true,
 	}}
-	errs := []error{w.store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})}
+	var errs []error
+	for _, name := range []string{elsewhere, misplaced} {
+		errs = append(errs, w.store.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
 	minReady := w.choices.pick(3) == 0
 	for _, o := range w.owners {
 		errs = append(errs, o.create(ctx, minReady))
@@ -271,7 +276,9 @@ func (o *owner) owned() []*unstructured.Unstructured {
 
 // owned are the Machines of all owners, without those that a set has orphaned.
 func (w *World) owned() []*unstructured.Unstructured {
-	return slices.DeleteFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return !ownedBySet(m) && !w.isSingle(m) })
+	return slices.DeleteFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return isMisplaced(m) || !ownedBySet(m) && !w.isSingle(m)
+	})
 }
 
 // isSingle reports whether a Machine is an owner.
@@ -298,6 +305,9 @@ func (w *World) missing(ctx context.Context) string {
 	w.relent(ctx)
 	w.helps(ctx)
 	w.deletesOutdated(ctx)
+	if left := w.deletesMisplaced(ctx); left != "" {
+		return left
+	}
 	for _, o := range w.owners {
 		if text := o.missing(); text != "" {
 			return text

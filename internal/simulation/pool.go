@@ -62,17 +62,20 @@ func poolKinds() []fake.ServedKind {
 	return []fake.ServedKind{{GVK: fake.InfraMachinePoolGVK(contract.V1Beta2), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true}}
 }
 
-// drawPool decides whether the root of a history is a MachinePool: one of two without a health check and with a cloud without bad habits.
+// drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
-	if w.health != nil || w.habits != nil || w.provided != nil || w.choices.pick(2) == 0 {
+	if w.choices.pick(4) > 0 {
 		for _, f := range poolFaults() {
 			w.drawnTo[f] = false
 		}
 		return nil
 	}
-	return &pool{
-		asks: w.choices.pick(2) == 1, elsewhere: w.choices.pick(4) == 3, emptyList: w.choices.pick(2) == 1, ids: map[string]*poolInstance{},
+	p := &pool{
+		elsewhere: w.choices.pick(4) == 3, emptyList: w.choices.pick(2) == 1, ids: map[string]*poolInstance{},
+		machines: w.provided != nil && w.choices.pick(3) > 0, owner: w.newOwner(poolKind, namespace, RootName, 3),
 	}
+	p.asks = !p.machines && w.choices.pick(2) == 1
+	return p
 }
 
 // createPool creates the root of a history with a pool, its infrastructure, and a Node of another owner.
@@ -95,7 +98,7 @@ func (w *World) createPool(ctx context.Context) error {
 		w.pool.wanted = 3
 	}
 	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, readyNode(otherNode, "fake:///other")))
+		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other")))
 }
 
 func (w *World) createPoolInfra(ctx context.Context) error {
@@ -104,9 +107,9 @@ func (w *World) createPoolInfra(ctx context.Context) error {
 	return w.store.Client().Create(ctx, infra)
 }
 
-func readyNode(name, id string) *corev1.Node {
+func (w *World) readyNode(name, id string) *corev1.Node {
 	node := fake.Node(name, id)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.reports(node, corev1.ConditionTrue)
 	return node
 }
 
@@ -164,7 +167,9 @@ func (w *World) missingNodeOfPool() string {
 			return "a Node of the instance " + i.name
 		case poolMarked(node):
 			return "Node " + i.name + " is marked as one that leaves: " + w.saidOfPool()
-		case node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName:
+		case w.pool.machines && w.machineOfPool(i) == nil:
+			return "a Machine of the instance " + i.name
+		case !w.pool.machines && node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName:
 			return "Node " + i.name + " has no label of the pool"
 		}
 	}
@@ -183,11 +188,18 @@ func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
 	return ""
 }
 
+// saidOfPool returns the messages of the conditions of the pool and its Machines.
 func (w *World) saidOfPool() string {
+	var text []string
 	if root := w.pool.owner.stored(); root != nil {
-		return messages(root)
+		text = append(text, messages(root))
 	}
-	return ""
+	for _, i := range w.pool.live() {
+		if m := w.machineOfPool(i); m != nil {
+			text = append(text, messages(m))
+		}
+	}
+	return strings.Join(text, "; ")
 }
 
 // poolMarked reports whether a pool or a person has cordoned or marked a Node.

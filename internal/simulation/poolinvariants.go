@@ -140,6 +140,15 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	return nil
 }
 
+// partDrained reports an error for a Pod that holds the Node of an instance with an infrastructure object.
+func (w *World) partDrained(p *process, part *unstructured.Unstructured) error {
+	node := w.object("Node", "", w.pool.ids[providerIDIn(part)].name)
+	if node == nil || providerIDIn(node) != providerIDIn(part) || p.kind != "Machine" {
+		return nil
+	}
+	return w.poolDrained(node)
+}
+
 // overPoolLimit reports whether the time for the drain can be over by the clock of the process that acts.
 func (w *World) overPoolLimit(obj *unstructured.Unstructured) bool {
 	began, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])

@@ -24,7 +24,9 @@ type pool struct {
 	// asks: the provider names the instances that leave, and waits until their Nodes are drained. elsewhere: spec.replicas is managed by the
 	// provider, which wants wanted. emptyList: its list is empty, and not missing, when there are no instances.
 	asks, elsewhere, emptyList bool
-	wanted                     int
+	// machines: the provider makes an infrastructure object for each instance, and the pool a Machine.
+	machines bool
+	wanted   int
 	// mute: nothing is reported until then. repeats: the list names an instance twice. respelled: the IDs have another form.
 	mute               time.Time
 	repeats, respelled bool
@@ -75,10 +77,13 @@ func (poolProvider) can(ctx context.Context, w *World) []func() {
 	}
 	for _, i := range p.instances {
 		node := w.object("Node", "", i.name)
+		if do := w.poolStands(ctx, i); do != nil {
+			all = append(all, do)
+		}
 		switch {
 		case !i.ended && node == nil && !w.Now().Before(i.boots):
 			all = append(all, func() {
-				w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(ctx, readyNode(i.name, i.id))))
+				w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(ctx, w.readyNode(i.name, i.id))))
 			})
 		case i.ended && node != nil && p.instanceOf(node) == i && !w.Now().Before(i.endedAt.Add(silentIn)):
 			all = append(all, w.lostNode(ctx, typed[corev1.Node](node))...)
@@ -140,7 +145,7 @@ func (w *World) poolStep(ctx context.Context) func() {
 	case paused:
 		return nil
 	case infra == nil || infra.GetDeletionTimestamp() != nil:
-		if len(live) > 0 {
+		if len(live) > 0 && (infra == nil || !p.machines || w.partOf(live[0]) == nil) {
 			return func() { w.ends(live[0]) }
 		}
 		if infra != nil && slices.Contains(infra.GetFinalizers(), poolFinalizer) {
@@ -181,6 +186,8 @@ func (w *World) poolScale(want int) func() {
 		return func() { w.starts(fmt.Sprintf("pool-%d", p.made)) }
 	case len(stay) > want && p.asks:
 		return func() { stay[0].leaving = true }
+	case len(stay) > want && p.machines && w.machineOfPool(stay[0]) != nil:
+		return w.releases(stay[0])
 	case len(stay) > want:
 		return func() { w.ends(stay[0]) }
 	}
@@ -216,7 +223,11 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 	replicas := int64(len(p.live()))
 	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")
 	count := func() {
-		w.provides(ctx, infra, fmt.Sprintf(`{"status":{"replicas":%d,"ready":true,"initialization":{"provisioned":true}}}`, replicas), true)
+		status := map[string]any{"replicas": replicas, "ready": true, "initialization": map[string]any{"provisioned": true}}
+		if p.machines {
+			status["infrastructureMachineKind"] = partGVK().Kind
+		}
+		w.provides(ctx, infra, jsonOf(map[string]any{"status": status}), true)
 	}
 	if counted && n < replicas && slices.ContainsFunc(p.live(), func(i *poolInstance) bool { return i.forgotten }) {
 		return count

@@ -119,7 +119,7 @@ func (p *process) wake(reconciler int, key types.NamespacedName, after time.Dura
 func (p *process) reconciled(reconciler int) []*unstructured.Unstructured {
 	for _, gvk := range p.world.served {
 		if gvk.Kind == p.all[reconciler].Kind {
-			return sorted(p.view.kinds[gvk.GroupKind()].objects)
+			return p.view.kinds[gvk.GroupKind()].sorted()
 		}
 	}
 	return nil

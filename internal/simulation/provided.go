@@ -65,7 +65,7 @@ func (w *World) referred() []*unstructured.Unstructured {
 func (provider) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, obj := range w.referred() {
-		if w.works(obj) && w.nextOf(obj) != nil {
+		if !w.isOfPool(obj) && w.works(obj) && w.nextOf(obj) != nil {
 			key := obj
 			all = append(all, func() { w.providesFor(ctx, key) })
 		}
@@ -279,7 +279,9 @@ func (w *World) deletesBuilt(p *process, obj client.Object) {
 	if part == nil || part.GetDeletionTimestamp() != nil {
 		return
 	}
-	if i, found := w.built(part); found {
+	if w.isOfPool(part) && w.apps != nil {
+		w.fail(DrainsFirst, w.partDrained(p, part))
+	} else if i, found := w.built(part); found {
 		w.fail(DrainsFirst, w.drainsFirst(p, &cloud.Request{Token: i.Token, ProviderID: i.ProviderID}))
 	}
 }

@@ -11,21 +11,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func TestMachinesOfProvidersReachRunningAndLeaveNothing(t *testing.T) {
-	t.Parallel()
-	report, err := RunSeeds(t.Context(), Seeds{Count: 60, Needs: []string{NeedsProviders}})
-	require.NoError(t, err)
-	require.Empty(t, report.Failed)
-	require.NotZero(t, report.Histories)
-	for _, reason := range []string{
-		contract.ConditionInfrastructureReady + " Ready", contract.ConditionInfrastructureReady + " " + contract.ReasonNotReady,
-		contract.ConditionInfrastructureReady + " " + contract.ReasonDeleted, contract.ConditionBootstrapConfigReady + " Ready",
-		contract.ConditionDeleting + " " + contract.ReasonWaitingForInfrastructureDeletion,
-	} {
-		require.NotZero(t, report.Seen["reason Machine "+reason], reason)
-	}
-}
-
 func TestAProviderThatIsSlowOrPausedDoesNothing(t *testing.T) {
 	t.Parallel()
 	w, err := newWorld(t.Context(), Replayed([]uint32{1, 1}), Options{})

@@ -1,88 +1,85 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
-// Seeds say which histories to run.
+// Seeds are the histories to run.
 type Seeds struct {
-	// From is the first seed, and Count is how many there are.
+	// From is the first seed, Count is how many follow each other, and Also are others.
 	From, Count uint64
-	// Workers run side by side. Default: one for each processor.
-	Workers int
+	Also        []uint64
 	// Options are those of each history.
 	Options Options
-	// Needs are parts of the World, such as NeedsPods, and faults: a history without one of them is not run. A planted defect makes a
-	// difference only where there is what it breaks.
+	// Needs are traits of the World and faults: a history without one of them is not run. A planted defect makes a difference only where
+	// there is what it breaks.
 	Needs []string
+	// Expected are broken invariants that are counted by themselves.
+	Expected []Expectation
 	// FailFast stops at the first broken invariant.
 	FailFast bool
-	// Progress receives a line for each broken invariant at once, and one about all histories now and then; nil prints nothing. Every is the
-	// least time between two of the latter; default ten seconds. Two lines are never written at the same time.
+	// Progress receives a line for each broken invariant at once, and one about all histories now and then; nil prints nothing.
 	Progress io.Writer
-	Every    time.Duration
+}
+
+// Expectation is an invariant that one seed, or any for "*", breaks until a mechanism has been written again.
+type Expectation struct {
+	Seed, Mechanism string
+	// Invariant is the beginning of its name. Text is a part of the message for any seed, or else the story of the seed.
+	Invariant, Text string
+	// Met counts the histories that break it.
+	Met int
+}
+
+// covers reports whether a broken invariant is the one that is expected.
+func (e Expectation) covers(seed uint64, broken *BrokenError) bool {
+	return strings.HasPrefix(broken.Invariant, e.Invariant) &&
+		(e.Seed == strconv.FormatUint(seed, 10) || e.Seed == "*" && strings.Contains(broken.Message, e.Text))
 }
 
 // Report is what came of the histories.
 type Report struct {
-	// Histories ran, with Events lines in all.
-	Histories, Events uint64
-	// Skipped are the histories that were not run because they lack one of Seeds.Needs.
-	Skipped uint64
-	// Failed are the seeds with a broken invariant, in order, and First is the history of the first of them.
-	Failed []Failure
-	First  *BrokenError
-	// Seen counts what happened: faults, pairs of faults in one history, reasons of conditions, and results of steps.
+	// Histories ran, with Events lines in all. Skipped are those that lack one of Seeds.Needs.
+	Histories, Events, Skipped uint64
+	// Took is the time that all of them took.
+	Took time.Duration
+	// Failed are the broken invariants by seed, without those that are Expected.
+	Failed   map[uint64]string
+	Expected []Expectation
+	// Seen counts what happened.
 	Seen Coverage
-	// Reasons are those of conditions that could have been seen. RunSeeds knows none: whoever prints the Report may set them.
-	Reasons []string
 }
 
-// Failure is a seed with a broken invariant.
-type Failure struct {
-	Seed uint64
-	// Broken names the invariant and says what is wrong.
-	Broken string
-}
-
-// RunSeeds runs many histories. It stops when ctx ends, and then reports what ran. The error says that a world
-// could not be made, or that no history can have one of the Needs.
+// RunSeeds runs many histories, one on each processor at a time. It stops when ctx ends, and then reports what ran. The error says that a
+// world could not be made, or that no history can have one of the Needs.
 func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 	if err := checkNeeds(s.Needs); err != nil {
 		return Report{}, err
 	}
-	s.Workers = cmp.Or(s.Workers, runtime.GOMAXPROCS(0))
-	s.Every = cmp.Or(s.Every, 10*time.Second)
-	var next atomic.Uint64
-	next.Store(s.From)
-	r := &running{Report: Report{Seen: Coverage{}}, begun: time.Now(), printed: time.Now(), of: s}
+	r := &running{of: s, begun: time.Now(), printed: time.Now()}
+	r.Failed, r.Expected, r.Seen = map[uint64]string{}, slices.Clone(s.Expected), Coverage{}
 	var workers sync.WaitGroup
-	for range s.Workers {
+	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for ctx.Err() == nil && !(s.FailFast && r.hasFailed()) {
-				seed := next.Add(1) - 1
-				if seed >= s.From+s.Count {
-					return
-				}
+			for seed, is := r.next(ctx); is; seed, is = r.next(ctx) {
 				r.one(ctx, seed)
 			}
 		})
 	}
 	workers.Wait()
 	r.line()
-	slices.SortFunc(r.Failed, func(a, b Failure) int { return cmp.Compare(a.Seed, b.Seed) })
 	return r.Report, r.err
 }
 
@@ -93,14 +90,22 @@ type running struct {
 	of             Seeds
 	begun, printed time.Time
 	mu             sync.Mutex
-	first          uint64
+	drawn          uint64
 	err            error
 }
 
-func (r *running) hasFailed() bool {
+// next returns the next seed; false after the last one.
+func (r *running) next(ctx context.Context) (uint64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.First != nil
+	n := r.drawn
+	if r.drawn++; ctx.Err() != nil || r.of.FailFast && len(r.Failed) > 0 || n >= r.of.Count+uint64(len(r.of.Also)) {
+		return 0, false
+	}
+	if n < r.of.Count {
+		return r.of.From + n, true
+	}
+	return r.of.Also[n-r.of.Count], true
 }
 
 func (r *running) one(ctx context.Context, seed uint64) {
@@ -111,19 +116,16 @@ func (r *running) one(ctx context.Context, seed uint64) {
 		r.Skipped++
 		return
 	}
-	if failure, broken := errors.AsType[*BrokenError](err); broken {
-		if r.Failed = append(r.Failed, Failure{Seed: seed, Broken: failure.Error()}); r.First == nil || seed < r.first {
-			r.First, r.first = failure, seed
-		}
-		r.say(r.Failed[len(r.Failed)-1])
+	if broken, is := errors.AsType[*BrokenError](err); is {
+		r.breaks(seed, broken)
 	} else if err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("seed %d: %w", seed, err))
 		return
 	}
 	r.Histories++
 	r.Events += uint64(len(w.history.Events))
-	r.Seen.add(w.seen)
-	if time.Since(r.printed) >= r.of.Every {
+	r.Seen.add(w)
+	if time.Since(r.printed) >= 10*time.Second {
 		r.line()
 	}
 }
@@ -131,69 +133,73 @@ func (r *running) one(ctx context.Context, seed uint64) {
 // maxFailureLine bounds the line about a broken invariant, in bytes: with what stands for the rest there are at most 300.
 const maxFailureLine = 300 - len(" ...")
 
-// say prints a broken invariant: a run may last for hours.
-func (r *running) say(f Failure) {
+// breaks counts a broken invariant that is expected, and prints another one: a run may last for hours.
+func (r *running) breaks(seed uint64, broken *BrokenError) {
+	if i := slices.IndexFunc(r.Expected, func(e Expectation) bool { return e.covers(seed, broken) }); i >= 0 {
+		r.Expected[i].Met++
+		return
+	}
+	r.Failed[seed] = broken.Error()
 	if r.of.Progress != nil {
-		line := fmt.Sprintf("seed %d fails: %s", f.Seed, strings.Join(strings.Fields(f.Broken), " "))
+		line := fmt.Sprintf("seed %d fails: %s", seed, strings.Join(strings.Fields(broken.Error()), " "))
 		_, _ = fmt.Fprintln(r.of.Progress, engine.Bounded(line, maxFailureLine))
 	}
 }
 
 // line prints how far the histories are.
 func (r *running) line() {
-	if r.of.Progress == nil {
-		return
+	r.printed, r.Took = time.Now(), time.Since(r.begun)
+	if r.of.Progress != nil {
+		_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second\n", r.Histories+r.Skipped,
+			r.of.Count+uint64(len(r.of.Also)), len(r.Failed), r.rate())
 	}
-	r.printed = time.Now()
-	each := float64(r.Histories) / max(time.Since(r.begun).Seconds(), 0.001)
-	_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second, %.1f a second and worker\n",
-		r.Histories+r.Skipped, r.of.Count, len(r.Failed), each, each/float64(r.of.Workers))
 }
 
-// Shrunk returns a simpler history that breaks the same invariant, which takes up to tries histories.
-func (f *BrokenError) Shrunk(ctx context.Context, o Options, tries int) *BrokenError {
-	best := f
-	Shrink(f.Choices, tries, func(candidate []uint32) bool {
-		var failure *BrokenError
-		if _, err := Run(ctx, Replayed(candidate), o); !errors.As(err, &failure) || failure.Invariant != f.Invariant {
-			return false
+// rate is how many histories ran in a second.
+func (r *Report) rate() float64 { return float64(r.Histories) / max(r.Took.Seconds(), 0.001) }
+
+// Shrunk returns a simpler history that breaks the same invariant as that of a seed, which takes up to tries histories.
+func Shrunk(ctx context.Context, seed uint64, o Options, tries int) *BrokenError {
+	var best *BrokenError
+	breaks := func(choices *Choices) bool {
+		_, err := Run(ctx, choices, o)
+		broken, is := errors.AsType[*BrokenError](err)
+		if is = is && (best == nil || broken.Invariant == best.Invariant); is {
+			best = broken
 		}
-		best = failure
-		return true
-	})
+		return is
+	}
+	if breaks(Seeded(seed)) {
+		shrink(best.Choices, tries, func(candidate []uint32) bool { return breaks(Replayed(candidate)) })
+	}
 	return best
 }
 
-// Parts of a World that a history may have, for Seeds.Needs.
-const (
-	NeedsPods        = "pods"
-	NeedsHealthCheck = "health check"
-	NeedsTemplates   = "templates"
-	NeedsPool        = "pool"
-	NeedsDeployment  = "deployment"
-	NeedsCloudHabits = "cloud habits"
-	NeedsProviders   = "providers"
-)
-
-func parts() []string {
-	return []string{NeedsPods, NeedsHealthCheck, NeedsTemplates, NeedsPool, NeedsDeployment, NeedsCloudHabits, NeedsProviders}
+// traits are what a World may have at its beginning, by the name for Seeds.Needs.
+func (w *World) traits() map[string]bool {
+	traits := map[string]bool{
+		"pods": w.apps != nil, "health check": w.health != nil, "templates": w.parts && w.pool == nil, "pool": w.pool != nil,
+		"deployment": slices.ContainsFunc(w.owners, (*owner).deploys), "cloud habits": w.habits != nil, "providers": w.provided != nil,
+		"two namespaces": slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }),
+	}
+	for _, s := range []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto, rollout.InPlaceManual} {
+		traits[string(s)] = slices.ContainsFunc(w.owners, func(o *owner) bool { return o.strategy == s })
+	}
+	return traits
 }
 
-// hasAll reports whether a World has all of some parts and faults at its beginning.
+// hasAll reports whether a World has all of some traits and faults.
 func (w *World) hasAll(needs []string) bool {
-	has := map[string]bool{
-		NeedsPods: w.apps != nil, NeedsHealthCheck: w.health != nil, NeedsTemplates: w.parts && w.pool == nil, NeedsPool: w.pool != nil,
-		NeedsDeployment: slices.ContainsFunc(w.owners, (*owner).deploys), NeedsCloudHabits: w.habits != nil,
-		NeedsProviders: w.provided != nil,
-	}
-	return !slices.ContainsFunc(needs, func(name string) bool { return !has[name] && !w.has(Fault(name)) })
+	traits := w.traits()
+	return !slices.ContainsFunc(needs, func(name string) bool { return !traits[name] && !w.has(Fault(name)) })
 }
 
 // checkNeeds refuses what no history can have: nothing would be run.
 func checkNeeds(needs []string) error {
+	traits := (&World{}).traits()
 	for _, name := range needs {
-		if !slices.Contains(parts(), name) && !slices.Contains(AllFaults(), Fault(name)) {
-			return fmt.Errorf("no history has %q: name a part of the World or a fault", name)
+		if _, is := traits[name]; !is && !slices.Contains(AllFaults(), Fault(name)) {
+			return fmt.Errorf("no history has %q: name a trait of the World or a fault", name)
 		}
 	}
 	return nil

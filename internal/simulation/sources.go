@@ -105,7 +105,7 @@ func (p *process) introduce() {
 	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, handler := range k.take() {
-			for _, obj := range sorted(k.objects) {
+			for _, obj := range k.sorted() {
 				handler.OnAdd(obj, true)
 			}
 		}
@@ -222,7 +222,7 @@ func (nodeSource) WaitForSync(context.Context) error { return nil }
 func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		wake := func(any) {
-			for _, m := range sorted(p.view.kinds[kindOf("Machine").GroupKind()].objects) {
+			for _, m := range p.view.kinds[kindOf("Machine").GroupKind()].sorted() {
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 			}
 		}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func evictsOwnPods(w *World, e Write) error {
 	}
 	id := w.providerIDOf(pod.Spec.NodeName)
 	for _, m := range w.Objects("Machine") {
-		if sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
+		if !isMisplaced(m) && sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
 			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.Name, pod.Spec.NodeName, m.GetName())
 		}
 	}
@@ -182,7 +183,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.overLimit(p, machine) || w.isLate(machine, node) ||
+	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.anyOverLimit(p, i) || w.isLate(machine, node) ||
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
@@ -210,6 +211,13 @@ func (w *World) isLate(m, node *unstructured.Unstructured) bool {
 
 // skewSlack is how much the clocks of two processes differ at most, unless they jump.
 const skewSlack = 2 * time.Minute
+
+// anyOverLimit reports whether the time for the drain of any Machine that names an instance can be over.
+func (w *World) anyOverLimit(p *process, i cloud.Instance) bool {
+	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return (isOwn(m, i) || sameID(providerIDIn(m), i.ProviderID)) && w.overLimit(p, m)
+	})
+}
 
 // overLimit reports whether the time for the drain can be over by the clock of the process. A pass may be under way that began before a
 // backup ended the deletion.

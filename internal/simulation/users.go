@@ -62,7 +62,9 @@ func (o *owner) rollOut(ctx context.Context, next int) {
 	w, from := o.world, ""
 	o.revision = max(o.revision, next)
 	if w.parts && o.kind != poolKind {
-		w.fail("a template can be written", o.addTemplates(ctx, next))
+		if !o.blocked {
+			w.fail("a template can be written", o.addTemplates(ctx, next))
+		}
 		from = fmt.Sprintf(`,"infrastructureRef":{"name":%q}`, o.templateName(next))
 	}
 	if w.provided != nil && o.kind != poolKind {
@@ -224,6 +226,7 @@ func (w *World) goesOn(ctx context.Context) {
 			w.patch(ctx, o.named(), `{"spec":{"paused":false}}`)
 		}
 	}
+	w.putsRight(ctx)
 }
 
 // deletesSet deletes a MachineSet of the deployment, with one of the propagation policies.
@@ -251,7 +254,7 @@ func (w *World) deletesSet(ctx context.Context) {
 func (w *World) confirmRestored(ctx context.Context) {
 	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
 		uid := string(obj.GetUID())
-		if strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
+		if !isMisplaced(obj) && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid) && obj.GetAnnotations()[children.RestoredAnnotation] != uid {
 			w.patch(ctx, obj, annotate(children.RestoredAnnotation, uid))
 		}
 	}

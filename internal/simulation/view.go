@@ -54,8 +54,9 @@ type viewed struct {
 
 	pending []change
 	objects map[types.NamespacedName]*unstructured.Unstructured
-	version string    // of the last event that was delivered
-	stalled time.Time // until when nothing is delivered
+	inOrder []*unstructured.Unstructured // the objects, until one changes
+	version string                       // of the last event that was delivered
+	stalled time.Time                    // until when nothing is delivered
 }
 
 func newView(kinds []schema.GroupVersionKind) *view {
@@ -75,6 +76,7 @@ func (k *viewed) deliver() change {
 	k.pending = k.pending[1:]
 	key := client.ObjectKeyFromObject(e.object)
 	before := k.objects[key]
+	k.inOrder = nil
 	switch k.version = e.object.GetResourceVersion(); {
 	case e.bookmark:
 		return e
@@ -85,6 +87,14 @@ func (k *viewed) deliver() change {
 	}
 	k.tell(before, k.objects[key])
 	return e
+}
+
+// sorted returns the objects, which must not be changed.
+func (k *viewed) sorted() []*unstructured.Unstructured {
+	if k.inOrder == nil {
+		k.inOrder = sorted(k.objects)
+	}
+	return k.inOrder
 }
 
 func gvkOf(obj runtime.Object) (schema.GroupVersionKind, error) {
@@ -144,7 +154,7 @@ func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.Li
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	var items []runtime.Object
-	for _, obj := range sorted(k.objects) {
+	for _, obj := range k.sorted() {
 		if !v.selects(gvk, &o, obj) {
 			continue
 		}
@@ -257,7 +267,7 @@ func (v versioned) LastStoreSyncResourceVersion() string { return v.kind.version
 // List implements toolscache.Store. Metrics count what is in it.
 func (v versioned) List() []any {
 	var all []any
-	for _, obj := range sorted(v.kind.objects) {
+	for _, obj := range v.kind.sorted() {
 		all = append(all, obj)
 	}
 	return all
@@ -302,7 +312,7 @@ func (n nodes) ByProviderID(id string) []*corev1.Node {
 		return nil
 	}
 	var found []*corev1.Node
-	for _, obj := range sorted(n.kinds[nodeKind()].objects) {
+	for _, obj := range n.kinds[nodeKind()].sorted() {
 		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); sameID(has, id) {
 			found = append(found, n.ByName(obj.GetName()))
 		}

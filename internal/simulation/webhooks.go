@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +31,8 @@ type webhook struct {
 	// verb begins the verbs that it is for; all without.
 	verb  string
 	until time.Time
-	// refuses returns the answer. change is made to the object that is to be stored. One of them is nil.
-	refuses func() error
+	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
+	refuses error
 	change  webhookChange
 }
 
@@ -68,12 +66,12 @@ func (w *World) webhookRefuses(context.Context) {
 	if verb == "evict" {
 		kind = "Pod"
 	}
-	gr, denied := schema.GroupResource{Resource: kind}, errors.New(`admission webhook "guard.example.com" denied the request`)
 	answer := []error{
-		apierrors.NewForbidden(gr, "", denied), apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "", nil),
+		apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New(`admission webhook "guard.example.com" denied the request`)),
+		apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "", nil),
 		apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com": context deadline exceeded`)),
 	}[w.choices.pick(3)]
-	w.begins(webhook{kind: kind, verb: verb, refuses: func() error { return answer }}, "refuses with "+string(apierrors.ReasonForError(answer)))
+	w.begins(webhook{kind: kind, verb: verb, refuses: answer}, "refuses with "+string(apierrors.ReasonForError(answer)))
 }
 
 func (w *World) webhookRewrites(context.Context) {
@@ -85,34 +83,24 @@ func (w *World) webhookRewrites(context.Context) {
 }
 
 func (w *World) webhookStrips(context.Context) {
-	path := []string{"metadata", []string{"labels", "annotations", "ownerReferences", "finalizers"}[w.choices.pick(4)]}
-	verb := []string{"", "create", "patch"}[w.choices.pick(3)]
-	w.begins(w.removing(w.anyServed(), verb, path), "strips "+path[1])
+	w.removesOf([]string{"labels", "annotations", "ownerReferences", "finalizers"}[w.choices.pick(4)], "strips ")
 }
 
-// webhookPrunes chooses a field that an object has now.
-func (w *World) webhookPrunes(context.Context) {
-	all := slices.DeleteFunc(w.among(nil), func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "Node" || !has(obj, "status") })
-	if len(all) == 0 {
+func (w *World) webhookPrunes(context.Context) { w.removesOf("status", "prunes ") }
+
+// removesOf begins a webhook that removes a field of a class that an object has now.
+func (w *World) removesOf(class, what string) {
+	kind, path := w.anyField(class, func([]string) bool { return true })
+	if path == nil {
 		return
 	}
-	obj := all[w.choices.pick(len(all))]
-	status, _, _ := unstructured.NestedMap(obj.Object, "status")
-	path := []string{"spec", "providerID"}
-	if fields := slices.Sorted(maps.Keys(status)); providerIDIn(obj) == "" || w.choices.pick(4) > 0 && len(fields) > 0 {
-		path = []string{"status", fields[w.choices.pick(len(fields))]}
-	}
-	w.begins(w.removing(obj.GetKind(), "", path), "prunes "+strings.Join(path, "."))
-}
-
-// removing is the webhook that removes a field.
-func (w *World) removing(kind, verb string, path []string) webhook {
-	return webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
+	verb := []string{"", "create", "patch"}[w.choices.pick(3)]
+	w.begins(webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
 		if !isForeign(obj) {
-			w.takes(obj, path...)
+			w.takes(obj, path)
 			unstructured.RemoveNestedField(obj.Object, path...)
 		}
-	}}
+	}}, what+strings.Join(path, "."))
 }
 
 // admits carries a request out as the webhook lets it; Request.rewritten is nil where nothing can be changed.
@@ -122,21 +110,24 @@ func (w *World) admits(r Request, call func() error) error {
 	case h == nil || w.calm || r.Cloud || !r.Write || r.Kind != h.kind || !strings.HasPrefix(r.Verb, h.verb) || !w.Now().Before(h.until):
 		return call()
 	case h.refuses != nil:
-		return h.refuses()
+		return h.refuses
 	case r.rewritten == nil:
 		return call()
 	}
 	return r.rewritten(h.change)
 }
 
+// sending sends an object as a request does.
+type sending = func(client.Object) error
+
 // rewritten stores what a webhook makes of a write: try fills in what would be stored without one.
-func rewritten(into client.Object, change webhookChange, try, store func(*unstructured.Unstructured) error) error {
-	gvk, err := gvkOf(into)
+func rewritten(into client.Object, change webhookChange, try, store sending) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(into.DeepCopyObject())
 	if err != nil {
 		return err
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(into.DeepCopyObject())
 	obj := &unstructured.Unstructured{Object: content}
+	gvk, err := gvkOf(into)
 	if obj.SetGroupVersionKind(gvk); err == nil && try != nil {
 		err = try(obj)
 	}

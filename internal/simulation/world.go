@@ -50,6 +50,7 @@ type World struct {
 	apps     *apps                                                          // nil without Pods
 	health   *health                                                        // nil without health checks
 	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
+	inOrder  map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
 	version  string
 	requests int // that processes sent to the API server
 	owners   []*owner
@@ -108,7 +109,10 @@ func (w *World) Now() time.Time { return w.clock.Now() }
 
 // Objects returns the objects of a kind as the API server has them, by namespace and name. They must not be changed.
 func (w *World) Objects(kind string) []*unstructured.Unstructured {
-	return sorted(w.objects[kind])
+	if w.inOrder[kind] == nil {
+		w.inOrder[kind] = sorted(w.objects[kind])
+	}
+	return slices.Clone(w.inOrder[kind])
 }
 
 // object returns one object; nil without it.
@@ -130,7 +134,8 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
-		leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{}, writers: newWriters(),
+		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
+		writers: newWriters(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -171,6 +176,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		w.originals = append(w.originals, original{obj, obj.DeepCopy()})
 	}
 	before := of[key]
+	delete(w.inOrder, obj.GetKind())
 	if of[key] = obj; removed {
 		delete(of, key)
 	}

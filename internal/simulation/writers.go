@@ -19,11 +19,8 @@ import (
 
 // Faults of other programs that write objects.
 const (
-	// FightOverCordons, FightOverLabels, FightOverOwners and FightOverAnnotations: a controller undoes these, each time that they appear.
-	FightOverCordons     Fault = "fight over cordons"
-	FightOverLabels      Fault = "fight over labels of Nodes"
-	FightOverOwners      Fault = "fight over owner references"
-	FightOverAnnotations Fault = "fight over a label or annotation"
+	// Fights: a controller undoes cordons, or removes owner references, or a label or an annotation of ours, each time that they appear.
+	Fights Fault = "fight"
 	// GuestFinalizers: a controller adds a finalizer to the objects of a kind, and removes it some minutes after their deletion.
 	GuestFinalizers Fault = "finalizers of another controller"
 	// GitOps: a controller applies the roots as they are now again and again, without their replicas.
@@ -62,11 +59,12 @@ func newWriters() writers {
 }
 
 func writerDisturbances() []disturbance {
-	return slices.Concat([]disturbance{
-		{FightOverCordons, (*World).fightsOverCordons}, {FightOverLabels, (*World).fightsOverLabels},
-		{FightOverOwners, (*World).fightsOverOwners}, {FightOverAnnotations, (*World).fightsOverAnnotations},
-		{GuestFinalizers, (*World).guestsCome}, {GitOps, (*World).gitOpsBegins},
-	}, webhookDisturbances(), editDisturbances())
+	all := append(webhookDisturbances(), disturbance{Fights, (*World).fightBegins}, disturbance{GuestFinalizers, (*World).guestsCome},
+		disturbance{GitOps, (*World).gitOpsBegins})
+	for _, e := range edits() {
+		all = append(all, e.disturbance())
+	}
+	return all
 }
 
 func writerFaults() []Fault {
@@ -78,7 +76,7 @@ func writerFaults() []Fault {
 }
 
 // takes is called before somebody takes a field from an object.
-func (w *World) takes(obj *unstructured.Unstructured, path ...string) {
+func (w *World) takes(obj *unstructured.Unstructured, path []string) {
 	switch o, of := &w.writers, path[1]; {
 	case of == "unschedulable":
 		o.uncordoned[obj.GetUID()] = true
@@ -129,43 +127,21 @@ const (
 	mostFights = 3
 )
 
-func (w *World) fightBegins(kind string, path ...string) {
+func (w *World) fightBegins(context.Context) {
+	class := []string{"unschedulable", "labels", "annotations", "ownerReferences"}[w.choices.pick(4)]
+	kind, path := w.anyField(class, func(path []string) bool {
+		key := path[len(path)-1]
+		return class == key && len(path) == 2 && class != "labels" && class != "annotations" ||
+			len(path) == 3 && (strings.Contains(key, contract.LabelPrefix) || strings.Contains(key, "machinist.dev/"))
+	})
+	if path == nil {
+		return
+	}
 	f := &fight{kind: kind, path: path, until: w.lastLong(), due: map[types.UID]time.Time{}, undone: map[types.UID]int{}}
 	w.writers.fights = append(w.writers.fights, f)
 	w.writers.fights = w.writers.fights[max(0, len(w.writers.fights)-mostFights):]
+	w.seen["fight over "+path[1]]++
 	w.note("opponent", fmt.Sprintf("removes %s from each %s until %s", strings.Join(path, "."), kind, f.until.Sub(w.begun)), "")
-}
-
-func (w *World) fightsOverCordons(context.Context) { w.fightBegins("Node", "spec", "unschedulable") }
-
-func (w *World) fightsOverLabels(context.Context) { w.fightsOver([]string{"Node"}) }
-
-func (w *World) fightsOverOwners(context.Context) {
-	kinds := []string{"Machine", "MachineSet"}
-	if w.parts {
-		kinds = append(kinds, partGVK().Kind)
-	}
-	w.fightBegins(kinds[w.choices.pick(len(kinds))], "metadata", "ownerReferences")
-}
-
-func (w *World) fightsOverAnnotations(context.Context) { w.fightsOver(nil) }
-
-// fightsOver begins a fight over a label or an annotation of ours that an object of some kinds has.
-func (w *World) fightsOver(kinds []string) {
-	var all [][]string
-	for _, obj := range w.among(kinds) {
-		for name, keys := range map[string]map[string]string{"labels": obj.GetLabels(), "annotations": obj.GetAnnotations()} {
-			for key := range keys {
-				if strings.Contains(key, contract.LabelPrefix) || strings.Contains(key, "machinist.dev/") {
-					all = append(all, []string{obj.GetKind(), "metadata", name, key})
-				}
-			}
-		}
-	}
-	if slices.SortFunc(all, slices.Compare); len(all) > 0 {
-		one := all[w.choices.pick(len(all))]
-		w.fightBegins(one[0], one[1:]...)
-	}
 }
 
 // isOver reports whether a fight has ended.
@@ -180,7 +156,8 @@ func (opponents) can(ctx context.Context, w *World) []func() {
 		before := f.due
 		f.due = map[types.UID]time.Time{}
 		for _, obj := range w.Objects(f.kind) {
-			if f.isOver(w) || isForeign(obj) || !has(obj, f.path...) || f.undone[obj.GetUID()] >= mostUndone {
+			if _, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...); !has || f.isOver(w) || isForeign(obj) ||
+				f.undone[obj.GetUID()] >= mostUndone {
 				continue
 			}
 			at, known := before[obj.GetUID()]
@@ -198,8 +175,7 @@ func (opponents) can(ctx context.Context, w *World) []func() {
 func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
 	f.undone[obj.GetUID()]++
 	delete(f.due, obj.GetUID())
-	w.takes(obj, f.path...)
-	w.patchAs(ctx, "opponent", obj, jsonOf(without(f.path...)))
+	w.patchAs(ctx, "opponent", obj, w.without(obj, f.path))
 }
 
 func (opponents) next(w *World) time.Time {
@@ -225,7 +201,7 @@ func (w *World) guestsCome(context.Context) {
 }
 
 // guests are that controller.
-type guests struct{}
+type guests struct{ prompt }
 
 func (guests) can(ctx context.Context, w *World) []func() {
 	var all []func()
@@ -240,18 +216,6 @@ func (guests) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	return all
-}
-
-func (guests) next(w *World) time.Time {
-	var next time.Time
-	for _, obj := range w.among(slices.Collect(maps.Keys(w.writers.guests))) {
-		if at := obj.GetDeletionTimestamp(); at != nil && slices.Contains(obj.GetFinalizers(), guestFinalizer) {
-			if end := at.Add(w.writers.stay); next.IsZero() || end.Before(next) {
-				next = end
-			}
-		}
-	}
-	return next
 }
 
 // withFinalizer is the patch after which an object has a finalizer beside those of others, or has it no more.
@@ -285,7 +249,7 @@ func (w *World) gitOpsBegins(context.Context) {
 }
 
 // gitOps applies the manifests, also once the faults have stopped.
-type gitOps struct{}
+type gitOps struct{ prompt }
 
 func (gitOps) can(ctx context.Context, w *World) []func() {
 	if len(w.writers.manifests) == 0 || w.Now().Before(w.writers.applies) {
@@ -305,13 +269,6 @@ func (gitOps) can(ctx context.Context, w *World) []func() {
 			}
 		}
 	}}
-}
-
-func (gitOps) next(w *World) time.Time {
-	if len(w.writers.manifests) == 0 {
-		return time.Time{}
-	}
-	return w.writers.applies
 }
 
 // InAFight is the invariant about what a process sends while somebody undoes what it writes.

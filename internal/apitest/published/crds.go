@@ -39,8 +39,7 @@ func ClusterAPICRDs(ctx context.Context, version string, kinds ...string) ([]*un
 	for _, kind := range kinds {
 		crd, ok := all[kind]
 		if !ok {
-			return nil, fmt.Errorf("kind %q: %w; it has %s", kind, ErrNoCRD,
-				strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+			return nil, fmt.Errorf("kind %q: %w; it has %s", kind, ErrNoCRD, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 		if err := keepVersion(crd, version); err != nil {
 			return nil, fmt.Errorf("kind %q: %w", kind, err)
@@ -50,29 +49,9 @@ func ClusterAPICRDs(ctx context.Context, version string, kinds ...string) ([]*un
 	return crds, nil
 }
 
-// Dir lets the go command put a module, such as "example.com/module@v1.2.3", into its cache, and returns its folder there. It runs
-// outside of any module, so that no go.mod changes, and without a workspace.
-func Dir(ctx context.Context, module string) (string, error) {
-	outside, err := os.MkdirTemp("", "machinist-module-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(outside) }()
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = outside
-	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOWORK=off", "GOFLAGS=")
-	out, err := cmd.Output()
-	var downloaded struct{ Dir, Error string }
-	if err := errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
-		return "", fmt.Errorf("download %s: %w %s", module, err, downloaded.Error)
-	}
-	return downloaded.Dir, nil
-}
-
 // CRDs returns the CRDs in files of a Go module, such as "config/crd/*.yaml" of "example.com/module@v1.2.3", by kind and as they are.
-// The go command downloads the module into its cache.
 func CRDs(ctx context.Context, module, pattern string) (map[string]*unstructured.Unstructured, error) {
-	dir, err := Dir(ctx, module)
+	dir, err := download(ctx, module)
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +62,35 @@ func CRDs(ctx context.Context, module, pattern string) (map[string]*unstructured
 	crds := map[string]*unstructured.Unstructured{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
 		for document := range strings.SplitSeq("\n"+string(content), "\n---") {
-			if err := addCRD(crds, document); err != nil {
-				return nil, fmt.Errorf("%s of %s: %w", filepath.Base(file), module, err)
-			}
+			err = errors.Join(err, addCRD(crds, document))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", filepath.Base(file), module, err)
 		}
 	}
 	if len(crds) == 0 {
 		return nil, fmt.Errorf("%s of %s holds no CRD", pattern, module)
 	}
 	return crds, nil
+}
+
+// download lets the go command put a module, such as "example.com/module@v1.2.3", into its cache, and returns its folder there. It runs
+// outside of any module, so that no go.mod changes, and without a workspace.
+func download(ctx context.Context, module string) (string, error) {
+	outside, err := os.MkdirTemp("", "machinist-module-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(outside) }()
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir, cmd.Env = outside, append(os.Environ(), "GO111MODULE=on", "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	var downloaded struct{ Dir, Error string }
+	if err := errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
+		return "", fmt.Errorf("download %s: %w %s", module, err, downloaded.Error)
+	}
+	return downloaded.Dir, nil
 }
 
 // addCRD adds the CRD that a document holds; another object is none.
