@@ -238,9 +238,10 @@ func (w *World) gitOpsBegins(context.Context) {
 			continue
 		}
 		spec, _, _ := unstructured.NestedMap(o.stored().Object, "spec")
-		for _, field := range []string{"replicas", "paused", "providerIDList"} { // they are others' fields
+		for _, field := range []string{"replicas", "paused", "providerIDList", "clusterName"} { // they are others' fields
 			delete(spec, field)
 		}
+		unstructured.RemoveNestedField(spec, "template", "spec", "clusterName")
 		manifest := o.named()
 		manifest.Object["spec"] = spec
 		w.writers.manifests = append(w.writers.manifests, manifest)
