@@ -37,7 +37,7 @@ func (w *World) changesCluster(ctx context.Context) {
 	if o == nil {
 		return
 	}
-	o.elsewhere = !o.elsewhere
+	o.elsewhere, o.moved = !o.elsewhere, true
 	o.nameCluster(ctx)
 }
 

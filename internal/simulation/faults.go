@@ -104,7 +104,11 @@ func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
 	for _, f := range AllFaults() {
-		w.drawnTo[f] = w.choices.pick(2) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
+		n := 3
+		if slices.Contains(requestFaults(), f) {
+			n = 2
+		}
+		w.drawnTo[f] = w.choices.pick(n) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
 	}
 	for _, f := range rareFaults() {
 		w.drawnTo[f] = w.drawnTo[f] && w.choices.pick(4) == 0

@@ -37,6 +37,7 @@ type Invariant struct {
 // each call that deletes an instance, and before each that makes one that its Machine was kept.
 func Invariants() []Invariant {
 	return append([]Invariant{
+		{Name: KeepsForCluster, AfterWrite: keepsForCluster},
 		{Name: "there are never two Machines for one slot", AfterWrite: oneForEachSlot},
 		{Name: "the ledger of a set continues behind the slots of its Machines", AfterWrite: ledgerIsBehind},
 		{Name: "a Machine never has two instances", AfterWrite: oneInstance},
@@ -52,7 +53,6 @@ func Invariants() []Invariant {
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
-		{Name: KeepsForCluster, AfterWrite: keepsForCluster},
 	}, append(healthInvariants(), poolInvariants()...)...)
 }
 
@@ -138,7 +138,8 @@ func notTooMany(w *World, e Write) error {
 	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
-		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
+		return fmt.Errorf("%s is number %d, and there should never be more than %d; its owner has named another cluster: %t",
+			e.After.GetName(), n, most, o.moved)
 	}
 	return nil
 }

@@ -49,8 +49,8 @@ type owner struct {
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
-	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster.
-	blocked, elsewhere bool
+	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster. moved: it has done so.
+	blocked, elsewhere, moved bool
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
 	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
@@ -327,6 +327,9 @@ func (o *owner) missing() string {
 		return o.world.missingOfPool()
 	}
 	owned := o.owned()
+	if after, asked := o.rolloutAfter(); asked && after.After(o.world.Now()) {
+		return "the time for which a rollout is asked for is to come"
+	}
 	for _, m := range owned {
 		if !isAvailable(m) {
 			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
@@ -352,11 +355,20 @@ func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
 	if versionOf(m) != versionOf(root, "spec", "template") {
 		return true
 	}
-	text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
-	after, err := time.Parse(time.RFC3339, text)
+	after, asked := o.rolloutAfter()
 	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
-	return err == nil && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
+	return asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
 		rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
+}
+
+// rolloutAfter returns the time of spec.rollout.after.
+func (o *owner) rolloutAfter() (after time.Time, asked bool) {
+	if root := o.stored(); root != nil {
+		text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
+		at, err := time.Parse(time.RFC3339, text)
+		return at, err == nil
+	}
+	return time.Time{}, false
 }
 
 // said returns the messages of the conditions of the owner and its sets.

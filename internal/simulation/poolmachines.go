@@ -19,7 +19,7 @@ func (w *World) partOf(i *poolInstance) *unstructured.Unstructured {
 
 // isOfPool reports whether the provider of the pool has made an infrastructure object.
 func (w *World) isOfPool(part *unstructured.Unstructured) bool {
-	return w.pool != nil && w.pool.ids[providerIDIn(part)] != nil
+	return w.pool != nil && !isMisplaced(part) && w.pool.ids[providerIDIn(part)] != nil
 }
 
 // machineOfPool returns the Machine of an instance of the pool; nil without.
