@@ -149,8 +149,15 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
+	return append(all, w.strayNodes(ctx, restored || len(w.writers.released) > 0)...)
+}
+
+// strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
+func (w *World) strayNodes(ctx context.Context, byHand bool) []func() {
+	var all []func()
+	instances := w.instances()
 	for _, node := range w.Objects("Node") {
-		if (restored || len(w.writers.released) > 0) && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
+		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
 			all = append(all, func() { w.collects(ctx, node.GetName()) })
 		}
 	}

@@ -197,3 +197,14 @@ func (w *World) makesAgain(ctx context.Context) {
 		w.note("user", "create "+again.GetKind()+" "+again.GetName(), said(w.store.Client().Create(ctx, again)))
 	}
 }
+
+// deletesLoose is the person who deletes the sets that a deployment has released, because somebody has taken their labels.
+func (w *World) deletesLoose(ctx context.Context) {
+	for _, set := range w.Objects("MachineSet") {
+		o := w.ownerOf(set)
+		if o != nil && set.GetName() != o.name && set.GetLabels()["pool"] != o.name && metav1.GetControllerOf(set) == nil &&
+			set.GetDeletionTimestamp() == nil {
+			w.note("user", "delete MachineSet "+set.GetName()+", which nothing owns", said(w.store.Client().Delete(ctx, set.DeepCopy())))
+		}
+	}
+}
