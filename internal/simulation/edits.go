@@ -168,6 +168,9 @@ func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) 
 	kind, policy := obj.GetKind(), []metav1.DeletionPropagation{
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 	}[w.choices.pick(3)]
+	if kind == configGVK().Kind && policy == metav1.DeletePropagationOrphan {
+		policy = metav1.DeletePropagationBackground // nobody would delete its Secret
+	}
 	alike := map[string]Fault{
 		"Machine": UserDeletes, "MachineSet": UserDeletesSet, partGVK().Kind: UserDeletesPart, configGVK().Kind: UserDeletesPart,
 		"Node": NodeReplaced, checkKind: UserEditsHealthCheck,
@@ -191,6 +194,9 @@ func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) 
 // makesAgain is the person who creates the templates again that another one has deleted.
 func (w *World) makesAgain(ctx context.Context) {
 	for _, obj := range w.writers.templates {
+		if w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName()) != nil {
+			continue
+		}
 		again := obj.DeepCopy()
 		again.SetResourceVersion("")
 		again.SetUID("")

@@ -306,6 +306,7 @@ func (w *World) missing(ctx context.Context) string {
 	w.helps(ctx)
 	w.deletesOutdated(ctx)
 	w.deletesLoose(ctx)
+	w.makesAgain(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
 		return left
 	}

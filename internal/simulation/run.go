@@ -224,7 +224,6 @@ func (w *World) end(ctx context.Context) {
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool(ctx)
-	w.makesAgain(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", settleFor, func() string { return "time" })
 	before := w.requests
