@@ -183,11 +183,8 @@ func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) 
 	}
 	err := w.store.Client().Delete(ctx, obj.DeepCopy(), client.PropagationPolicy(policy))
 	w.note("user", fmt.Sprintf("delete %s %s --cascade=%s", kind, obj.GetName(), strings.ToLower(string(policy))), said(err))
-	switch {
-	case kind == checkKind:
+	if kind == checkKind {
 		w.health.watch.forget(w)
-	case isTemplate(obj):
-		w.writers.templates = append(w.writers.templates, obj)
 	}
 }
 

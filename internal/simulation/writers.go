@@ -37,7 +37,7 @@ type writers struct {
 	// manifests are what GitOps applies, next at a time.
 	manifests []*unstructured.Unstructured
 	applies   time.Time
-	// templates are those that a person has deleted.
+	// templates are those that are gone.
 	templates []*unstructured.Unstructured
 	// first are earlier versions of objects.
 	first map[types.UID]*unstructured.Unstructured
@@ -104,6 +104,9 @@ func (w *World) isFreed(m *unstructured.Unstructured) bool {
 func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
 	if o.first[obj.GetUID()] == nil {
 		o.first[obj.GetUID()] = obj
+	}
+	if removed && isTemplate(obj) && !isMisplaced(obj) {
+		o.templates = append(o.templates, obj)
 	}
 	if isHeld(obj) && !removed {
 		delete(o.released, obj.GetUID())
