@@ -31,7 +31,9 @@ func (prompt) next(*World) time.Time { return time.Time{} }
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[string]bool{}, given: map[string]bool{}}
 	w.apps = w.drawApps()
-	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}}
+	w.actors = []actor{
+		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
 	}

@@ -64,10 +64,11 @@ func ownedBySet(m *unstructured.Unstructured) bool {
 func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
-		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
-		if slot == "/" || isMisplaced(m) {
+		set, number := m.GetAnnotations()[scale.SetUIDAnnotation], m.GetAnnotations()[scale.SlotAnnotation]
+		if set == "" || number == "" || isMisplaced(m) { // somebody has taken them away
 			continue
 		}
+		slot := set + "/" + number
 		if other := seen[slot]; other != "" {
 			return fmt.Errorf("%s and %s are for the slot %s", other, m.GetName(), slot)
 		}
@@ -134,7 +135,7 @@ func notTooMany(w *World, e Write) error {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	n := len(slices.DeleteFunc(o.owned(), w.isCollected)) - max(o.unknown(set), o.unknownAt[set])
+	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d; its owner has named another cluster: %t",
@@ -254,7 +255,7 @@ func foreignStays(w *World, e Write) error {
 // infrastructure object with a provider, that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
 	held := isHeld(e.Before)
-	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) {
+	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) || w.writers.released[e.After.GetUID()] {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -279,7 +280,9 @@ func (w *World) goesUnheld(e Write) bool {
 
 // isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.
 func isHeld(obj *unstructured.Unstructured) bool {
-	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f != metav1.FinalizerDeleteDependents })
+	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool {
+		return f != metav1.FinalizerDeleteDependents && f != guestFinalizer
+	})
 }
 
 // original is what an object was when the API server published it.

@@ -305,6 +305,8 @@ func (w *World) missing(ctx context.Context) string {
 	w.relent(ctx)
 	w.helps(ctx)
 	w.deletesOutdated(ctx)
+	w.deletesLoose(ctx)
+	w.makesAgain(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
 		return left
 	}

@@ -103,7 +103,7 @@ func (w *World) nextOf(obj *unstructured.Unstructured) act {
 	case machine == nil:
 		return nil
 	case !slices.Contains(obj.GetFinalizers(), providerFinalizer):
-		return w.writes(obj, "", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, providerFinalizer))
+		return w.writes(obj, "", withFinalizer(obj, providerFinalizer, true))
 	case obj.GetKind() == configGVK().Kind:
 		return w.bootstraps(obj)
 	default:
@@ -140,7 +140,7 @@ func (w *World) removes(obj *unstructured.Unstructured) act {
 	case found:
 		return nil
 	}
-	return w.writes(obj, "", `{"metadata":{"finalizers":null}}`)
+	return w.writes(obj, "", withFinalizer(obj, providerFinalizer, false))
 }
 
 // built is the instance of an infrastructure object.

@@ -185,7 +185,7 @@ func disturbances() []disturbance {
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
 		{CacheNarrowed, (*World).narrows},
-	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances())...)
+	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
 }
 
 // disturb lets something go wrong, or a person act.

@@ -68,6 +68,7 @@ type World struct {
 	leaving  map[types.UID]int
 	narrow   *narrowing // nil in a history whose caches show everything
 	provided *provided  // nil unless Machines refer to objects of providers
+	writers  writers
 
 	history History
 	seen    Coverage
@@ -134,6 +135,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
+		writers: newWriters(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -193,6 +195,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	for _, o := range w.owners {
 		o.wants()
 	}
+	w.writers.sees(obj, removed)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
@@ -231,6 +234,13 @@ func (w *World) check(e Write) {
 func (w *World) fail(invariant string, err error) {
 	if err != nil && w.broken == nil {
 		w.broken = &BrokenError{Invariant: invariant, Message: err.Error()}
+	}
+}
+
+// expect counts what does not hold yet.
+func (w *World) expect(invariant string, err error) {
+	if err != nil {
+		w.seen["expected to fail: "+invariant]++
 	}
 }
 
