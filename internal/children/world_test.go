@@ -76,7 +76,8 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	if ports != nil {
 		ports(w, &use)
 	}
-	w.frame, err = engine.NewFrame(deployment, use, engine.Options{Recorder: w.recorder}.WithDefaults("MachineDeployment", "example.com/deployment"), nil)
+	options := engine.Options{Recorder: w.recorder}.WithDefaults("MachineDeployment", "example.com/deployment")
+	w.frame, err = engine.NewFrame(deployment, use, options, nil)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{
 		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},

@@ -48,9 +48,14 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	about := w.object(obj.GetObjectKind().GroupVersionKind().Kind, obj.GetNamespace(), obj.GetName())
 	switch {
 	case isAttempt(reason):
-		e.named += fmt.Sprint(w.requests) // each attempt is one of its own
+		e.named += fmt.Sprint(len(w.history.Events)) // each attempt is one of its own
 	case about != nil: // another Node may have had the name
 		e.named += about.GetAnnotations()[contract.NodeUIDAnnotation] + about.GetAnnotations()[contract.DrainedAnnotation]
+		for _, c := range conditionsIn(about) {
+			if strings.HasSuffix(text, c.Message) && c.Message != "" {
+				e.named += c.Reason + string(c.Status)
+			}
+		}
 	}
 	told := w.events.told[obj.GetUID()]
 	if told == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -58,7 +59,7 @@ func currency(w *World, m *unstructured.Unstructured) string {
 	return "Unknown"
 }
 
-// compares compares the number of Machines with the desired one.
+// compares holds the number of Machines against the desired one.
 func compares(is func(have, want int) bool) fact {
 	return func(w *World, owner *unstructured.Unstructured) string {
 		return isTrue(is(len(w.machinesOf(owner)), int(replicasIn(owner))))
@@ -136,13 +137,16 @@ func pendingIn(w *World, owner *unstructured.Unstructured) string {
 		return ""
 	}
 	ledger, err := scale.ParseLedger(text)
-	missing := said(err)
+	if err != nil {
+		return err.Error()
+	}
+	var missing []string
 	for _, e := range ledger.Pending {
 		if w.object(childKind(owner), owner.GetNamespace(), e.Name) == nil {
-			missing += " " + e.Name
+			missing = append(missing, e.Name)
 		}
 	}
-	return missing
+	return strings.Join(missing, ", ")
 }
 
 func childKind(owner *unstructured.Unstructured) string {
