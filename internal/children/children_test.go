@@ -57,6 +57,8 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, all[0].Burnt, "it is the owner's own")
 	require.Len(t, w.stored(), 1)
+	require.Len(t, w.recorder.Events, 1)
+	require.Contains(t, <-w.recorder.Events, "FailedCreate", "what was there already was not created now")
 	w.memory = newMemory() // another process continues
 	_, o := w.pass()
 	ledger, err := scale.ParseLedger(o.State.Annotations[scale.LedgerAnnotation])

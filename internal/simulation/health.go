@@ -191,7 +191,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	}
 	checks, err := remediation.New(kinds, remediation.Ports{
 		Ports: m.Ports, Workload: m.Workload, ReachOf: m.gate.Of,
-	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Matching: matching()})
+	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder(), Matching: matching()})
 	if err != nil {
 		return nil, err
 	}

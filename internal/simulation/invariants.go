@@ -53,7 +53,7 @@ func Invariants() []Invariant {
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
-	}, append(healthInvariants(), poolInvariants()...)...)
+	}, slices.Concat(healthInvariants(), poolInvariants(), writtenTruths())...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {

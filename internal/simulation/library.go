@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,11 +58,12 @@ func setUpMachines(m Manager) (Reconciler, error) {
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
-		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching()})
+		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching(), Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err
 	}
-	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, m.register(metrics)
+	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, errors.Join(m.register(metrics), metrics.WatchDeployments(
+		m.process.world.ctx, m.Ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())))
 }
 
 // stepsOf returns the steps of Machines: those of the cloud, or the library's own where providers make the instances.
@@ -86,7 +88,9 @@ func setUpSets(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	options := machineset.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics}
+	options := machineset.Options{
+		Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics, Recorder: m.recorder(),
+	}
 	if m.process.world.bare {
 		options.MachineFinalizers = []string{}
 	}
@@ -108,7 +112,7 @@ func setUpDeployments(m Manager) (Reconciler, error) {
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
 	deployments, err := deployment.New(kinds, deployment.Ports{Ports: m.Ports},
-		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Metrics: metrics})
+		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Recorder: m.recorder(), Metrics: metrics})
 	if err != nil {
 		return Reconciler{}, err
 	}

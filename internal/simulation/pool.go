@@ -134,7 +134,7 @@ func setUpPools(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload},
-		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1})
+		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err
 	}

@@ -255,12 +255,12 @@ func (w *World) writes(obj *unstructured.Unstructured, subresource, body string)
 
 // readyNow is the condition Ready of a provider.
 func readyNow(w *World, ready bool) string {
-	status, reason := metav1.ConditionTrue, "Ready"
+	status, reason, message := metav1.ConditionTrue, "Ready", ""
 	if !ready {
-		status, reason = metav1.ConditionFalse, "ProviderFailed"
+		status, reason, message = metav1.ConditionFalse, "ProviderFailed", "the provider has failed"
 	}
 	return `"conditions":` + jsonOf([]map[string]any{{
-		"type": contract.ConditionReady, "status": status, "reason": reason, "message": "",
+		"type": contract.ConditionReady, "status": status, "reason": reason, "message": message,
 		"lastTransitionTime": w.Now().UTC().Format(time.RFC3339),
 	}})
 }

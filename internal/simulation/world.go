@@ -70,6 +70,7 @@ type World struct {
 	provided *provided  // nil unless Machines refer to objects of providers
 	writers  writers
 
+	events  *eventLog
 	history History
 	seen    Coverage
 	broken  *BrokenError
@@ -135,7 +136,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
-		writers: newWriters(),
+		writers: newWriters(), events: newEventLog(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -199,6 +200,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
+	w.events.sees(w.acting, obj)
 	w.check(Write{Before: before, After: obj, Removed: removed})
 }
 
