@@ -57,6 +57,8 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, all[0].Burnt, "it is the owner's own")
 	require.Len(t, w.stored(), 1)
+	require.Len(t, w.recorder.Events, 1)
+	require.Contains(t, <-w.recorder.Events, "FailedCreate", "what was there already was not created now")
 	w.memory = newMemory() // another process continues
 	_, o := w.pass()
 	ledger, err := scale.ParseLedger(o.State.Annotations[scale.LedgerAnnotation])
@@ -235,4 +237,27 @@ func TestADeletionLeavesAsManyChildrenAsItShould(t *testing.T) {
 	require.NotZero(t, o.RequeueAfter())
 	require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(w.stored())))
 	require.True(t, s.Asked(victims[0].UID))
+}
+
+// strips removes the owner references of what is patched, as a webhook does.
+func strips(w *world, ports *engine.Ports) {
+	ports.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			if err := c.Patch(ctx, obj, p, o...); err != nil || obj.GetObjectKind().GroupVersionKind().Kind != "MachineSet" {
+				return err
+			}
+			return c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
+		},
+	})
+}
+
+// Without an error, nothing would look at the child again once the webhook is gone.
+func TestAnAdoptionThatIsNotKeptFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, strips)
+	w.create(w.set("free", ""))
+	w.eventually(func() bool { s, _ := w.pass(); return len(s.Unclaimed) == 1 })
+	s, _ := w.pass()
+	require.Empty(t, s.Own)
+	require.ErrorContains(t, errors.Join(s.Unclaimed...), "the owner reference of MachineSet default/free is not kept")
 }

@@ -166,9 +166,15 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 		s.owner.Eventf(corev1.EventTypeNormal, eventRelease, "Release"+name, "Released %s %q, whose labels were changed", name, m.Key.Name)
 		return m, false, nil
 	}
-	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
 	taken, err = s.frame.remembered(s.memory, written)
-	return taken, err == nil, err
+	switch {
+	case err != nil:
+		return taken, false, err
+	case !slices.ContainsFunc(taken.OwnerReferences, func(have metav1.OwnerReference) bool { return contract.IsOwner(have, ref) }):
+		return m, false, fmt.Errorf("adopt: the owner reference of %s is not kept: a webhook may remove it", s.frame.says(m.Key))
+	}
+	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
+	return taken, true, nil
 }
 
 // Write writes an update to a child through a kind, the children's own or one whose adapter adds to the update, and returns the answer of

@@ -31,6 +31,7 @@ type Creation struct {
 
 	resourceVersion string // of the owner's child
 	uid             types.UID
+	found           bool // an earlier pass has made it, whose answer was lost or which the cache does not show yet
 }
 
 // Create creates the children of the reserved slots: one, and after each success twice as many at a time. It writes the ledger afterwards,
@@ -47,6 +48,7 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	var all []Creation
 	var names []string
 	var failed []error
+	advances := false
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := sizes.next(len(left))
 		for _, c := range engine.InParallel(n, left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
@@ -61,13 +63,15 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 				}
 			default:
 				done, _ = done.Created(c.Entry.Slot, c.resourceVersion) // all of one API server
-				names = append(names, c.Entry.Name)
+				if advances = true; !c.found {
+					names = append(names, c.Entry.Name)
+				}
 			}
 		}
 		left = left[n:]
 	}
 	s.memory.refuse(failed)
-	s.memory.tried(len(names) > 0, len(failed) > 0, s.owner.Common().Generation, s.frame.clock.Now())
+	s.memory.tried(advances, len(failed) > 0, s.owner.Common().Generation, s.frame.clock.Now())
 	s.reportCreated(names, failed)
 	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
 	if err := s.WriteLedger(context.WithoutCancel(ctx), done); err != nil && !patch.Retryable(err) {
@@ -119,7 +123,7 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		if c.Err = s.Existing(ctx, have, kind, e.Name); c.Err != nil {
 			return c
 		}
-		c.Burnt = !scale.IsMachineOf(have, owner.UID, e.Slot)
+		c.Burnt, c.found = !scale.IsMachineOf(have, owner.UID, e.Slot), true
 		if s.controlled(have) {
 			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
 		}

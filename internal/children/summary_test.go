@@ -158,6 +158,7 @@ func TestMachinesAreCounted(t *testing.T) {
 	updating.Annotations = map[string]string{contract.InPlaceUpdateAnnotation: ""}
 	full := stateOf("f", saying("Ready", "True", ""), saying("Available", "True", ""), saying("UpToDate", "False", ""), ready)
 	full.Labels = map[string]string{"a": "b", "c": "d"}
+	full.Deleting = noon() // until it is gone it counts
 	f := factsOf(3, updating, full, stateOf("n"))
 	f.TemplateLabels = map[string]string{"a": "b"}
 	f.MinReady = 30 * time.Second

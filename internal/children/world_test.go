@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,6 +50,7 @@ type world struct {
 	frame      *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 	sets       *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	memory     *memory
+	recorder   *events.FakeRecorder
 }
 
 func newMemory() *memory { return children.NewMemory[contract.MachineSetState]() }
@@ -65,7 +67,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	t.Helper()
 	deployment := contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2())
 	set := contract.Unstructured(capi("MachineSet"), contract.MachineSetV1Beta2())
-	w := &world{t: t, memory: newMemory()}
+	w := &world{t: t, memory: newMemory(), recorder: events.NewFakeRecorder(100)}
 	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}})
 	w.client = w.store.Client()
 	mgr, err := w.store.NewManager(ctrl.Options{Logger: logr.Discard()})
@@ -74,7 +76,8 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	if ports != nil {
 		ports(w, &use)
 	}
-	w.frame, err = engine.NewFrame(deployment, use, engine.Options{}.WithDefaults("MachineDeployment", "example.com/deployment"), nil)
+	options := engine.Options{Recorder: w.recorder}.WithDefaults("MachineDeployment", "example.com/deployment")
+	w.frame, err = engine.NewFrame(deployment, use, options, nil)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{
 		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},

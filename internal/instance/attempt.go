@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,7 +92,10 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	if err == nil {
 		return attempt{of: fingerprint, valid: true}
 	}
-	if a.of != fingerprint {
+	switch {
+	case isLook(a.of) && isLook(fingerprint): // credentials may be others at each read, and the instance is the same
+		a.of = fingerprint
+	case a.of != fingerprint:
 		a = attempt{of: fingerprint}
 	}
 	a.err = err
@@ -103,7 +107,10 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	}
 	wait, parked := backoff.After(err, a.failures, spread(token, a.failures))
 	a.parked, a.until = parked, now.Add(wait)
-	if parked && wait == 0 {
+	switch never := parked && wait == 0; {
+	case never && isLook(fingerprint):
+		a.until = now.Add(refusedFor)
+	case never:
 		a.until = time.Time{}
 	}
 	return a
@@ -129,14 +136,23 @@ func spread(token string, failures int) float64 {
 // another process may have made the instance that this one was refused.
 func fingerprint(ctx context.Context, r *provider.Request) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%t %q %q %q %q\n", r.ProviderID != "", r.Spec, r.Version, r.FailureDomain, r.Account)
+	fmt.Fprintf(sum, "%q %q %q %q\n", r.Spec, r.Version, r.FailureDomain, r.Account)
 	values, err := r.Credentials.Read(ctx)
 	fmt.Fprintf(sum, "%t\n", err != nil)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(sum, "%q %q\n", name, values[name])
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	of := hex.EncodeToString(sum.Sum(nil))
+	if r.ProviderID != "" {
+		of = lookOf + of
+	}
+	return of
 }
+
+// lookOf begins the fingerprint of a look at an instance whose provider ID is recorded.
+const lookOf = "look "
+
+func isLook(fingerprint string) bool { return strings.HasPrefix(fingerprint, lookOf) }
 
 // surelyNone is how many answers in a row must say that there is no instance before a deletion that no provider ID helps believes it: with
 // the pauses of the default Backoff they take more than a minute.

@@ -104,8 +104,8 @@ func decideError(f Facts) (d Decision) {
 	class := provider.ClassOf(f.Err)
 	_, delayed := provider.IsDelayed(f.Err)
 	switch {
-	case f.Provisioned && (delayed || f.Failures < surelyGone):
-		d.Keep = true // one look that fails says nothing about an instance that ran
+	case f.Provisioned && (delayed || f.Failures < surelyGone) && (f.Recorded || class != provider.Invalid && class != provider.Terminal):
+		d.Keep = true // one look that fails says nothing about an instance that ran; a creation that is refused for good is none
 		return d
 	case delayed:
 		d.say(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")

@@ -48,6 +48,10 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 			Facts{Err: errors.New("reset"), Recorded: true, Provisioned: true, Failures: 9}, "Unknown", "Unavailable", Decision{}},
 		"one that ran has to wait": {
 			Facts{Err: delayed, Recorded: true, Provisioned: true, Failures: 9}, "", "", Decision{Keep: true}},
+		"one that ran is unknown now, and the next is refused for good": {
+			Facts{Err: provider.Errorf(provider.Terminal, "no"), Provisioned: true, Failures: 1}, "False", "Terminal", Decision{}},
+		"one that ran is unknown now, and the next is refused once": {
+			Facts{Err: provider.Errorf(provider.Exhausted, "quota"), Provisioned: true, Failures: 1}, "", "", Decision{Keep: true}},
 		"a new one has to wait": {Facts{Err: delayed}, "False", ReasonWaitingForRate, Decision{}},
 		"it is refused": {
 			Facts{Err: provider.Errorf(provider.Invalid, "size")}, "False", ReasonInvalid, Decision{}},

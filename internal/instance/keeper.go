@@ -17,9 +17,9 @@ import (
 const (
 	// DefaultRefresh is the default of Options.Refresh.
 	DefaultRefresh = 10 * time.Minute
-	// refusedDeletion is how long to wait before a deletion that the provider refused, or a look in one, is tried again: the instance costs
-	// money, so it is never given up.
-	refusedDeletion = 10 * time.Minute
+	// refusedFor is how long to wait before a deletion that the provider refused, or a look at an instance, is tried again: the instance
+	// costs money and may be lost, so it is never given up.
+	refusedFor = 10 * time.Minute
 )
 
 // Options are those of a Keeper.
@@ -324,7 +324,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (attempt, time.Duration) {
 	a = a.after(key.token, a.of, err, k.options.Backoff, now)
 	if a.until.IsZero() {
-		a.until = now.Add(refusedDeletion)
+		a.until = now.Add(refusedFor)
 	}
 	k.attempts.remember(key, a, now)
 	left, held := a.holds(a.of, now)

@@ -3,6 +3,7 @@ package instance_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,16 +32,7 @@ func TestADeletionFindsTheInstanceThatNoProviderIDNames(t *testing.T) {
 func TestAnErrorThatSaysNothingIsNoMissedInstance(t *testing.T) {
 	t.Parallel()
 	var failure error
-	c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
-		get := c.Get
-		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
-			if failure != nil {
-				return provider.Instance{}, failure
-			}
-			return get(ctx, r)
-		}
-		return c
-	}), small("1", "one")
+	c, in := keeperOf(t, &failure), small("1", "one")
 	require.False(t, c.ensure(&in).Gone)
 	require.True(t, c.ensure(&in).Provisioned)
 	failure = provider.Errorf(provider.Unavailable, "timeout")
@@ -54,6 +46,57 @@ func TestAnErrorThatSaysNothingIsNoMissedInstance(t *testing.T) {
 		c.passes(10 * time.Minute)
 	}
 	require.True(t, c.ensure(&in).Gone)
+}
+
+// keeperOf returns a Keeper whose looks at an instance return an error while there is one.
+func keeperOf(t *testing.T, failure *error) *cloud {
+	t.Helper()
+	return newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+		get := c.Get
+		c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+			if *failure != nil {
+				return provider.Instance{}, *failure
+			}
+			return get(ctx, r)
+		}
+		return c
+	})
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	t.Run("an instance that is lost is given up although its credentials are others at each read", func(t *testing.T) {
+		t.Parallel()
+		var failure error
+		c, in, read := keeperOf(t, &failure), small("1", "one"), 0
+		in.Request.Credentials = func(context.Context) (provider.Values, error) {
+			read++
+			return provider.Values{"token": fmt.Append(nil, read)}, nil
+		}
+		c.ensure(&in)
+		require.True(t, c.ensure(&in).Provisioned)
+		failure = provider.Errorf(provider.NotFound, "lost")
+		first := c.ensure(&in)
+		require.False(t, first.Gone)
+		require.Less(t, first.RequeueAfter, c.ensure(&in).RequeueAfter, "the pauses grow")
+		require.True(t, c.ensure(&in).Gone)
+	})
+	for _, class := range []provider.Class{provider.Invalid, provider.Terminal, provider.Unauthenticated} {
+		t.Run(fmt.Sprintf("an error of the class %s does not end the looks at an instance that runs", class), func(t *testing.T) {
+			t.Parallel()
+			var failure error
+			c, in := keeperOf(t, &failure), small("1", "one")
+			c.ensure(&in)
+			require.True(t, c.ensure(&in).Provisioned)
+			failure = provider.Errorf(class, "no")
+			again := c.ensure(&in).RequeueAfter
+			require.Positive(t, again)
+			require.LessOrEqual(t, again, 10*time.Minute)
+			failure = nil
+			c.passes(again)
+			require.True(t, c.ensure(&in).Provisioned)
+		})
+	}
 }
 
 // A leader whose creation was refused until the specification changes comes back after another one, whose attempt was accepted.

@@ -32,16 +32,18 @@ func (prompt) next(*World) time.Time { return time.Time{} }
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
-	w.actors = []actor{w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}}
+	w.actors = []actor{
+		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+	}
 	if w.apps != nil {
-		w.actors = append(w.actors, drainers{}, lifecycle{})
+		w.actors = append(w.actors, drainers{}, agenda(evictions))
 	}
 	if w.health != nil {
-		w.actors = append(w.actors, gates{}, reports{})
+		w.actors = append(w.actors, agenda(probes), agenda(reports))
 	}
 	if w.habits != nil {
 		looking := collectors{of: map[*process]*collecting{}}
-		w.actors = append(w.actors, looking, custodians{looking})
+		w.actors = append(w.actors, looking, custodians{of: looking})
 	}
 	if w.provided != nil {
 		w.actors = append(w.actors, provider{})
@@ -67,7 +69,7 @@ func (kubelets) can(ctx context.Context, w *World) []func() {
 
 // joins creates the Node of an instance.
 func (w *World) joins(ctx context.Context, i cloud.Instance) {
-	if w.habits != nil && !w.isUsed(i) {
+	if w.habits != nil && w.holderOf(i) == nil {
 		w.habits.nodes[i.Name] = true // no Machine will ever have it
 	}
 	node := fake.Node(i.Name, i.ProviderID)

@@ -126,12 +126,13 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 type operators struct{ prompt }
 
 func (operators) can(ctx context.Context, w *World) []func() {
-	if !w.calm || !w.backups.restored && w.seen[faultPrefix+string(UserRestoresElsewhere)] == 0 {
+	if !w.calm {
 		return nil
 	}
+	restored := w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
 	var all []func()
 	for _, m := range w.owned() {
-		if m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
+		if restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
 			all = append(all, func() {
 				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
 			})
@@ -142,15 +143,22 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	}
 	instances := w.instances()
 	for _, i := range instances {
-		if i.State != cloud.Deleting && !w.hasMachine(i.Token) {
+		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (restored || w.isReleased(i)) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
 				w.note("operator", "delete the instance "+i.Name, said(err))
 			})
 		}
 	}
+	return append(all, w.strayNodes(ctx, restored || len(w.writers.released) > 0)...)
+}
+
+// strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
+func (w *World) strayNodes(ctx context.Context, byHand bool) []func() {
+	var all []func()
+	instances := w.instances()
 	for _, node := range w.Objects("Node") {
-		if !w.hasInstance(node, instances) {
+		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
 			all = append(all, func() { w.collects(ctx, node) })
 		}
 	}

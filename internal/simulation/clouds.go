@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,39 +15,39 @@ import (
 
 // ofClouds are what a cloud does by itself.
 func ofClouds() []disturbance {
-	return []disturbance{
-		{CloudForgets, (*World).cloudForgets}, {CloudLoses, (*World).cloudLoses}, {CloudReportsHalf, (*World).cloudReportsHalf},
-		{CloudIsSlow, (*World).cloudIsSlow}, {CloudKeeps, (*World).cloudKeeps}, {CloudRenames, (*World).cloudRenames},
-		{CloudRefuses, (*World).cloudRefuses},
+	all := []disturbance{{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}}
+	for _, one := range allHabits() {
+		all = append(all, disturbance{one.fault, func(w *World, _ context.Context) { w.beginHabit(one) }})
 	}
+	return all
 }
 
-// beginHabit begins a habit of one instance, for a time.
-func (w *World) beginHabit(what string, times map[string]time.Time) {
-	all := w.instances()
-	if len(all) == 0 {
-		return
+// beginHabit begins a habit, for a time.
+func (w *World) beginHabit(one habit) {
+	h, token, name := w.habits, "", "all calls"
+	if all := w.instances(); !one.toAll {
+		if len(all) == 0 {
+			return
+		}
+		stays := func(i cloud.Instance) bool {
+			return w.holderOf(i) == nil || w.holderOf(i).GetDeletionTimestamp() == nil
+		}
+		if leaving := slices.DeleteFunc(slices.Clone(all), stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
+			all = leaving // what goes wrong in deletions matters most
+		}
+		i := all[w.choices.pick(len(all))]
+		token, name = i.Token, i.Name
+		h.nodes[name] = h.nodes[name] || one.fault == CloudMoves // its Machine takes the Node for another one's
 	}
-	if leaving := slices.DeleteFunc(slices.Clone(all), w.stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
-		all = leaving
+	if one.fault == CloudRefuses {
+		ops := []cloud.Operation{cloud.OpCreate, cloud.OpCreate, "", cloud.OpGet, cloud.OpDelete, cloud.OpList}
+		h.class, h.refused = classes()[w.choices.pick(len(classes()))], ops[w.choices.pick(len(ops))]
+		name = fmt.Sprintf("%s calls: %s", cmp.Or(h.refused, "all"), h.class)
 	}
-	i := all[w.choices.pick(len(all))]
-	lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 20 * time.Minute}[w.choices.pick(3)]
-	times[i.Token] = w.Now().Add(lasts)
-	w.note("cloud", fmt.Sprintf("%s %s for %s", what, i.Name, lasts), "")
+	lasts := []time.Duration{time.Second, 3 * time.Minute, 10 * time.Minute, 20 * time.Minute}[w.choices.pick(4)]
+	h.of(token).until[one.fault] = w.Now().Add(lasts)
+	w.note("cloud", fmt.Sprintf("%s %s for %s", one.what, name, lasts), "")
 }
-
-// stays reports whether no Machine of an instance is being deleted: what goes wrong in deletions matters most.
-func (w *World) stays(i cloud.Instance) bool {
-	return !slices.ContainsFunc(w.ours(), func(m *unstructured.Unstructured) bool {
-		return m.GetDeletionTimestamp() != nil && isOwn(m, i)
-	})
-}
-
-func (w *World) cloudForgets(context.Context)     { w.beginHabit("does not show", w.habits.hidden) }
-func (w *World) cloudReportsHalf(context.Context) { w.beginHabit("shows half of", w.habits.half) }
-func (w *World) cloudIsSlow(context.Context)      { w.beginHabit("is still creating", w.habits.slow) }
-func (w *World) cloudKeeps(context.Context)       { w.beginHabit("does not delete", w.habits.kept) }
 
 func (w *World) cloudRenames(context.Context) {
 	w.habits.renamed = !w.habits.renamed
@@ -62,14 +64,58 @@ func (w *World) cloudLoses(context.Context) {
 	}
 }
 
-// cloudRefuses: a quota is used up, credentials are wrong for a while, there are too many calls, or the cloud says of a creation that it
-// never will succeed.
-func (w *World) cloudRefuses(context.Context) {
-	h := w.habits
-	kinds := []cloud.Class{cloud.Exhausted, cloud.Invalid, cloud.Terminal, cloud.RateLimited, cloud.Unauthenticated, cloud.Unavailable}
-	n := w.choices.pick(len(kinds))
-	h.refuses, h.creates = kinds[n], n < 3
-	lasts := []time.Duration{time.Minute, 10 * time.Minute}[w.choices.pick(2)]
-	h.until = w.Now().Add(lasts)
-	w.note("cloud", fmt.Sprintf("refuses calls for %s: %s", lasts, h.refuses), "")
+// twinSuffix is what the token of a second instance has in the store of the cloud. Nothing but the World sees it.
+const twinSuffix = "/twin"
+
+// tokenOf is the token of an instance as its tag says it.
+func tokenOf(i cloud.Instance) string { return strings.TrimSuffix(i.Token, twinSuffix) }
+
+// storedScheme begins provider IDs in the store of the cloud, and movedScheme those of instances whose ID has changed.
+const (
+	storedScheme = "fake://"
+	movedScheme  = "moved://m-"
+)
+
+// storedID is a provider ID as the store of the cloud has it, whatever its form.
+func storedID(id string) string {
+	return strings.Replace(strings.ToLower(id), movedScheme, storedScheme, 1)
+}
+
+// sameID compares provider IDs whatever their form.
+func sameID(a, b string) bool { return a != "" && storedID(a) == storedID(b) }
+
+// isLeft reports whether the deletion of a Machine cannot know of an instance: the cloud has said that it is gone, has made it again with a
+// request that was late, or has made two for a Machine that has recorded neither.
+func (h *habits) isLeft(m *unstructured.Unstructured, i cloud.Instance) bool {
+	f := h.of(i.Token)
+	return f.lied || f.stray || h.of(string(m.GetUID())).doubled && providerIDIn(m) == ""
+}
+
+// saidGone reports whether the cloud has said that an instance is gone so often that a Machine believes it.
+func (h *habits) saidGone(token string) bool {
+	return h.of(token).denied >= surelyGone || h.of(token).lied
+}
+
+// surelyGone is how many looks it takes until an instance that ran is believed to be gone. See instance.Decide.
+const surelyGone = 3
+
+// hidesNode reports whether nothing leads from a Machine to the Node of its instance: it is believed to be gone, or has had another ID.
+func (h *habits) hidesNode(token string) bool {
+	return h.saidGone(token) || !h.of(token).until[CloudMoves].IsZero()
+}
+
+// later returns what carries a creation or a deletion out after its sender has given up; nil for others, and of a habits that is nil. A
+// creation may make an instance again that is gone: nothing but a Collector finds it.
+func (h *habits) later(op cloud.Operation, r *cloud.Request, call func() error) func() error {
+	if h == nil || op != cloud.OpCreate && op != cloud.OpDelete {
+		return nil
+	}
+	return func() error {
+		f, made := h.of(r.Token), h.world.cloud.Made(r.Token)
+		err := call()
+		if made+f.gone > 0 && h.world.cloud.Made(r.Token) > made {
+			f.stray, h.of("").stray = true, true
+		}
+		return err
+	}
 }

@@ -52,7 +52,7 @@ func (w *World) drawClusters() {
 	for i, name := range []string{"c2", "c3"} {
 		c := &workloadCluster{name: name, namespace: elsewhere, space: name}
 		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: func(obj *unstructured.Unstructured, removed bool) {
-			w.takes(c, obj, removed)
+			w.stores(c, obj, removed)
 		}})
 		w.clusters = append(w.clusters, c)
 	}
@@ -207,8 +207,10 @@ func nodeStays(w *World, e Write) error {
 
 // healthyStays is about Machines whose owner nobody has changed, of which nobody has deleted one, and that no health check has marked.
 func healthyStays(w *World, e Write) error {
-	o := w.ownerOf(e.After)
-	if w.acting == nil || o == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || !w.isWell(e.Before) || isReplaced(w, e) {
+	if w.acting == nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || isReplaced(w, e) {
+		return nil
+	}
+	if node := w.nodeOf(e.Before); node == nil || readyOf(node).Status != corev1.ConditionTrue {
 		return nil
 	}
 	for _, f := range []Fault{

@@ -17,19 +17,30 @@ type connection struct {
 	session *session // with a workload cluster; nil without
 }
 
-func (c *connection) do(verb string, obj runtime.Object, name string, call func() error) error {
-	return c.write(verb, obj, name, call, Request{})
-}
-
-// write sends a request that may arrive late or be rewritten.
-func (c *connection) write(verb string, obj runtime.Object, name string, call func() error, r Request) error {
+// read sends a request that changes nothing.
+func (c *connection) read(verb string, obj runtime.Object, name string, call func() error) error {
 	gvk, err := gvkOf(obj)
 	if err != nil {
 		return err
 	}
-	r.Verb, r.Kind, r.Name, r.Write = verb, gvk.Kind, name, verb != "get" && verb != "list"
-	r.session = c.session
-	return c.process.world.request(c.process, r, call)
+	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name, session: c.session}, call)
+}
+
+// write sends an object. The request may arrive late. A webhook may change it, if store does the same with the object that try makes of it.
+func (c *connection) write(verb string, obj client.Object, send, try, store sending) error {
+	gvk, err := gvkOf(obj)
+	if err != nil {
+		return err
+	}
+	later := copied(obj)
+	r := Request{
+		Verb: verb, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Write: true, session: c.session,
+		later: func() error { return send(later) },
+	}
+	if store != nil {
+		r.rewritten = func(change webhookChange) error { return rewritten(obj, change, try, store) }
+	}
+	return c.process.world.request(c.process, r, func() error { return send(obj) })
 }
 
 // copied returns a copy of an object.
@@ -45,48 +56,44 @@ func fixed(obj client.Object, p client.Patch) (client.Patch, error) {
 
 // Get implements client.Reader.
 func (c *connection) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-	return c.do("get", obj, key.Name, func() error { return c.WithWatch.Get(ctx, key, obj, o...) })
+	return c.read("get", obj, key.Name, func() error { return c.WithWatch.Get(ctx, key, obj, o...) })
 }
 
 // List implements client.Reader.
 func (c *connection) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
-	return c.do("list", list, "", func() error { return c.WithWatch.List(ctx, list, o...) })
+	return c.read("list", list, "", func() error { return c.WithWatch.List(ctx, list, o...) })
 }
 
 // Create implements client.Writer.
 func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
-	later := copied(obj)
-	return c.write("create", obj, obj.GetName(), func() error { return c.WithWatch.Create(ctx, obj, o...) }, Request{
-		later: func() error { return c.WithWatch.Create(ctx, later, o...) }, strip: func() { obj.SetAnnotations(nil) },
-	})
+	create := func(obj client.Object) error { return c.WithWatch.Create(ctx, obj, o...) }
+	return c.write("create", obj, create, nil, create)
 }
 
 // Delete implements client.Writer.
 func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
-	later := copied(obj)
-	return c.write("delete", obj, obj.GetName(), func() error {
+	c.process.world.fail(DeletesByUID, deletesByUID(obj, o))
+	return c.write("delete", obj, func(obj client.Object) error {
 		c.process.world.deletesBuilt(c.process, obj)
 		return c.WithWatch.Delete(ctx, obj, o...)
-	}, Request{
-		later: func() error { return c.WithWatch.Delete(ctx, later, o...) },
-	})
+	}, nil, nil)
 }
 
 // Update implements client.Writer.
 func (c *connection) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
-	return c.do("update", obj, obj.GetName(), func() error { return c.WithWatch.Update(ctx, obj, o...) })
+	update := func(obj client.Object) error { return c.WithWatch.Update(ctx, obj, o...) }
+	return c.write("update", obj, update, nil, update)
 }
 
 // Patch implements client.Writer.
 func (c *connection) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-	later := copied(obj)
 	raw, err := fixed(obj, p)
 	if err != nil {
 		return err
 	}
-	return c.write("patch", obj, obj.GetName(), func() error { return c.WithWatch.Patch(ctx, obj, raw, o...) }, Request{
-		later: func() error { return c.WithWatch.Patch(ctx, later, raw, o...) },
-	})
+	return c.write("patch", obj, func(obj client.Object) error { return c.WithWatch.Patch(ctx, obj, raw, o...) },
+		func(obj client.Object) error { return c.WithWatch.Patch(ctx, obj, raw, append(o, client.DryRunAll)...) },
+		func(obj client.Object) error { return c.WithWatch.Update(ctx, obj) })
 }
 
 // Status implements client.StatusClient.
@@ -106,20 +113,20 @@ type subresource struct {
 
 // Patch implements client.SubResourceWriter.
 func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
-	later := copied(obj)
 	raw, err := fixed(obj, p)
 	if err != nil {
 		return err
 	}
-	patch := func(obj client.Object) func() error {
-		return func() error { return s.SubResourceClient.Patch(ctx, obj, raw, o...) }
-	}
-	return s.connection.write("patch "+s.name, obj, obj.GetName(), patch(obj), Request{later: patch(later)})
+	to := s.SubResourceClient
+	return s.connection.write("patch "+s.name, obj, func(obj client.Object) error { return to.Patch(ctx, obj, raw, o...) },
+		func(obj client.Object) error { return to.Patch(ctx, obj, raw, append(o, client.DryRunAll)...) },
+		func(obj client.Object) error { return to.Update(ctx, obj) })
 }
 
 // Update implements client.SubResourceWriter.
 func (s *subresource) Update(ctx context.Context, obj client.Object, o ...client.SubResourceUpdateOption) error {
-	return s.connection.do("update "+s.name, obj, obj.GetName(), func() error { return s.SubResourceClient.Update(ctx, obj, o...) })
+	update := func(obj client.Object) error { return s.SubResourceClient.Update(ctx, obj, o...) }
+	return s.connection.write("update "+s.name, obj, update, nil, update)
 }
 
 // calls sends the calls of the process to the cloud through World.request too.
@@ -127,10 +134,13 @@ func (p *process) calls() cloud.Decorator {
 	return cloud.Around(func(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 		return p.world.request(p, Request{
 			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
+			later: p.world.habits.later(op, r, func() error { return call(ctx) }),
 		}, func() error {
+			p.world.habits.of(r.Token).looked = p.world.Now()
 			switch op { //nolint:exhaustive // the others change nothing
 			case cloud.OpDelete:
 				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+				p.world.fail(staysForOthers, p.staysForOthers(r))
 			case cloud.OpCreate:
 				p.world.fail(madeForKept, p.makesForKept(r))
 			}

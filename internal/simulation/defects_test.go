@@ -3,6 +3,8 @@ package simulation_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,5 +83,21 @@ func TestAPlantedDefectNeedsOnlyWhatHistoriesHave(t *testing.T) {
 			_, err := simulation.RunSeeds(t.Context(), simulation.Seeds{Needs: strings.Split(strings.TrimSpace(needs), ",")})
 			require.NoError(t, err, name)
 		}
+	}
+}
+
+// A unit test that is renamed or removed must not leave its name behind: nothing would find the defect.
+func TestTheUnitTestsThatFindPlantedDefectsExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(defects, "README.md"))
+	require.NoError(t, err)
+	for _, named := range regexp.MustCompile(`(?m)^\| ([a-z-]+) .* ([a-z/]+)\.(Test\w+)[^|]*\|$`).FindAllStringSubmatch(string(text), -1) {
+		files, err := filepath.Glob(filepath.Join("../..", named[2], "*_test.go"))
+		require.NoError(t, err)
+		found := slices.ContainsFunc(files, func(file string) bool {
+			source, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(source), "func "+named[3]+"(")
+		})
+		require.True(t, found, "%s: %s has no %s", named[1], named[2], named[3])
 	}
 }

@@ -38,9 +38,11 @@
 // memory; two lead at once; clocks are wrong, and jump by hours.
 //
 // In a third of the histories the cloud has bad habits: it makes two instances for one token, does not show an instance for a while or
-// loses it, leaves out half of what it knows, changes the form of its provider IDs, is slow, keeps what it should delete, says that
-// something is gone that is not, or refuses all calls for a while. There, each manager has a guard.Collector, and once everything is silent
-// each instance has a Machine, and each running Machine its instance.
+// loses it, leaves out half of what it knows, changes the form of its provider IDs or an ID, is slow, reports a failure that passes, keeps
+// what it should delete, says that something is gone that is not, or refuses calls, some or all, with errors of any class. It has one or
+// two accounts, whose credentials are wrong for a while or others at each read; calls arrive after their sender has given up, and some
+// managers keep to a rate and cache. There, each manager has a guard.Collector for each account, and once everything is silent each
+// instance has a Machine, and each running Machine its instance, at which something looks.
 //
 // The event sources of a Reconciler with AddTo, as the library's have, are those of its own controller: what no event of the cache wakes,
 // and no RequeueAfter, is not reconciled.

@@ -55,11 +55,9 @@ const (
 	UserPauses     Fault = "user pauses"
 	UserDeletesSet Fault = "user deletes a set"
 	UserRestores   Fault = "user restores a backup"
-	// Relist: a watch skips events, and the cache lists again (410). Late: a request is carried out after its sender has given up. Rewritten:
-	// a webhook takes the annotations off a new object.
-	Relist    Fault = "410"
-	Late      Fault = "late"
-	Rewritten Fault = "rewritten"
+	// Relist: a watch skips events, and the cache lists again (410). Late: a request is carried out after its sender has given up.
+	Relist Fault = "410"
+	Late   Fault = "late"
 	// KubeletDies: a Node does not answer any more, often one that is being drained. KubeletFails: it answers, and is not ready.
 	// KubeletReturns: one of them is ready again.
 	KubeletDies    Fault = "kubelet dies"
@@ -77,26 +75,28 @@ const (
 
 // AllFaults returns all of them.
 func AllFaults() []Fault {
-	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack, UserRollsOutAfter,
-		UserPausesRollout, Autoscales, UpdateFails, UserPauses,
-		UserDeletesSet, UserRestores, UserRestoresElsewhere, UserNamesNoTemplate, UserChangesCluster, Relist, KubeletDies, KubeletFails, KubeletReturns, NodeReplaced, EvictionRefused, Hooks},
-		healthFaults(), cloudFaults(), poolFaults(), providerFaults(), clusterFaults(), []Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
+	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack,
+		UserRollsOutAfter, UserPausesRollout, Autoscales, UpdateFails, UserPauses,
+		UserDeletesSet, UserRestores, UserRestoresElsewhere, UserNamesNoTemplate, UserChangesCluster, Relist, KubeletDies, KubeletFails,
+		KubeletReturns, NodeReplaced, EvictionRefused, Hooks}, healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(), clusterFaults(),
+		[]Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
 func requestFaults() []Fault {
-	return []Fault{LostAnswer, NotSent, ServerError, TooMany, Conflict, Forbidden, Timeout, CrashBefore, CrashAfter, Late, Rewritten}
+	return []Fault{LostAnswer, NotSent, ServerError, TooMany, Conflict, Forbidden, Timeout, CrashBefore, CrashAfter, Late}
 }
 
 // Request is a request of a process.
 type Request struct {
-	Verb, Kind, Name string
+	Verb, Kind, Namespace, Name string
 	// Write may change something; Cloud is a call to the cloud, not to the API server.
 	Write, Cloud bool
 
 	later   func() error // carries it out at another time; nil if that cannot be
-	strip   func()       // takes the annotations away; nil if there are none
 	probe   bool         // it asks whether anything answers
 	session *session     // with a workload cluster; nil without
+	// rewritten carries it out as a webhook changes the object; nil if it stores none.
+	rewritten func(webhookChange) error
 }
 
 // String names it.
@@ -108,7 +108,7 @@ func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
 	for _, f := range AllFaults() {
 		n := 3
-		if slices.Contains(requestFaults(), f) {
+		if slices.Contains(append(requestFaults(), Lag, TwoLeaders, UserScales, UserDeletes, UserRollsOut), f) {
 			n = 2
 		}
 		w.drawnTo[f] = w.choices.pick(n) == 1 && (w.health != nil || !isOfHealth(f)) && (w.provided != nil || !isOfProviders(f))
@@ -146,7 +146,8 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	fault := w.faultOf(r)
 	w.acting, w.session = p, r.session
 	defer func() { w.acting, w.session = nil, nil }()
-	err := w.carryOut(fault, p, r, call)
+	w.expect(InAFight, w.isSlow(p, r))
+	err := w.carryOut(fault, p, r, func() error { return w.admits(r, call) })
 	answer := said(err)
 	if fault != "" {
 		answer = string(fault) + ": " + answer
@@ -171,7 +172,7 @@ func (w *World) faultOf(r Request) Fault {
 		n = oneDeletionIn
 	}
 	fault := w.drawn(requestFaults(), n)
-	if fault == Conflict && !r.Write || fault == Late && r.later == nil || fault == Rewritten && r.strip == nil {
+	if fault == Conflict && !r.Write || fault == Late && r.later == nil {
 		return ""
 	}
 	if fault != "" {
@@ -185,15 +186,13 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 	switch fault { //nolint:exhaustive // the others are answers
 	case "":
 		return call()
-	case Rewritten:
-		r.strip()
-		return call()
 	case Late:
 		planned, sent := p.began, w.available(p)
 		w.late = append(w.late, func() {
 			w.backups.crossed = w.backups.crossed || planned < w.backups.event
 			w.sentAt = sent
-			w.note("network", r.String()+" of "+p.name+" arrives", said(r.later()))
+			r.rewritten = nil
+			w.note("network", r.String()+" of "+p.name+" arrives", said(w.admits(r, r.later)))
 			w.sentAt = nil
 		})
 		return context.DeadlineExceeded

@@ -1,12 +1,13 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,36 +18,47 @@ import (
 	"github.com/machinist-dev/machinist/machineset/guard"
 )
 
-// CheckName is the name of the MachineHealthCheck.
+// CheckName is the name of each MachineHealthCheck.
 const CheckName = "health"
 
 const checkKind = "MachineHealthCheck"
 
-// health is the health check of a history with its safety; a history without has none.
+// health are the health checks of a history with their safety; a history without has none.
 type health struct {
+	remediations
+
 	domains []string
-	// timeout is that of the conditions of Nodes, and startup that of Machines without a Node.
-	timeout, startup time.Duration
-	// least is the limit for the number of unhealthy Machines, nil without, and in the range, empty without.
-	most    any
-	in      string
+	checks  []*check
 	lame    map[string]bool      // by token: no kubelet starts on the instance. By name of the Node: its kubelet does not report
 	awayTil time.Time            // the API server of the Machines does not answer before
 	guards  map[*process]*guards // of the last start of each process
-	watch   watch
+}
+
+// check is a health check as people want it.
+type check struct {
+	namespace string
+	selector  map[string]string
+	// limit is a number, a percentage or a range; nil without.
+	limit any
+	// timeout is that of the conditions of Nodes, and startup that of Machines without a Node.
+	timeout, startup time.Duration
 }
 
 // guards are what runs in one process beside its reconcilers.
 type guards struct {
 	gate *guard.Gate
 	next time.Time // of the next probe
-	pass passing   // that runs over a check or has run last
+	pass pass      // that runs over a check or a set, or has run last
 }
 
-// limits are those that a person gives a check.
+// limits are those that people give a check.
 func limits() []any { return []any{nil, int64(1), "80%", int64(2), "[0-5]", "40%", "[1-2]"} }
 
-// drawKinds decides whether a history has a health check, or templates from which sets clone, with or without providers of what they clone,
+func timeouts() []time.Duration {
+	return []time.Duration{5 * time.Minute, time.Minute, 8 * time.Minute}
+}
+
+// drawKinds decides whether a history has health checks, or templates from which sets clone, with or without providers of what they clone,
 // or neither. The API server serves their kinds.
 func (w *World) drawKinds() {
 	switch w.choices.pick(3) {
@@ -57,28 +69,13 @@ func (w *World) drawKinds() {
 			w.provided, w.kinds = newProvided(), append(configKinds(), w.kinds...)
 		}
 	default:
-		w.health, w.kinds = drawHealth(w.choices), append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
-	}
-}
-
-// drawHealth returns the health check of a history.
-func drawHealth(choices *Choices) *health {
-	pick := func(among ...time.Duration) time.Duration { return among[choices.pick(len(among))] }
-	h := &health{
-		timeout: pick(5*time.Minute, time.Minute, 8*time.Minute), startup: pick(10*time.Minute, 3*time.Minute),
-		lame: map[string]bool{}, guards: map[*process]*guards{}, watch: newWatch(),
-	}
-	h.setLimit(limits()[choices.pick(len(limits()))])
-	for i := range choices.pick(4) {
-		h.domains = append(h.domains, fmt.Sprintf("zone-%d", i))
-	}
-	return h
-}
-
-func (h *health) setLimit(limit any) {
-	h.most, h.in = limit, ""
-	if text, is := limit.(string); is && text[0] == '[' {
-		h.most, h.in = nil, text
+		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
+		w.health = &health{lame: map[string]bool{}, guards: map[*process]*guards{}, remediations: remediations{
+			decided: map[types.UID]map[types.UID]bool{}, fill: map[types.UID]*unstructured.Unstructured{},
+		}}
+		for i := range w.choices.pick(4) {
+			w.health.domains = append(w.health.domains, fmt.Sprintf("zone-%d", i))
+		}
 	}
 }
 
@@ -90,22 +87,87 @@ func (h *health) zones() []string {
 	return h.domains
 }
 
-// addCheck creates the health check.
-func (w *World) addCheck(ctx context.Context) error {
-	h := w.health
-	if h == nil {
+// addChecks creates the health checks: one for the first owner or for all Machines of its namespace, and now and then one of the same name
+// in the other namespace.
+func (w *World) addChecks(ctx context.Context) error {
+	if w.health == nil {
 		return nil
 	}
-	check := fake.MachineHealthCheck(CheckName, map[string]string{"pool": RootName}, h.timeout, fake.WithField("c1", "spec", "clusterName"),
-		fake.WithField(int64(h.startup/time.Second), "spec", "checks", "nodeStartupTimeoutSeconds"))
-	if h.most != nil {
-		fake.WithField(h.most, "spec", "remediation", "triggerIf", "unhealthyLessThanOrEqualTo")(check)
+	var err error
+	for _, of := range []string{namespace, elsewhere}[:1+w.choices.pick(2)] {
+		c := &check{
+			namespace: of, selector: []map[string]string{{"pool": RootName}, {}}[w.choices.pick(2)],
+			limit: limits()[w.choices.pick(len(limits()))], timeout: timeouts()[w.choices.pick(len(timeouts()))],
+			startup: []time.Duration{10 * time.Minute, 3 * time.Minute}[w.choices.pick(2)],
+		}
+		w.health.checks, err = append(w.health.checks, c), errors.Join(err, w.addCheck(ctx, c))
 	}
-	if h.in != "" {
-		fake.WithField(h.in, "spec", "remediation", "triggerIf", "unhealthyInRange")(check)
+	return err
+}
+
+func (w *World) addCheck(ctx context.Context, c *check) error {
+	obj := fake.MachineHealthCheck(CheckName, c.selector, c.timeout, fake.WithField("c1", "spec", "clusterName"))
+	obj.SetNamespace(c.namespace)
+	err := w.store.Client().Create(ctx, obj)
+	w.editCheck(ctx, c)
+	return err
+}
+
+// editCheck gives a check the limit and the times that people want.
+func (w *World) editCheck(ctx context.Context, c *check) {
+	rules, _, _ := unstructured.NestedMap(fake.MachineHealthCheck("", nil, c.timeout).Object, "spec", "checks")
+	rules["nodeStartupTimeoutSeconds"] = int64(c.startup / time.Second)
+	spec := map[string]any{"checks": rules, "remediation": map[string]any{"triggerIf": c.triggers()}}
+	if obj := w.object(checkKind, c.namespace, CheckName); obj != nil {
+		w.patch(ctx, obj, jsonOf(map[string]any{"spec": spec}))
 	}
-	check.SetNamespace(namespace)
-	return w.store.Client().Create(ctx, check)
+}
+
+// triggers are the fields of the limit.
+func (c *check) triggers() map[string]any {
+	if text, is := c.limit.(string); is && text[0] == '[' {
+		return map[string]any{"unhealthyInRange": text, "unhealthyLessThanOrEqualTo": nil}
+	}
+	return map[string]any{"unhealthyInRange": nil, "unhealthyLessThanOrEqualTo": c.limit}
+}
+
+// mostIn is how many of a number of Machines a check may have in remediation. A percentage is rounded down, as Cluster API does.
+func mostIn(check *unstructured.Unstructured, total int) int {
+	limit, _, _ := unstructured.NestedMap(check.Object, "spec", "remediation", "triggerIf")
+	text, _ := limit["unhealthyInRange"].(string)
+	var least, most int
+	if n, _ := fmt.Sscanf(text, "[%d-%d]", &least, &most); n == 2 {
+		return most
+	}
+	switch value := limit["unhealthyLessThanOrEqualTo"].(type) {
+	case int64:
+		return int(value)
+	case string:
+		if n, _ := fmt.Sscanf(value, "%d%%", &most); n == 1 {
+			return total * most / 100
+		}
+	}
+	return total
+}
+
+// timeoutIn is the shortest time for which a check lets a condition of a Node last.
+func timeoutIn(check *unstructured.Unstructured) time.Duration {
+	rules, _, _ := unstructured.NestedSlice(check.Object, "spec", "checks", "unhealthyNodeConditions")
+	least := time.Hour
+	for _, rule := range rules {
+		of, _ := rule.(map[string]any)
+		seconds, _ := of["timeoutSeconds"].(int64)
+		least = min(least, time.Duration(seconds)*time.Second)
+	}
+	return least
+}
+
+// selects reports whether a check selects a Machine.
+func selects(check, m *unstructured.Unstructured) bool {
+	cluster, _, _ := unstructured.NestedString(check.Object, "spec", "clusterName")
+	wanted, _, _ := unstructured.NestedStringMap(check.Object, "spec", "selector", "matchLabels")
+	return check.GetNamespace() == m.GetNamespace() && m.GetLabels()[contract.ClusterNameLabel] == cluster &&
+		labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }
 
 // setUpHealth adds to the reconcilers of the library those of health checks and of the safety, as examples/manager does.
@@ -121,7 +183,7 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guards{gate: m.gate, next: w.Now()}
+	g := &guards{gate: m.gate, next: w.Now(), pass: pass{process: p}}
 	w.health.guards[p] = g
 	all, err := setUpLibrary(m)
 	if err != nil {
@@ -130,28 +192,27 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	nodesOf, events := p.reach()
 	checks, err := remediation.New(kinds, remediation.Ports{
 		Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events, ReachOf: m.gate.Of,
-	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Matching: matching()})
+	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder(), Matching: matching()})
 	if err != nil {
 		return nil, err
 	}
-	freezer, err := freezerOf(m)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		all[i].Reconcile = g.watched(p, all[i].Kind, all[i].Reconcile)
-	}
-	return append(all, Reconciler{checkKind, g.watched(p, checkKind, checks.Reconcile), checks.AddToManager},
-		Reconciler{"MachineSet", freezer.Sets.Reconcile, nil}, Reconciler{"MachineDeployment", freezer.Deployments.Reconcile, nil},
-	), errors.Join(checks.Index(ctx), freezer.Index(ctx))
-}
-
-func freezerOf(m Manager) (*guard.Freezer, error) {
-	deployments := contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
-	sets := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2())
-	return guard.NewFreezer(guard.Kinds{
-		Deployment: deployments, Set: sets, Machine: contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+	freezer, err := guard.NewFreezer(guard.Kinds{
+		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
+		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+		Machine:    contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 	}, m.Ports, guard.FreezerOptions{Clock: m.Clock})
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, Reconciler{checkKind, checks.Reconcile, checks.AddToManager})
+	for i, of := range all {
+		all[i].Reconcile = func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			g.begins(p, of.Kind, r.NamespacedName)
+			return of.Reconcile(ctx, r)
+		}
+	}
+	return append(all, Reconciler{"MachineSet", freezer.Sets.Reconcile, nil},
+		Reconciler{"MachineDeployment", freezer.Deployments.Reconcile, nil}), errors.Join(checks.Index(ctx), freezer.Index(ctx))
 }
 
 // isClosed reports whether the API server has not answered, as far as the process knows.
@@ -160,50 +221,22 @@ func (g *guards) isClosed() bool {
 	return !reach.Answered || reach.IsFrozen()
 }
 
-type reconciling = func(context.Context, reconcile.Request) (reconcile.Result, error)
-
-// watched tells the invariants when a pass begins and ends.
-func (g *guards) watched(p *process, kind string, run reconciling) reconciling {
-	return func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		outer := g.pass
-		g.pass = p.world.passBegins(p, kind, r.NamespacedName)
-		result, err := run(ctx, r)
-		if err == nil && !p.crashed {
-			p.world.health.watch.passEnds(p.world, &g.pass)
-		}
-		g.pass = outer
-		return result, err
-	}
-}
-
-// gates are the gates of the processes, which probe with or without a lease.
-type gates struct{}
-
-func (gates) can(ctx context.Context, w *World) []func() {
-	var all []func()
+// probes are those of the gates of the processes, with or without a lease.
+func probes(ctx context.Context, w *World) []due {
+	var all []due
 	for _, p := range w.processes {
-		if g := w.health.guards[p]; g != nil && !w.Now().Before(g.next) {
-			all = append(all, func() {
+		if g := w.health.guards[p]; g != nil {
+			all = append(all, due{g.next, func() {
 				if g != w.health.guards[p] || w.Now().Before(g.next) {
 					return
 				}
 				g.next = w.Now().Add(time.Second)
 				g.next = w.Now().Add(g.gate.Probe(ctx))
 				w.restart(ctx, p)
-			})
+			}})
 		}
 	}
 	return all
-}
-
-func (gates) next(w *World) time.Time {
-	var next time.Time
-	for _, p := range w.processes {
-		if g := w.health.guards[p]; g != nil && (next.IsZero() || g.next.Before(next)) {
-			next = g.next
-		}
-	}
-	return next
 }
 
 // probe asks the API server for anything.
@@ -221,24 +254,10 @@ func (h *health) away(w *World, r Request) bool {
 // neverJoins reports whether no kubelet starts on an instance.
 func (h *health) neverJoins(i cloud.Instance) bool { return h != nil && h.lame[i.Token] }
 
-// checkKey is the name of the health check.
-func checkKey() types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: CheckName}
-}
-
 // slack is by how much the clocks of two processes may differ in the history.
 func (w *World) slack() time.Duration {
 	if w.has(Skew) {
 		return skewSlack
 	}
 	return 2 * time.Second // of times in seconds
-}
-
-// timeoutOf is the shortest time for which a check lets a condition of a Node last; zero when it says none.
-func timeoutOf(check *contract.HealthCheckState) time.Duration {
-	var least time.Duration
-	for _, rule := range check.NodeRules {
-		least = cmp.Or(min(cmp.Or(least, rule.Timeout), rule.Timeout), least)
-	}
-	return least
 }

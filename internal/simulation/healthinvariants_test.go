@@ -2,51 +2,118 @@ package simulation
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
-// A pass that repeats a mark has nothing to add to the ledger that its cache shows, and so does not learn that a person has removed it.
-func TestAMarkIsJudgedByTheLedgerThatThePassCouldKnow(t *testing.T) {
+func TestALimitIsRoundedDown(t *testing.T) {
 	t.Parallel()
-	check := func(version string, decided ...types.UID) *unstructured.Unstructured {
-		obj, ledger := fake.MachineHealthCheck(CheckName, nil, 0), healthcheck.Ledger{Check: "c"}
-		for _, uid := range decided {
-			ledger.InFlight = append(ledger.InFlight, healthcheck.Entry{Machine: uid, Decided: true})
-		}
-		obj.SetUID("c")
-		obj.SetResourceVersion(version)
-		obj.SetAnnotations(map[string]string{healthcheck.LedgerAnnotation: ledger.String()})
-		return obj
-	}
-	machine := fake.Machine("m")
-	machine.SetUID("m")
-	for name, test := range map[string]struct {
-		read, lost, stored *unstructured.Unstructured
-		fails              bool
+	for _, test := range []struct {
+		limit       any
+		total, most int
 	}{
-		"it is stored":                                 {read: check("7"), stored: check("8", "m")},
-		"it is not stored":                             {read: check("7"), stored: check("8"), fails: true},
-		"another process has changed it":               {read: check("7", "m"), stored: check("8"), fails: true},
-		"it was lost after the version that was read":  {read: check("9", "m"), lost: check("10"), stored: check("10")},
-		"it was lost, and never had the Machine":       {read: check("9"), lost: check("10"), stored: check("10"), fails: true},
-		"it was lost in the version that was read":     {read: check("10"), lost: check("10"), stored: check("10"), fails: true},
-		"it was lost, and is stored again":             {read: check("10"), lost: check("10"), stored: check("11", "m")},
-		"it was lost before the version that was read": {read: check("11", "m"), lost: check("10"), stored: check("12"), fails: true},
+		{nil, 3, 3}, {int64(2), 5, 2}, {"40%", 2, 0}, {"40%", 3, 1}, {"80%", 4, 3}, {"100%", 4, 4}, {"[1-2]", 9, 2}, {"[0-5]", 1, 5},
 	} {
-		w := &World{health: &health{watch: newWatch()}, objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}}
-		if test.lost != nil {
-			w.objects[checkKind] = map[types.NamespacedName]*unstructured.Unstructured{checkKey(): test.lost}
-			w.health.watch.forget(w)
+		obj := fake.MachineHealthCheck(CheckName, nil, time.Minute)
+		for name, limit := range (&check{limit: test.limit}).triggers() {
+			fake.WithField(limit, "spec", "remediation", "triggerIf", name)(obj)
 		}
-		err := remembersMarks(w, &marked{
-			after: machine, name: "m", stored: test.stored, shown: test.read, pass: &passing{began: 1, shown: test.read},
-		})
-		require.Equal(t, test.fails, err != nil, "%s: %v", name, err)
+		require.Equal(t, test.most, mostIn(obj, test.total), "%v of %d", test.limit, test.total)
 	}
+}
+
+// checked returns a Machine of a check, and its Node.
+func checked(name, zone string, status corev1.ConditionStatus, at time.Time) (m, node *unstructured.Unstructured) {
+	m = fake.Machine(name, fake.WithField("id://"+name, "spec", "providerID"), fake.WithField(name, "status", "nodeRef", "name"))
+	m.SetUID(types.UID(name))
+	m.SetLabels(map[string]string{contract.ClusterNameLabel: "demo"})
+	made := fake.Node(name, "id://"+name)
+	made.Labels = map[string]string{corev1.LabelTopologyZone: zone}
+	fake.SetNodeCondition(made, corev1.NodeReady, status, at)
+	fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(made)
+	return m, &unstructured.Unstructured{Object: fields}
+}
+
+func TestAnOutageIsOfAllMachinesOrOfADomainBesideOthers(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	type one struct {
+		zone   string
+		status corev1.ConditionStatus
+		after  time.Duration
+	}
+	of := func(domain string, others ...one) bool {
+		machines, nodes := byKey{}, byKey{}
+		for i, o := range others {
+			m, node := checked(string(rune('a'+i)), o.zone, o.status, begun.Add(o.after))
+			machines[types.NamespacedName{Name: m.GetName()}], nodes[types.NamespacedName{Name: m.GetName()}] = m, node
+		}
+		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
+		check.SetNamespace(machines[types.NamespacedName{Name: "a"}].GetNamespace())
+		return wentAtOnce(check, domain, machines, nodes)
+	}
+	gone, well := one{zone: "1", status: "Unknown"}, one{zone: "2", status: "True"}
+	require.True(t, of("", gone, gone), "all at once")
+	require.False(t, of("", gone, one{zone: "1", status: "Unknown", after: 11 * time.Minute}), "one by one")
+	require.False(t, of("", gone), "a single Machine")
+	require.True(t, of("1", gone, gone, well), "a domain")
+	require.False(t, of("1", gone, gone), "a domain beside no other")
+	require.False(t, of("1", gone, gone, one{zone: "1", status: "True"}, well), "some of one domain")
+}
+
+func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
+	t.Parallel()
+	w := &World{
+		inOrder: map[string][]*unstructured.Unstructured{}, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		health: &health{remediations: remediations{fill: map[types.UID]*unstructured.Unstructured{}}},
+	}
+	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
+	check.SetUID("check")
+	h := w.health
+	made := func(name string, after time.Duration) *unstructured.Unstructured {
+		m, _ := checked(name, "", "True", w.Now())
+		m.SetCreationTimestamp(metav1.NewTime(w.Now().Add(after)))
+		m.SetNamespace(check.GetNamespace())
+		return m
+	}
+	h.places = []place{{"a", "check", w.Now()}, {"b", "check", w.Now().Add(10 * time.Minute)}, {"c", "another", w.Now()}}
+	require.Len(t, h.open(w, check), 2)
+	h.fill["d"] = made("d", 5*time.Minute)
+	require.Equal(t, []place{h.places[1]}, h.open(w, check), "it is too old for the second place")
+	h.fill["e"] = made("e", 6*time.Minute)
+	require.Len(t, h.open(w, check), 1, "a place is filled once")
+	h.fill["f"] = made("f", 20*time.Minute)
+	require.Empty(t, h.open(w, check))
+}
+
+// People may remove a ledger between its write and the mark: what counts is what was stored.
+func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
+	t.Parallel()
+	h := &health{remediations: remediations{decided: map[types.UID]map[types.UID]bool{}}}
+	write := func(text string) {
+		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
+		check.SetUID("check")
+		check.SetAnnotations(map[string]string{healthcheck.LedgerAnnotation: text})
+		h.seesCheck(Write{After: check}, false)
+	}
+	ledger := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "a", Decided: true}, {Machine: "b"}}}
+	write(ledger.String())
+	require.Equal(t, map[types.UID]bool{"a": true, "b": false}, h.decided["check"])
+	h.places = []place{{machine: "a", check: "check"}}
+	write("")
+	require.True(t, h.decided["check"]["a"])
+	require.Empty(t, h.places, "a check without its ledger does not know places")
+	write(healthcheck.Ledger{Check: "check"}.String())
+	require.Empty(t, h.decided["check"])
 }

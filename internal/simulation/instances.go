@@ -2,9 +2,12 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/instance"
@@ -19,7 +22,7 @@ func looksAgain(w *World, e Write) error {
 	}
 	for _, i := range w.instances() {
 		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.saidGone(i.Token) {
-			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.denied[i.Token])
+			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.of(i.Token).denied)
 		}
 	}
 	return nil
@@ -27,15 +30,8 @@ func looksAgain(w *World, e Write) error {
 
 // reasonOf is the reason of the condition about the infrastructure of a Machine; empty without.
 func reasonOf(m *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(m.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c != nil && c["type"] == contract.ConditionInfrastructureReady {
-			reason, _ := c["reason"].(string)
-			return reason
-		}
-	}
-	return ""
+	_, reason, _ := conditionOf(m, contract.ConditionInfrastructureReady)
+	return reason
 }
 
 // ownInstance: what a process writes into a Machine is its own instance, and no other Machine has recorded that. A Machine that was
@@ -84,6 +80,69 @@ func (w *World) leaves(obj *unstructured.Unstructured, removed bool) {
 func (p *process) makesForKept(r *cloud.Request) error {
 	if at, leaves := p.world.leaving[types.UID(r.Token)]; leaves && at < p.began {
 		return fmt.Errorf("%s has been going since event %d, and the pass began with event %d", r.Name, at+1, p.began+1)
+	}
+	return nil
+}
+
+// surplus are the instances that no Machine has, and those beside the recorded one of a Machine.
+func (w *World) surplus() []cloud.Instance {
+	var all []cloud.Instance
+	for _, i := range w.instances() {
+		if i.State != cloud.Deleting && w.holderOf(i) == nil {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// isOwn reports whether an instance is that of a Machine, and not one beside it.
+func isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
+	id := providerIDIn(m)
+	return string(m.GetUID()) == tokenOf(i) && (id == "" || sameID(id, i.ProviderID))
+}
+
+// lookedEvery is the longest time between two looks at an instance that runs, with the pause after an error.
+const lookedEvery = 25 * time.Minute
+
+// leaks returns what a cloud with habits has left that a Machine does not have, or the other way around, or what nothing looks at; empty
+// when there is nothing.
+func (w *World) leaks() string {
+	if w.habits == nil {
+		return ""
+	}
+	for _, i := range w.surplus() {
+		return "no Machine has the instance " + i.Name
+	}
+	for _, m := range w.owned() {
+		id, looked := providerIDIn(m), w.habits.of(string(m.GetUID())).looked
+		if has := slices.ContainsFunc(w.instances(), func(i cloud.Instance) bool { return sameID(id, i.ProviderID) }); !has {
+			return "Machine " + m.GetName() + " is Running, and its instance " + id + " is gone"
+		}
+		if since := w.Now().Sub(looked); since > lookedEvery {
+			return fmt.Sprintf("nothing has looked at the instance of Machine %s for %s", m.GetName(), since)
+		}
+	}
+	return ""
+}
+
+// staysForOthers is the name of an invariant.
+const staysForOthers = "an instance is not deleted that a Machine names which stays"
+
+// staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so,
+// unless it is gone or believed to be. A copy in another namespace does not hold the Machine that the instance was made for.
+func (p *process) staysForOthers(r *cloud.Request) error {
+	w := p.world
+	all := slices.DeleteFunc(w.instances(), func(i cloud.Instance) bool {
+		return !sameID(i.ProviderID, r.ProviderID) || i.State == cloud.Deleting || w.habits.saidGone(i.Token)
+	})
+	stays := func(m *unstructured.Unstructured) bool {
+		return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
+	}
+	for _, m := range w.Objects("Machine") {
+		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
+		if len(all) > 0 && stays(m) && stays(shown) && !w.revived(p, m) && !(isMisplaced(m) && tokenOf(all[0]) == r.Token) {
+			return fmt.Errorf("%s, which %s has", r.ProviderID, m.GetName())
+		}
 	}
 	return nil
 }

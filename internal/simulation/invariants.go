@@ -55,7 +55,7 @@ func Invariants() []Invariant {
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
-	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants())...)
+	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants(), writtenTruths())...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {
@@ -66,10 +66,11 @@ func ownedBySet(m *unstructured.Unstructured) bool {
 func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
-		slot := m.GetAnnotations()[scale.SetUIDAnnotation] + "/" + m.GetAnnotations()[scale.SlotAnnotation]
-		if slot == "/" || isMisplaced(m) {
+		set, number := m.GetAnnotations()[scale.SetUIDAnnotation], m.GetAnnotations()[scale.SlotAnnotation]
+		if set == "" || number == "" || isMisplaced(m) { // somebody has taken them away
 			continue
 		}
+		slot := set + "/" + number
 		if other := seen[slot]; other != "" {
 			return fmt.Errorf("%s and %s are for the slot %s", other, m.GetName(), slot)
 		}
@@ -98,7 +99,7 @@ func ledgerIsBehind(w *World, e Write) error {
 // it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
-	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0
+	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
 	if anew {
 		for _, i := range w.instances() {
 			if i.State != cloud.Deleting {
@@ -136,7 +137,7 @@ func notTooMany(w *World, e Write) error {
 		return nil
 	}
 	set := metav1.GetControllerOf(e.After).UID
-	n := len(slices.DeleteFunc(o.owned(), w.isCollected)) - max(o.unknown(set), o.unknownAt[set])
+	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
 		return fmt.Errorf("%s is number %d, and there should never be more than %d; its owner has named another cluster: %t",
@@ -256,11 +257,11 @@ func foreignStays(w *World, e Write) error {
 // infrastructure object with a provider, that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
 	held := isHeld(e.Before)
-	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) {
+	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) || w.writers.released[e.After.GetUID()] {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.lied(i.Token) && !w.habits.doubles(e.After) {
+		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.isLeft(e.After, i) {
 			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
 		}
 	}
@@ -281,7 +282,9 @@ func (w *World) goesUnheld(e Write) bool {
 
 // isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.
 func isHeld(obj *unstructured.Unstructured) bool {
-	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f != metav1.FinalizerDeleteDependents })
+	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool {
+		return f != metav1.FinalizerDeleteDependents && f != guestFinalizer
+	})
 }
 
 // original is what an object was when the API server published it.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,12 +58,14 @@ func setUpMachines(m Manager) (Reconciler, error) {
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	nodesOf, events := m.process.reach()
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events, RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
-		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching()})
+		machine.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events,
+			RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
+		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching(), Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err
 	}
-	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, m.register(metrics)
+	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, errors.Join(m.register(metrics), metrics.WatchDeployments(
+		m.process.world.ctx, m.Ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())))
 }
 
 // stepsOf returns the steps of Machines: those of the cloud, or the library's own where providers make the instances.
@@ -87,7 +90,9 @@ func setUpSets(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	options := machineset.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics}
+	options := machineset.Options{
+		Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics, Recorder: m.recorder(),
+	}
 	if m.process.world.bare {
 		options.MachineFinalizers = []string{}
 	}
@@ -109,7 +114,7 @@ func setUpDeployments(m Manager) (Reconciler, error) {
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
 	deployments, err := deployment.New(kinds, deployment.Ports{Ports: m.Ports},
-		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Metrics: metrics})
+		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Recorder: m.recorder(), Metrics: metrics})
 	if err != nil {
 		return Reconciler{}, err
 	}
@@ -123,8 +128,8 @@ func (m Manager) register(metrics prometheus.Collector) error { return m.Registr
 func machineSteps(m Manager) ([]machine.Step, error) {
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: m.Calls, Poll: pollEvery,
-		RequestOf: func(context.Context, *contract.MachineState) (cloud.Request, error) {
-			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		RequestOf: func(_ context.Context, s *contract.MachineState) (cloud.Request, error) {
+			return m.process.world.habits.requestOf(s.Key.Name), nil
 		},
 	})
 	if err != nil {

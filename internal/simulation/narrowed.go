@@ -21,10 +21,9 @@ const elsewhereLabel = "example.com/elsewhere"
 // narrowing is which caches are narrowed in a history.
 type narrowing struct {
 	kind string
-	// begun: nothing is left out before the history has begun. of says by process whether its cache is narrowed.
-	begun bool
-	of    [2]bool
-	// template: the template of the root has the label.
+	// of has, by process, whether its cache is narrowed: none is before the history has begun.
+	of [2]bool
+	// template: that of the root has the label.
 	template bool
 }
 
@@ -34,25 +33,19 @@ func (w *World) drawNarrowing() *narrowing {
 		w.drawnTo[CacheNarrowed] = false
 		return nil
 	}
-	n := &narrowing{kind: "Node"}
-	if w.pool == nil {
-		n.kind = []string{"Machine", "Node", "MachineSet"}[w.choices.pick(3)]
+	kinds := []string{"Node", "Machine", "MachineSet"}
+	if w.pool != nil {
+		kinds = kinds[:1]
 	}
-	n.of = narrowedOf()[w.choices.pick(3)]
-	return n
+	return &narrowing{kind: kinds[w.choices.pick(len(kinds))]}
 }
 
-// narrowedOf are the processes whose caches may be narrowed.
-func narrowedOf() [][2]bool { return [][2]bool{{true, true}, {true, false}, {false, true}} }
-
-// beginNarrowing narrows the caches of the processes, which start anew. In half of the histories the template has the label already.
+// beginNarrowing narrows the cache of a process, or of both. In half of the histories the template has the label already.
 func (w *World) beginNarrowing(ctx context.Context) {
 	if w.narrow == nil {
 		return
 	}
-	w.narrow.begun = true
-	w.note("user", fmt.Sprintf("narrows the cache of %ss: %v", w.narrow.kind, w.narrow.of), "")
-	w.narrowAnew()
+	w.narrowTo([][2]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)])
 	if w.choices.pick(2) == 1 {
 		w.labelsTemplate(ctx)
 	}
@@ -61,13 +54,14 @@ func (w *World) beginNarrowing(ctx context.Context) {
 // widen is the person who has every process cache all objects, once the faults have stopped.
 func (w *World) widen() {
 	if w.narrow != nil {
-		w.note("user", "widens the caches of "+w.narrow.kind+"s", "")
-		w.narrow.of = [2]bool{}
-		w.narrowAnew()
+		w.narrowTo([2]bool{})
 	}
 }
 
-func (w *World) narrowAnew() {
+// narrowTo narrows the caches of some processes, which all start anew.
+func (w *World) narrowTo(of [2]bool) {
+	w.narrow.of = of
+	w.note("user", fmt.Sprintf("narrows the caches of %ss: %v", w.narrow.kind, of), "")
 	for _, p := range w.processes {
 		w.startAnew(p)
 	}
@@ -77,38 +71,29 @@ func (w *World) narrowAnew() {
 func (w *World) narrows(ctx context.Context) {
 	switch all := w.Objects(w.narrow.kind); w.choices.pick(6) {
 	case 0:
-		w.narrow.of = append(narrowedOf(), [2]bool{})[w.choices.pick(4)]
-		w.note("user", fmt.Sprintf("narrows the cache of %ss: %v", w.narrow.kind, w.narrow.of), "")
-		w.narrowAnew()
+		w.narrowTo([2]bool{w.choices.pick(2) == 0, w.choices.pick(2) == 0})
 	case 1:
 		w.labelsTemplate(ctx)
 	default:
 		if len(all) > 0 {
 			obj := all[w.choices.pick(len(all))]
 			_, has := obj.GetLabels()[elsewhereLabel]
-			w.patch(ctx, obj, jsonOf(map[string]any{"metadata": map[string]any{"labels": map[string]any{elsewhereLabel: labelled(!has)}}}))
+			w.patch(ctx, obj, elsewhereIf(!has))
 		}
 	}
 }
 
-// labelled is the value of the label in a merge patch.
-func labelled(on bool) any {
-	if on {
-		return ""
-	}
-	return nil
+// elsewhereIf is the patch that gives an object the label, or takes it away.
+func elsewhereIf(on bool) string {
+	return labelPatch(elsewhereLabel, map[bool]any{true: "", false: nil}[on])
 }
 
-// labelsTemplate puts the label into the template of the root, or takes it out of it: a deployment and a set change it in place.
+// labelsTemplate puts the label into the template of an owner, or takes it out of it: a deployment and a set change it in place.
 func (w *World) labelsTemplate(ctx context.Context) {
-	o := w.chosen((*owner).hasSets)
-	if o == nil || w.narrow.kind == "Node" {
-		return
+	if o := w.chosen((*owner).hasSets); o != nil && w.narrow.kind != "Node" {
+		w.narrow.template = !w.narrow.template
+		w.patch(ctx, o.named(), `{"spec":{"template":`+elsewhereIf(w.narrow.template)+`}}`)
 	}
-	w.narrow.template = !w.narrow.template
-	w.patch(ctx, o.named(), jsonOf(map[string]any{"spec": map[string]any{"template": map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{elsewhereLabel: labelled(w.narrow.template)}},
-	}}}))
 }
 
 // registersElsewhere reports whether a new Node has the label; with a narrowing that is nil it has not.
@@ -118,7 +103,7 @@ func (w *World) registersElsewhere() bool {
 
 // leavesOut reports whether the cache of a process leaves an object out; of a narrowing that is nil too.
 func (n *narrowing) leavesOut(p *process, obj *unstructured.Unstructured) bool {
-	if n == nil || !n.begun || obj.GetKind() != n.kind || !n.of[p.number] {
+	if n == nil || obj.GetKind() != n.kind || !n.of[p.number] {
 		return false
 	}
 	_, has := obj.GetLabels()[elsewhereLabel]
@@ -151,29 +136,14 @@ func (w *World) shown(p *process, gvk schema.GroupVersionKind) []*unstructured.U
 	return all
 }
 
-// unknown is how many Machines a plan for a set cannot know of: those that the cache leaves out and that are being deleted, or that are
-// more than another set wants.
-func (o *owner) unknown(of types.UID) (n int) {
-	type machines struct{ known, hidden, wanted int }
-	sets := map[types.UID]machines{}
-	w := o.world
+// unknown is how many Machines a plan for a set may not know of: those that the cache leaves out and that are being deleted, or of other
+// sets.
+func (o *owner) unknown(set types.UID) (n int) {
 	for _, m := range o.owned() {
-		set := metav1.GetControllerOf(m)
-		have := sets[set.UID]
-		have.wanted = int(replicasIn(w.object("MachineSet", m.GetNamespace(), set.Name)))
-		switch {
-		case w.acting == nil || !w.narrow.leavesOut(w.acting, m):
-			have.known++
-		case m.GetDeletionTimestamp() != nil:
+		w := o.world
+		if w.acting != nil && w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || metav1.GetControllerOf(m).UID != set) {
 			n++
-		default:
-			have.hidden++
 		}
-		sets[set.UID] = have
-	}
-	delete(sets, of)
-	for _, have := range sets {
-		n += min(have.hidden, max(have.known+have.hidden-have.wanted, 0))
 	}
 	return n
 }

@@ -12,7 +12,7 @@ import (
 
 func TestANarrowedCacheShowsAnObjectThatGetsTheLabelAsRemovedAndOneThatLosesItAsAdded(t *testing.T) {
 	t.Parallel()
-	w := &World{choices: Replayed([]uint32{0, 2}), narrow: &narrowing{kind: "Machine", begun: true, of: [2]bool{false, true}}}
+	w := &World{choices: Replayed([]uint32{0, 2}), narrow: &narrowing{kind: "Machine", of: [2]bool{false, true}}}
 	plain, elsewhere := fake.Machine("m"), fake.Machine("m", fake.WithLabels(map[string]string{elsewhereLabel: ""}))
 	whole, narrowed := &process{number: 0}, &process{number: 1}
 	bookmark := []change{{object: elsewhere, bookmark: true}}

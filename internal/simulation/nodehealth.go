@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,24 +70,26 @@ func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
 	}
 }
 
-// setReady is what the cluster says of a kubelet.
+// setReady is what the cluster reports about a kubelet.
 func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
 	node = node.DeepCopy()
 	w.reports(node, status)
 	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.clientOf(node).Status().Update(ctx, node)))
 }
 
-// kubeletDies, fails, returns and vanishes are what happens to Nodes.
-func (w *World) kubeletDies(ctx context.Context) {
-	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status != corev1.ConditionUnknown }); node != nil {
-		w.setReady(ctx, node, corev1.ConditionUnknown)
+// turnsOne gives one of the Nodes that have a status another one.
+func (w *World) turnsOne(ctx context.Context, to corev1.ConditionStatus, from ...corev1.ConditionStatus) {
+	if node := w.chooseNode(func(n *corev1.Node) bool { return slices.Contains(from, readyOf(n).Status) }); node != nil {
+		w.setReady(ctx, node, to)
 	}
 }
 
+func (w *World) kubeletDies(ctx context.Context) {
+	w.turnsOne(ctx, corev1.ConditionUnknown, corev1.ConditionTrue, corev1.ConditionFalse, "")
+}
+
 func (w *World) kubeletFails(ctx context.Context) {
-	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status == corev1.ConditionTrue }); node != nil {
-		w.setReady(ctx, node, corev1.ConditionFalse)
-	}
+	w.turnsOne(ctx, corev1.ConditionFalse, corev1.ConditionTrue)
 }
 
 func (w *World) kubeletReturns(ctx context.Context) {
@@ -99,9 +100,7 @@ func (w *World) kubeletReturns(ctx context.Context) {
 			return
 		}
 	}
-	if node := w.chooseNode(func(n *corev1.Node) bool { return readyOf(n).Status != corev1.ConditionTrue }); node != nil {
-		w.setReady(ctx, node, corev1.ConditionTrue)
-	}
+	w.turnsOne(ctx, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown, "")
 }
 
 // nodeIsDeleted: a person deletes a Node, and its kubelet registers again, with another UID, at once or later.
@@ -121,65 +120,58 @@ func (w *World) nodeIsDeleted(ctx context.Context) {
 	}
 }
 
+// machineWith returns the Machine with a provider ID; nil without.
+func (w *World) machineWith(id string) *unstructured.Unstructured {
+	for _, m := range w.Objects("Machine") {
+		if sameID(providerIDIn(m), id) && !isMisplaced(m) {
+			return m
+		}
+	}
+	return nil
+}
+
 // revive repairs the kubelets of Machines that stay, and those that answer and are not ready: nothing else ends that. Those of Machines
 // that are being deleted stay dead.
 func (w *World) revive(ctx context.Context) {
-	leaving := map[string]bool{}
-	for _, m := range slices.DeleteFunc(w.Objects("Machine"), isMisplaced) {
-		id, _ := m.Object["spec"].(map[string]any)["providerID"].(string)
-		leaving[strings.ToLower(id)] = m.GetDeletionTimestamp() != nil
-	}
 	for _, node := range w.typedNodes() {
-		if w.pool != nil && w.pool.ids[node.Spec.ProviderID] != nil && w.pool.ids[node.Spec.ProviderID].ended {
-			continue
-		}
+		m := w.machineWith(node.Spec.ProviderID)
+		leaves := m != nil && m.GetDeletionTimestamp() != nil
+		ended := w.pool != nil && w.pool.ids[node.Spec.ProviderID] != nil && w.pool.ids[node.Spec.ProviderID].ended
 		switch status := readyOf(node).Status; {
-		case !leaving[strings.ToLower(node.Spec.ProviderID)] && w.isChecked(node): // a check acts, or says what a person has to do
-		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaving[strings.ToLower(node.Spec.ProviderID)]:
+		case ended, !leaves && w.isJudged(m): // a check acts, or says what a person has to do
+		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaves:
 			w.setReady(ctx, node, corev1.ConditionTrue)
 		}
 	}
 }
 
-// lifecycle is what the cluster does about Nodes that are not ready: their Pods count as not ready, until the Node is back, and after some
+// evictions are what the cluster does about Nodes that are not ready: their Pods count as not ready, until the Node is back, and after some
 // minutes they are deleted.
-type lifecycle struct{}
-
-func (lifecycle) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func evictions(ctx context.Context, w *World) []due {
+	var all []due
 	for _, node := range w.typedNodes() {
 		well := readyOf(node).Status == corev1.ConditionTrue
-		over := !well && !w.Now().Before(readyOf(node).LastTransitionTime.Add(evictAfter))
 		for _, pod := range w.podsOn(node) {
-			switch {
-			case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && isReady(pod) != well:
-				all = append(all, func() { w.setPodReady(ctx, pod, well) })
-			case over && pod.DeletionTimestamp == nil:
-				all = append(all, func() { w.note("cluster", "delete Pod "+pod.Name, said(w.store.Client().Delete(ctx, pod.DeepCopy()))) })
+			if pod.DeletionTimestamp != nil {
+				continue
+			}
+			if pod.Status.Phase == corev1.PodRunning && isReady(pod) != well {
+				all = append(all, due{do: func() { w.setPodReady(ctx, pod, well) }})
+			}
+			if !well {
+				all = append(all, due{readyOf(node).LastTransitionTime.Add(evictAfter), func() {
+					w.note("cluster", "delete Pod "+pod.Name, said(w.store.Client().Delete(ctx, pod.DeepCopy())))
+				}})
 			}
 		}
 	}
 	return all
 }
 
-func (lifecycle) next(w *World) time.Time {
-	var next time.Time
-	for _, node := range w.typedNodes() {
-		at := readyOf(node).LastTransitionTime.Add(evictAfter)
-		if readyOf(node).Status != corev1.ConditionTrue && at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next
-}
-
 // setPodReady is what the cluster says of a Pod whose kubelet does not answer, and the kubelet once it is back.
 func (w *World) setPodReady(ctx context.Context, pod *corev1.Pod, ready bool) {
 	pod = pod.DeepCopy()
-	status := corev1.ConditionFalse
-	if ready {
-		status = corev1.ConditionTrue
-	}
+	status := map[bool]corev1.ConditionStatus{false: corev1.ConditionFalse, true: corev1.ConditionTrue}[ready]
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
 			c.Status, c.LastTransitionTime = status, metav1.NewTime(w.Now())
@@ -194,15 +186,11 @@ func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, 3) != 
 // refusal is an answer of a webhook, or of a proxy in front of the API server.
 func (w *World) refusal() error {
 	w.seen[faultPrefix+string(EvictionRefused)]++
-	gr := schema.GroupResource{Resource: "pods"}
-	switch w.choices.pick(3) {
-	case 0:
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429,
-			Reason: metav1.StatusReasonTooManyRequests, Message: `admission webhook "guard.example.com" denied the request: not now`}}
-	case 1:
-		return apierrors.NewForbidden(gr, "", errors.New(`admission webhook "guard.example.com" denied the request: not now`))
-	}
-	return apierrors.NewGenericServerResponse(429, "POST", gr, "", "slow down", 0, true)
+	gr, text := schema.GroupResource{Resource: "pods"}, `admission webhook "guard.example.com" denied the request: not now`
+	return []error{
+		apierrors.NewTooManyRequests(text, 0), apierrors.NewForbidden(gr, "", errors.New(text)),
+		apierrors.NewGenericServerResponse(429, "POST", gr, "", "slow down", 0, true),
+	}[w.choices.pick(3)]
 }
 
 // NodeComesBack means that the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with
@@ -229,7 +217,7 @@ func (w *World) nodeComesBack(ctx context.Context) {
 			w.moves(ctx, i.Name)
 		}
 		if w.habits != nil {
-			w.habits.kept[i.Token] = w.Now().Add(3 * time.Minute)
+			w.habits.of(i.Token).until[CloudKeeps] = w.Now().Add(3 * time.Minute)
 		}
 	}
 }

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -57,44 +55,21 @@ func (w *World) placed(node *corev1.Node, i cloud.Instance) {
 	}
 }
 
-// reports are what kubelets say of their Nodes for the first time, and the cluster of those that do not.
-type reports struct{}
-
-func (reports) can(ctx context.Context, w *World) []func() {
-	var all []func()
-	for _, node := range w.silent() {
-		switch name := node.GetName(); {
-		case !w.health.lame[name]:
-			all = append(all, func() { w.says(ctx, name, corev1.ConditionTrue) })
-		case !w.Now().Before(node.GetCreationTimestamp().Add(startupGrace)):
-			all = append(all, func() { w.says(ctx, name, corev1.ConditionUnknown) })
+// reports are what kubelets report of their Nodes for the first time, and the cluster of those that do not.
+func reports(ctx context.Context, w *World) []due {
+	var all []due
+	for _, node := range w.typedNodes() {
+		if readyOf(node).Status != "" {
+			continue
 		}
+		d, status := due{}, corev1.ConditionTrue
+		if w.health.lame[node.Name] {
+			d.at, status = node.CreationTimestamp.Add(startupGrace), corev1.ConditionUnknown
+		}
+		d.do = func() { w.setReady(ctx, node, status) } // refused if it has reported meanwhile
+		all = append(all, d)
 	}
 	return all
-}
-
-// says reports about a Node that has not reported meanwhile.
-func (w *World) says(ctx context.Context, name string, status corev1.ConditionStatus) {
-	for _, node := range w.typedNodes() {
-		if node.Name == name && readyOf(node).Status == "" {
-			w.setReady(ctx, node, status)
-		}
-	}
-}
-
-func (reports) next(w *World) time.Time {
-	var next time.Time
-	for _, node := range w.silent() {
-		if at := node.GetCreationTimestamp().Add(startupGrace); at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next
-}
-
-// silent are the Nodes that have not reported.
-func (w *World) silent() []*unstructured.Unstructured {
-	return slices.DeleteFunc(w.Objects("Node"), func(node *unstructured.Unstructured) bool { return readinessOf(node) != "" })
 }
 
 // chosenZone returns the Nodes of a zone, or of all of them, that are in a state.
@@ -122,44 +97,57 @@ func (w *World) zoneGoes(ctx context.Context) {
 // zoneReturns lets some Nodes of a zone be ready again; the others may follow at another time, or never.
 func (w *World) zoneReturns(ctx context.Context) {
 	all := w.chosenZone(false)
-	if some := w.choices.pick(len(all) + 1); some > 0 {
-		all = all[:some]
-	}
-	for _, node := range all {
-		w.setReady(ctx, node, corev1.ConditionTrue)
+	some := w.choices.pick(len(all) + 1)
+	for i, node := range all {
+		if some == 0 || i < some {
+			w.setReady(ctx, node, corev1.ConditionTrue)
+		}
 	}
 }
 
-// lasts lets an outage or its end last, in which all who can act do: health checks wait for minutes, and a history is short.
+// lasts lets an outage or its end last, in which all who can act do: health checks wait for minutes, and a history is short. Now and then a
+// Node that is not ready returns when its Machine is about to be marked, and no process sees that.
 func (w *World) lasts(ctx context.Context, f Fault) {
 	long := []Fault{ZoneOutage, ZoneReturns, KubeletDies, KubeletFails, KubeletReturns, NodeNeverJoins, UserSkips, UserFreezes}
 	if w.health == nil || w.nested > 0 || !slices.Contains(long, f) || w.choices.pick(3) == 0 {
 		return
 	}
-	d := w.health.timeout / time.Duration(1+w.choices.pick(2))
-	w.note("world", fmt.Sprintf("%s pass", d), "")
-	w.until(ctx, "", d+30*time.Second, func() string { return "time" })
+	d := w.health.checks[0].timeout
+	goesOn := func(d time.Duration) {
+		w.note("world", fmt.Sprintf("%s pass", d), "")
+		w.until(ctx, "", d, func() string { return "time" })
+	}
+	if (f == KubeletDies || f == KubeletFails) && w.has(WatchStalls) && w.has(KubeletReturns) && w.choices.pick(2) == 0 {
+		goesOn(d - 10*time.Second)
+		for _, p := range w.processes {
+			w.stall(p, nodeKind(), time.Minute)
+		}
+		w.also(ctx, KubeletReturns, (*World).kubeletReturns)
+		goesOn(time.Minute)
+		return
+	}
+	goesOn(d/time.Duration(1+w.choices.pick(2)) + 30*time.Second)
 	if f == ZoneOutage && w.has(ZoneReturns) && w.choices.pick(2) == 1 {
-		w.seen[faultPrefix+string(ZoneReturns)]++
-		w.zoneReturns(ctx)
+		w.also(ctx, ZoneReturns, (*World).zoneReturns)
 		w.lasts(ctx, ZoneReturns)
 	}
 }
 
-// neverJoins chooses an instance without a Node, of those to come too.
+// also lets a fault follow another one.
+func (w *World) also(ctx context.Context, f Fault, do func(*World, context.Context)) {
+	w.seen[faultPrefix+string(f)]++
+	do(w, ctx)
+}
+
+// neverJoins chooses an instance without a Node, of those to come too: no kubelet starts on it, or it does not report.
 func (w *World) neverJoins(context.Context) {
 	for _, i := range w.instances() {
-		if w.nodeOn(i) != nil || w.health.lame[i.Token] {
-			continue
+		if w.nodeOn(i) == nil && !w.health.lame[i.Token] {
+			silent := w.choices.pick(2) == 1
+			w.health.lame[map[bool]string{true: i.Name, false: i.Token}[silent]] = true
+			w.note("cloud", fmt.Sprintf("the kubelet on %s does not start, or is silent: %v", i.Name, silent), "")
+			return
 		}
-		if w.choices.pick(2) == 0 {
-			w.health.lame[i.Token] = true
-			w.note("cloud", "no kubelet starts on "+i.Name, "")
-		} else {
-			w.health.lame[i.Name] = true
-			w.note("cloud", "the kubelet on "+i.Name+" does not report", "")
-		}
-		return
 	}
 }
 
@@ -169,58 +157,45 @@ func (w *World) serverGoes(context.Context) {
 	w.note("network", fmt.Sprintf("the API server does not answer the managers for %s", d), "")
 }
 
-// editsCheck is the person who changes the check.
+// editsCheck is the person who changes a check.
 func (w *World) editsCheck(ctx context.Context) {
-	h, check := w.health, w.object(checkKind, namespace, CheckName)
-	if check == nil {
-		w.note("user", "create "+checkKind, said(w.addCheck(ctx)))
+	c := w.health.checks[w.choices.pick(len(w.health.checks))]
+	obj := w.object(checkKind, c.namespace, CheckName)
+	if obj == nil {
+		w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
 		return
 	}
 	switch w.choices.pick(6) {
-	case 0, 1, 2:
-		h.setLimit(limits()[w.choices.pick(len(limits()))])
-		w.limitCheck(ctx)
-	case 3:
-		h.timeout = []time.Duration{5 * time.Minute, time.Minute, 8 * time.Minute}[w.choices.pick(3)]
-		next := fake.MachineHealthCheck(CheckName, nil, h.timeout)
-		rules := next.Object["spec"].(map[string]any)["checks"] //nolint:forcetypeassert // it was made above
-		w.patch(ctx, check, jsonOf(map[string]any{"spec": map[string]any{"checks": rules}}))
-	case 4:
-		w.patch(ctx, check, `{"metadata":{"annotations":null}}`)
-		h.watch.forget(w)
-	case 5:
-		w.note("user", "delete "+checkKind, said(w.store.Client().Delete(ctx, check.DeepCopy())))
-		h.watch.forget(w)
-	}
-}
-
-// limitCheck gives the check its limit.
-func (w *World) limitCheck(ctx context.Context) {
-	limit := map[string]any{"unhealthyLessThanOrEqualTo": w.health.most, "unhealthyInRange": nil}
-	if w.health.in != "" {
-		limit["unhealthyInRange"] = w.health.in
-	}
-	if check := w.object(checkKind, namespace, CheckName); check != nil {
-		w.patch(ctx, check, jsonOf(map[string]any{"spec": map[string]any{"remediation": map[string]any{"triggerIf": limit}}}))
+	case 0:
+		w.patch(ctx, obj, `{"metadata":{"annotations":null}}`)
+	case 1:
+		w.note("user", "delete "+checkKind, said(w.store.Client().Delete(ctx, obj.DeepCopy())))
+	case 2:
+		c.timeout = timeouts()[w.choices.pick(len(timeouts()))]
+		w.editCheck(ctx, c)
+	default:
+		c.limit = limits()[w.choices.pick(len(limits()))]
+		w.editCheck(ctx, c)
 	}
 }
 
 // asks, skips and freezes are people who annotate.
-func (w *World) asks(ctx context.Context) { w.toggles(ctx, remediate) }
-
+func (w *World) asks(ctx context.Context)  { w.toggles(ctx, remediate) }
 func (w *World) skips(ctx context.Context) { w.toggles(ctx, skip) }
 
 func (w *World) toggles(ctx context.Context, annotation string) {
-	all := w.owned()
-	if len(all) == 0 {
-		return
+	if all := w.owned(); len(all) > 0 {
+		m, value := all[w.choices.pick(len(all))], any("")
+		if has(m, annotation) {
+			value = nil
+		}
+		w.patch(ctx, m, annotate(annotation, value))
 	}
-	m := all[w.choices.pick(len(all))]
-	value := any("")
-	if metav1.HasAnnotation(metav1.ObjectMeta{Annotations: m.GetAnnotations()}, annotation) {
-		value = nil
-	}
-	w.patch(ctx, m, jsonOf(map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: value}}}))
+}
+
+// labelPatch gives an object a label; nil takes it away.
+func labelPatch(name string, value any) string {
+	return jsonOf(map[string]any{"metadata": map[string]any{"labels": map[string]any{name: value}}})
 }
 
 func (w *World) freezes(ctx context.Context) {
@@ -228,12 +203,11 @@ func (w *World) freezes(ctx context.Context) {
 	if len(all) == 0 {
 		return
 	}
-	obj := all[w.choices.pick(len(all))]
-	body := `{"metadata":{"labels":{"` + safety.FreezeLabel + `":"True"}}}`
-	if isFrozen(obj) {
-		body = `{"metadata":{"annotations":{"` + safety.UnfreezeAnnotation + `":""}}}`
+	if obj := all[w.choices.pick(len(all))]; isFrozen(obj) {
+		w.patch(ctx, obj, annotate(safety.UnfreezeAnnotation, ""))
+	} else {
+		w.patch(ctx, obj, labelPatch(safety.FreezeLabel, "True"))
 	}
-	w.patch(ctx, obj, body)
 }
 
 func isFrozen(obj *unstructured.Unstructured) bool {

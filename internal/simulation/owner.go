@@ -148,7 +148,7 @@ func (w *World) populate(ctx context.Context) error {
 	for _, o := range w.owners {
 		errs = append(errs, o.create(ctx, minReady))
 	}
-	return errors.Join(append(errs, w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addCheck(ctx))...)
+	return errors.Join(append(errs, w.store.Client().Create(ctx, foreign), w.deploy(ctx), w.addChecks(ctx))...)
 }
 
 // create creates an owner as a user does.
@@ -309,6 +309,8 @@ func (w *World) missing(ctx context.Context) string {
 	w.relent(ctx)
 	w.helps(ctx)
 	w.deletesOutdated(ctx)
+	w.deletesLoose(ctx)
+	w.makesAgain(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
 		return left
 	}

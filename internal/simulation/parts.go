@@ -84,9 +84,12 @@ func removesPart(m Manager) machine.Step {
 		}
 		part := &unstructured.Unstructured{}
 		part.SetGroupVersionKind(partGVK())
-		part.SetNamespace(s.State.Key.Namespace)
-		part.SetName(s.State.Infrastructure.Name)
-		return machine.Result{}, client.IgnoreNotFound(m.Ports.Client.Delete(ctx, part))
+		key := client.ObjectKey{Namespace: s.State.Key.Namespace, Name: s.State.Infrastructure.Name}
+		err := m.Ports.Client.Get(ctx, key, part)
+		if err == nil {
+			err = m.Ports.Client.Delete(ctx, part, client.Preconditions{UID: new(part.GetUID())})
+		}
+		return machine.Result{}, client.IgnoreNotFound(err)
 	}}
 }
 

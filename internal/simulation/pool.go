@@ -135,7 +135,7 @@ func setUpPools(m Manager) (Reconciler, error) {
 	}
 	nodesOf, events := m.process.reach()
 	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events},
-		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1})
+		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err
 	}

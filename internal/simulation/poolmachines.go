@@ -45,6 +45,8 @@ func (w *World) poolStands(ctx context.Context, i *poolInstance) func() {
 		return func() { w.ends(i) }
 	case part.GetDeletionTimestamp() != nil && slices.Contains(part.GetFinalizers(), providerFinalizer):
 		return func() { w.writes(part, "", `{"metadata":{"finalizers":null}}`)(ctx) }
+	case w.calm && !i.ended && hasFailure(part): // the provider gives it up
+		return func() { w.ends(i) }
 	case part.GetDeletionTimestamp() == nil && i.ended:
 		return func() {
 			w.note("provider", "delete "+part.GetName(), said(w.store.Client().Delete(ctx, part.DeepCopy())))

@@ -149,13 +149,13 @@ func (w *World) poolStep(ctx context.Context) func() {
 			return func() { w.ends(live[0]) }
 		}
 		if infra != nil && slices.Contains(infra.GetFinalizers(), poolFinalizer) {
-			return func() { w.provides(ctx, infra, `{"metadata":{"finalizers":null}}`, false) }
+			return func() { w.provides(ctx, infra, withFinalizer(infra, poolFinalizer, false), false) }
 		}
 		return nil
 	case root == nil || root.GetDeletionTimestamp() != nil || metav1.GetControllerOf(infra) == nil:
 		return nil
 	case !slices.Contains(infra.GetFinalizers(), poolFinalizer):
-		return func() { w.provides(ctx, infra, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, poolFinalizer), false) }
+		return func() { w.provides(ctx, infra, withFinalizer(infra, poolFinalizer, true), false) }
 	}
 	want := p.owner.desired()
 	if p.elsewhere && p.wanted != want {

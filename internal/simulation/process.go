@@ -17,7 +17,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
-	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
 // errCrashed ends every request of a process that has crashed.
@@ -96,7 +95,7 @@ func (p *process) setUp(ctx context.Context) error {
 	client := &connection{WithWatch: p.world.store.Client(), process: p}
 	m := Manager{
 		Ports: engine.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Registry: p.metrics, Calls: cloud.Of(p.world.cloud, p.world.habits.decorate, p.calls()), Controller: p.controllerOptions(),
+		Registry: p.metrics, Calls: p.cloudCalls(), Controller: p.controllerOptions(),
 		process: p,
 	}
 	if p.world.health != nil {

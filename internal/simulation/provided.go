@@ -103,7 +103,7 @@ func (w *World) nextOf(obj *unstructured.Unstructured) act {
 	case machine == nil:
 		return nil
 	case !slices.Contains(obj.GetFinalizers(), providerFinalizer):
-		return w.writes(obj, "", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, providerFinalizer))
+		return w.writes(obj, "", withFinalizer(obj, providerFinalizer, true))
 	case obj.GetKind() == configGVK().Kind:
 		return w.bootstraps(obj)
 	default:
@@ -140,7 +140,7 @@ func (w *World) removes(obj *unstructured.Unstructured) act {
 	case found:
 		return nil
 	}
-	return w.writes(obj, "", `{"metadata":{"finalizers":null}}`)
+	return w.writes(obj, "", withFinalizer(obj, providerFinalizer, false))
 }
 
 // built is the instance of an infrastructure object.
@@ -255,12 +255,12 @@ func (w *World) writes(obj *unstructured.Unstructured, subresource, body string)
 
 // readyNow is the condition Ready of a provider.
 func readyNow(w *World, ready bool) string {
-	status, reason := metav1.ConditionTrue, "Ready"
+	status, reason, message := metav1.ConditionTrue, "Ready", ""
 	if !ready {
-		status, reason = metav1.ConditionFalse, "ProviderFailed"
+		status, reason, message = metav1.ConditionFalse, "ProviderFailed", "the provider has failed"
 	}
 	return `"conditions":` + jsonOf([]map[string]any{{
-		"type": contract.ConditionReady, "status": status, "reason": reason, "message": "",
+		"type": contract.ConditionReady, "status": status, "reason": reason, "message": message,
 		"lastTransitionTime": w.Now().UTC().Format(time.RFC3339),
 	}})
 }

@@ -97,7 +97,12 @@ func (w *World) hasFailed(m *unstructured.Unstructured) bool {
 		if obj == nil || obj.GetDeletionTimestamp() != nil {
 			return true
 		}
-		failed, _, _ := unstructured.NestedString(obj.Object, "status", "failureReason")
-		return failed != ""
+		return hasFailure(obj)
 	})
+}
+
+// hasFailure reports whether a provider has failed for good.
+func hasFailure(obj *unstructured.Unstructured) bool {
+	failed, _, _ := unstructured.NestedString(obj.Object, "status", "failureReason")
+	return failed != ""
 }

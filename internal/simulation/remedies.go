@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -23,59 +24,97 @@ const (
 
 // nodeOf returns the Node of the instance of a Machine, as the API server has it; nil without.
 func (w *World) nodeOf(m *unstructured.Unstructured) *corev1.Node {
-	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
 	for _, node := range w.typedNodes() {
-		if sameID(node.Spec.ProviderID, id) {
+		if sameID(node.Spec.ProviderID, providerIDIn(m)) {
 			return node
 		}
 	}
 	return nil
 }
 
-// isWell reports whether the Node of a Machine is there and ready.
-func (w *World) isWell(m *unstructured.Unstructured) bool {
-	node := w.nodeOf(m)
-	return node != nil && readyOf(node).Status == corev1.ConditionTrue
+// recordedNode returns the Node that a Machine has recorded, among some; nil without.
+func recordedNode(nodes byKey, m *unstructured.Unstructured) *unstructured.Unstructured {
+	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
+	node := nodes[types.NamespacedName{Name: name}]
+	if node == nil || !sameID(providerIDIn(node), providerIDIn(m)) {
+		return nil
+	}
+	return node
+}
+
+// readinessOf is the status of the condition Ready of a Node; empty without.
+func readinessOf(node *unstructured.Unstructured) string {
+	status, _, _ := conditionOf(node, string(corev1.NodeReady))
+	return status
 }
 
 // conditionOf returns a condition of an object.
 func conditionOf(obj *unstructured.Unstructured, kind string) (status, reason, message string) {
+	c := conditionIn(obj, kind)
+	status, _ = c["status"].(string)
+	reason, _ = c["reason"].(string)
+	message, _ = c["message"].(string)
+	return status, reason, message
+}
+
+// since is when a condition of an object has changed last; zero without.
+func since(obj *unstructured.Unstructured, kind string) time.Time {
+	text, _ := conditionIn(obj, kind)["lastTransitionTime"].(string)
+	at, _ := time.Parse(time.RFC3339, text) // zero for an empty text
+	return at
+}
+
+func conditionIn(obj *unstructured.Unstructured, kind string) map[string]any {
+	if obj == nil {
+		return nil
+	}
 	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	all, _ := conditions.([]any)
 	for _, one := range all {
 		if c, _ := one.(map[string]any); c["type"] == kind {
-			status, _ = c["status"].(string)
-			reason, _ = c["reason"].(string)
-			message, _ = c["message"].(string)
+			return c
 		}
 	}
-	return status, reason, message
+	return nil
 }
 
-// isJudged reports whether the check judges a Machine.
+// checkFor returns the health check that selects a Machine, as the API server has it; nil without.
+func (w *World) checkFor(m *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, obj := range w.objects[checkKind] {
+		if selects(obj, m) {
+			return obj
+		}
+	}
+	return nil
+}
+
+// isJudged reports whether a check judges a Machine.
 func (w *World) isJudged(m *unstructured.Unstructured) bool {
-	_, skipped := m.GetAnnotations()[skip]
-	return w.health != nil && w.object(checkKind, namespace, CheckName) != nil && !skipped && ownedBySet(m) && isOfRoot(m)
+	return m != nil && !has(m, skip) && (ownedBySet(m) || w.isSingle(m)) && w.checkFor(m) != nil
 }
 
-// isChecked reports whether the check judges the Machine of a Node.
-func (w *World) isChecked(node *corev1.Node) bool {
-	for _, m := range w.Objects("Machine") {
-		if id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); sameID(id, node.Spec.ProviderID) {
-			return w.isJudged(m)
-		}
-	}
-	return false
+// isExcused reports whether a Machine does not count for an outage.
+func isExcused(m *unstructured.Unstructured) bool {
+	return has(m, skip) || has(m, remediate) || isPaused(m) || m.GetDeletionTimestamp() != nil
 }
 
-// unwell says which Machine is not healthy.
+func isPaused(obj *unstructured.Unstructured) bool { return has(obj, contract.PausedAnnotation) }
+
+// has reports whether an object has an annotation.
+func has(obj *unstructured.Unstructured, annotation string) bool {
+	_, has := obj.GetAnnotations()[annotation]
+	return has
+}
+
+// unwell returns which Machine is not healthy.
 func (w *World) unwell() string {
 	if w.health == nil {
 		return ""
 	}
 	for _, m := range w.owned() {
+		node := w.nodeOf(m)
 		switch succeeded, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); {
-		case !w.isWell(m):
+		case node == nil || readyOf(node).Status != corev1.ConditionTrue:
 			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
 		case w.isJudged(m) && succeeded != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
@@ -89,88 +128,70 @@ func (w *World) helps(ctx context.Context) {
 	if w.health == nil {
 		return
 	}
+	w.undoes(ctx)
+	for _, m := range w.Objects("Machine") {
+		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
+		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
+		case m.GetName() == ForeignName, isMisplaced(m):
+		case deleted != nil: // the Pods of a Node that is not ready for long would never stop
+			if fails && readyOf(node).Status == corev1.ConditionFalse && deleted.Add(helpAfter).Before(w.Now()) {
+				w.setReady(ctx, node, corev1.ConditionTrue)
+			}
+		case w.isJudged(m):
+			w.obeys(ctx, m)
+		default:
+			if delete(w.health.lame, string(m.GetUID())); fails {
+				delete(w.health.lame, node.Name)
+				w.setReady(ctx, node, corev1.ConditionTrue)
+			}
+		}
+	}
+}
+
+// undoes is the person who ends the freezing that they asked for, and makes the checks again that were deleted.
+func (w *World) undoes(ctx context.Context) {
 	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
 		if isFrozen(obj) && obj.GetAnnotations()[safety.FrozenByAnnotation] == "" {
-			w.patch(ctx, obj, `{"metadata":{"labels":{"`+safety.FreezeLabel+`":null}}}`)
+			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
 		}
 	}
-	for _, m := range w.Objects("Machine") {
-		switch {
-		case m.GetName() == ForeignName:
-		case m.GetDeletionTimestamp() != nil:
-			w.revives(ctx, m)
-		case !w.isJudged(m):
-			w.repairs(ctx, m)
-		default:
-			w.obeys(ctx, m)
+	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
+		if w.object(checkKind, c.namespace, CheckName) == nil {
+			c.limit = nil
+			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
 		}
 	}
-}
-
-// repairs is the person who repairs the kubelet of a Machine, and makes a check again that was deleted after it had found the Machine
-// unhealthy: its condition stays, as in Cluster API.
-func (w *World) repairs(ctx context.Context, m *unstructured.Unstructured) {
-	if status, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); status == "False" && w.lastsFor(m, helpAfter) &&
-		w.object(checkKind, namespace, CheckName) == nil && ownedBySet(m) {
-		w.health.setLimit(nil)
-		w.note("user", "create "+checkKind, said(w.addCheck(ctx)))
-	}
-	delete(w.health.lame, string(m.GetUID()))
-	if node := w.nodeOf(m); node != nil && readyOf(node).Status != corev1.ConditionTrue {
-		delete(w.health.lame, node.Name)
-		w.setReady(ctx, node, corev1.ConditionTrue)
-	}
-}
-
-// isLimited reports whether a check has a limit, whatever a backup has brought back.
-func isLimited(check *unstructured.Unstructured) bool {
-	limit, _, _ := unstructured.NestedMap(check.Object, "spec", "remediation", "triggerIf")
-	return len(limit) > 0
 }
 
 // obeys is the person who does what the condition of a Machine says, or that of the check to which it refers.
 func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
-	status, _, message := conditionOf(m, contract.ConditionHealthCheckSucceeded)
-	if status != "False" {
+	if !w.failsFor(m, helpAfter) {
 		return
 	}
-	check := w.object(checkKind, namespace, CheckName)
-	_, why, _ := conditionOf(check, contract.ConditionRemediationAllowed)
-	_, asked := m.GetAnnotations()[remediate]
+	_, _, message := conditionOf(m, contract.ConditionHealthCheckSucceeded)
 	_, reason, deferred := conditionOf(m, contract.ConditionOwnerRemediated)
+	_, held, _ := strings.Cut(message, "Not remediated: ")
 	switch {
-	case !w.lastsFor(m, helpAfter):
-	case strings.Contains(message, "Not remediated: "+healthcheck.ReasonTooManyUnhealthy) && why == healthcheck.ReasonTooManyUnhealthy &&
-		isLimited(check):
-		w.health.setLimit(nil)
-		w.limitCheck(ctx)
-	case !asked && (strings.Contains(message, "Not remediated: "+healthcheck.ReasonOutage) ||
-		strings.Contains(message, "Not remediated: "+healthcheck.ReasonTooManyFailures)):
-		w.patch(ctx, m, jsonOf(map[string]any{"metadata": map[string]any{"annotations": map[string]any{remediate: ""}}}))
-	case strings.Contains(message, "Not remediated: "+healthcheck.ReasonNoOwner),
-		reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
+	case strings.HasPrefix(held, healthcheck.ReasonTooManyUnhealthy):
+		for _, c := range w.health.checks {
+			check := w.object(checkKind, c.namespace, CheckName)
+			_, why, _ := conditionOf(check, contract.ConditionRemediationAllowed)
+			if why == healthcheck.ReasonTooManyUnhealthy && selects(check, m) && mostIn(check, 100) < 100 {
+				c.limit = nil
+				w.editCheck(ctx, c)
+			}
+		}
+	case !has(m, remediate) &&
+		(strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
+		w.patch(ctx, m, annotate(remediate, ""))
+	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
 		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
 	}
 }
 
-// revives lets the kubelet of a Machine in deletion answer again that is not ready for long: its Pods would never stop.
-func (w *World) revives(ctx context.Context, m *unstructured.Unstructured) {
-	if node := w.nodeOf(m); node != nil && readyOf(node).Status == corev1.ConditionFalse &&
-		m.GetDeletionTimestamp().Add(helpAfter).Before(w.Now()) {
-		w.setReady(ctx, node, corev1.ConditionTrue)
-	}
-}
-
-// lastsFor reports whether the health check of a Machine has failed for a time.
-func (w *World) lastsFor(m *unstructured.Unstructured, d time.Duration) bool {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(m.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["type"] == contract.ConditionHealthCheckSucceeded {
-			since, _ := c["lastTransitionTime"].(string)
-			at, err := time.Parse(time.RFC3339, since)
-			return err == nil && (!w.Now().Before(at.Add(d)) || at.After(w.Now().Add(d))) // a clock was hours ahead
-		}
-	}
-	return false
+// failsFor reports whether the health check of a Machine has failed for a time, or since a time that is to come: a clock was hours ahead.
+func (w *World) failsFor(m *unstructured.Unstructured, d time.Duration) bool {
+	status, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded)
+	at := since(m, contract.ConditionHealthCheckSucceeded)
+	return status == "False" && (!w.Now().Before(at.Add(d)) || at.After(w.Now().Add(d)))
 }

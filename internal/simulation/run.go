@@ -21,6 +21,8 @@ const (
 	// what they remember for an hour.
 	quietFor  = time.Hour
 	settleFor = quietFor + 5*time.Minute
+	// calmFor is how long nothing happens before the faults begin.
+	calmFor = 2 * time.Minute
 	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
 	// mostEvents to each step are those after which the faults stop, and calmEvents more for the time before there are any: people act in
@@ -98,6 +100,8 @@ func (w *World) begin(ctx context.Context) {
 	}
 	w.calm = true
 	w.until(ctx, "", Bound, func() string { return w.missing(ctx) })
+	w.until(ctx, "", calmFor, func() string { return "time" })
+	w.atRest()
 	w.calm = false
 }
 
@@ -186,7 +190,7 @@ func disturbances() []disturbance {
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
 		{CacheNarrowed, (*World).narrows}, {ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged},
-	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances())...)
+	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
 }
 
 // disturb lets something go wrong, or a person act.
@@ -227,11 +231,13 @@ func (w *World) end(ctx context.Context) {
 	w.calmPool(ctx)
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", settleFor, func() string { return "time" })
+	w.atRest()
 	before := w.requests
 	w.until(ctx, "", quietFor, func() string { return "time" })
 	if n := w.requests - before; n > 0 && w.broken == nil {
 		w.fail(Silent, fmt.Errorf("%d requests in %s", n, quietFor))
 	}
+	w.atRest()
 	w.onceMore(ctx)
 	if w.broken != nil {
 		return
@@ -256,7 +262,9 @@ func (w *World) onceMore(ctx context.Context) {
 	if w.broken != nil || w.choices.pick(2) == 0 {
 		return
 	}
-	node := w.chooseNode(func(node *corev1.Node) bool { return w.isChecked(node) && readyOf(node).Status == corev1.ConditionTrue })
+	node := w.chooseNode(func(node *corev1.Node) bool {
+		return readyOf(node).Status == corev1.ConditionTrue && w.isJudged(w.machineWith(node.Spec.ProviderID))
+	})
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)
 	} else {

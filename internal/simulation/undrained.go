@@ -177,7 +177,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 			node = n
 		}
 	}
-	if node == nil || machine == nil || w.habits.saidGone(i.Token) || w.anyOverLimit(p, i) || w.isLate(machine, node) ||
+	if node == nil || machine == nil || w.habits.hidesNode(i.Token) || w.anyOverLimit(p, i) || w.isLate(machine, node) ||
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
@@ -187,6 +187,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		switch {
 		case excused(p, shown, pod):
 			w.apps.excused[pod.UID] = true
+		case over && w.writers.uncordoned[node.GetUID()]:
 		case !over || !w.apps.excused[pod.UID]: // its Node may answer again after the drain
 			return fmt.Errorf("%s of Machine %s has the Pod %s", node.GetName(), machine.GetName(), pod.Name)
 		}

@@ -21,12 +21,17 @@ import (
 
 // patch is what a user does to an object.
 func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body string) {
+	w.patchAs(ctx, "user", obj, body)
+}
+
+// patchAs is what somebody does to an object.
+func (w *World) patchAs(ctx context.Context, who string, obj *unstructured.Unstructured, body string) {
 	into := &unstructured.Unstructured{}
 	into.SetGroupVersionKind(obj.GroupVersionKind())
 	into.SetNamespace(obj.GetNamespace())
 	into.SetName(obj.GetName())
 	err := w.clientOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
-	w.note("user", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
+	w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 }
 
 // scales is the user who wants another number of Machines: often none, and often as many as before.

@@ -296,6 +296,8 @@ func (t typedNodes) of(obj *unstructured.Unstructured) *corev1.Node {
 	return node
 }
 
+func nodeKind() schema.GroupKind { return schema.GroupKind{Kind: "Node"} }
+
 // nodes finds the Nodes of a cluster in a view.
 type nodes struct {
 	*view
@@ -369,9 +371,13 @@ func (w *World) watchStalls(ctx context.Context) {
 		gvk = w.served[len(w.served)-1] // Nodes decide about drains and remediations
 	}
 	d := stalls()[w.choices.pick(len(stalls()))]
-	p.view.kinds[gvk.GroupKind()].stalled = w.Now().Add(d)
-	w.note(p.name, "sees no "+gvk.Kind+" for "+d.String(), "")
+	w.stall(p, gvk.GroupKind(), d)
 	w.behind(ctx, d)
+}
+
+func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
+	p.view.kinds[kind].stalled = w.Now().Add(d)
+	w.note(p.name, "sees no "+kind.Kind+" for "+d.String(), "")
 }
 
 // behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does

@@ -44,7 +44,8 @@
 //
 // An Error has a Class, and Backoff the wait for each. Invalid, Unauthenticated and Terminal park a Machine until its specification or its
 // credentials change; credentials are tried again all the same, soon at first, because an API server that has just started refuses what it
-// allows a second later. No other wait is shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
+// allows a second later. A look at an instance is never parked, whatever its error: it is made again after ten minutes. No other wait is
+// shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
 //
 // # Limits
 //

@@ -106,6 +106,8 @@ func TestAnInstanceThatDoesNotExistIsGone(t *testing.T) {
 		"there is none":         {scripted{err: provider.Errorf(provider.NotFound, "404")}, true, false},
 		"gone and an error":     {scripted{gone: true, err: errors.New("reset")}, false, true},
 		"the answer is unknown": {scripted{err: errors.New("reset")}, false, true},
+		"it is refused":         {scripted{err: provider.Errorf(provider.Unauthenticated, "403")}, false, true},
+		"refused and gone":      {scripted{gone: true, err: provider.Errorf(provider.Unauthenticated, "403")}, false, true},
 	} {
 		gone, err := provider.Of(&tc.driver).Delete(t.Context(), provider.Request{})
 		require.Equal(t, tc.gone, gone, name)

@@ -1,6 +1,7 @@
 package remediation_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -66,11 +68,26 @@ func template() *unstructured.Unstructured {
 
 func request(name string) *unstructured.Unstructured { return testenv.Object(requestGVK(), name) }
 
+// byUID is a client that fails a test when an object is deleted without its UID: another one may have its name since.
+type byUID struct {
+	client.Client
+
+	t *testing.T
+}
+
+func (c byUID) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
+	if only := (&client.DeleteOptions{}).ApplyOptions(o).Preconditions; only == nil || only.UID == nil || *only.UID != obj.GetUID() {
+		c.t.Errorf("%s is deleted by its name", obj.GetName())
+	}
+	return c.Client.Delete(ctx, obj, o...)
+}
+
 func TestARequestIsMadeFromATemplateAndDeletedWhenTheMachineIsHealthyAgain(t *testing.T) {
 	for _, version := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
 		t.Run(string(version), func(t *testing.T) {
 			t.Parallel()
 			w, check := remedied(t, version, "b", "d")
+			w.ports = func(p *remediation.Ports) { p.Client = byUID{p.Client, t} }
 			w.serveRemedies()
 			w.Create(template(), check)
 			w.run(remediation.Options{})

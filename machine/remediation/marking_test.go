@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -289,4 +290,24 @@ func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	w.ports = nil
 	w.run(remediation.Options{})
 	w.says(marked, "a")
+}
+
+// The status may be written later than in the pass that decides it, or not at all.
+func TestARestrictionIsToldWithItsStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b"} {
+		w.machine(name, "")
+		w.becomes(name, corev1.ConditionFalse, time.Hour)
+	}
+	check, recorder := w.check("workers", limited("25%")), events.NewFakeRecorder(10)
+	w.Create(check)
+	w.Store.Inject(fake.Fault{Times: 3, Match: func(r fake.Request) bool {
+		return r.Subresource == "status" && r.GVK.Kind == w.kinds.Check.GVK.Kind && r.UserAgent == userAgent
+	}})
+	w.run(remediation.Options{Recorder: recorder})
+	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 2, unhealthy: 2, maxUnhealthy: 25%)")
+	w.Quiet(userAgent, time.Second)
+	require.Len(t, recorder.Events, 1)
+	require.Contains(t, <-recorder.Events, remediation.ReasonRemediationRestricted)
 }

@@ -76,6 +76,12 @@ func flush(ctx context.Context, s *scope, err error) error {
 	failed := err != nil && !engine.IsStale(err)
 	err = s.Flush(ctx, engine.Writing[contract.HealthCheckUpdate]{
 		Observes: !failed && s.decided, Silent: failed && !s.decided,
+		Wrote: func(_ contract.HealthCheckUpdate, _, status bool) {
+			if status {
+				s.Record(s.told...)
+				s.told = nil
+			}
+		},
 	})
 	if external.SaysGone(err) {
 		return nil

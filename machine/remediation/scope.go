@@ -44,6 +44,8 @@ type scope struct {
 	// selectorErr says why the selector cannot be read; then no Machine is selected.
 	selectorErr error
 	confirmed   int // live reads of Nodes in this pass
+	// told are the events about the status of this pass, which are recorded when it is written.
+	told []engine.Event
 }
 
 // member is a Machine that the check selects.

@@ -38,7 +38,9 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	s.Assert(allowed)
 	if changed := old.Status != allowed.Status || old.Reason != allowed.Reason; changed && d.Unhealthy > 0 &&
 		(!d.Allowed || len(d.Outages) > 0) {
-		s.Eventf(corev1.EventTypeWarning, ReasonRemediationRestricted, actionRemediate, "%s", d.Message)
+		s.told = append(s.told, engine.Event{
+			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
+		})
 	}
 	s.overlap()
 	return result{}, nil
@@ -60,7 +62,7 @@ func (s *scope) overlap() {
 	}
 	message := "Machines that this check selects too are judged by older ones: " + engine.Named(slices.Sorted(maps.Keys(shared)))
 	if _, said := engine.Find(s.Stored, ConditionOverlapping); !said {
-		s.Eventf(corev1.EventTypeWarning, reasonOverlapping, "Judge", "%s", message)
+		s.told = append(s.told, engine.Event{Kind: corev1.EventTypeWarning, Reason: reasonOverlapping, Action: "Judge", Note: message})
 	}
 	s.Assert(engine.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message))
 }

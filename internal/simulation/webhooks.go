@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Faults of webhooks that act on what the processes write, for one kind and for a time.
+const (
+	// WebhookRefuses: it refuses a verb, or all of them. WebhookRewrites: it adds a label and an annotation.
+	WebhookRefuses  Fault = "webhook refuses"
+	WebhookRewrites Fault = "webhook rewrites"
+	// WebhookStrips: it takes the labels, annotations, owner references or finalizers away.
+	WebhookStrips Fault = "webhook strips"
+	// WebhookPrunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
+	WebhookPrunes Fault = "webhook prunes"
+)
+
+// webhook is what becomes of the writes of one kind until a time.
+type webhook struct {
+	kind string
+	// verb begins the verbs that it is for; all without.
+	verb  string
+	until time.Time
+	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
+	refuses error
+	change  webhookChange
+}
+
+// webhookChange is what a webhook does to an object.
+type webhookChange = func(*unstructured.Unstructured)
+
+func webhookDisturbances() []disturbance {
+	return []disturbance{
+		{WebhookRefuses, (*World).webhookRefuses}, {WebhookRewrites, (*World).webhookRewrites}, {WebhookStrips, (*World).webhookStrips},
+		{WebhookPrunes, (*World).webhookPrunes},
+	}
+}
+
+// lastLong is how long a webhook or a fight lasts: for minutes, or as long as there are faults.
+func (w *World) lastLong() time.Time {
+	return w.Now().Add([]time.Duration{time.Minute, 10 * time.Minute, 1000 * time.Hour}[w.choices.pick(3)])
+}
+
+// begins installs a webhook for a kind in the place of the one before.
+func (w *World) begins(h webhook, what string) {
+	h.until = w.lastLong()
+	w.writers.webhook = &h
+	w.note("webhook", fmt.Sprintf("%s for %s of %s until %s", what, h.verb+"*", h.kind, h.until.Sub(w.begun)), "")
+}
+
+func (w *World) anyServed() string { return w.served[w.choices.pick(len(w.served))].Kind }
+
+func (w *World) webhookRefuses(context.Context) {
+	verb := []string{"", "create", "patch", "patch status", "update", "delete", "evict"}[w.choices.pick(7)]
+	kind := w.anyServed()
+	if verb == "evict" {
+		kind = "Pod"
+	}
+	answer := []error{
+		apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New(`admission webhook "guard.example.com" denied the request`)),
+		apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "", nil),
+		apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com": context deadline exceeded`)),
+	}[w.choices.pick(3)]
+	w.begins(webhook{kind: kind, verb: verb, refuses: answer}, "refuses with "+string(apierrors.ReasonForError(answer)))
+}
+
+func (w *World) webhookRewrites(context.Context) {
+	w.begins(webhook{kind: w.anyServed(), change: func(obj *unstructured.Unstructured) {
+		for _, name := range []string{"labels", "annotations"} {
+			_ = unstructured.SetNestedField(obj.Object, "rewritten", "metadata", name, "example.com/webhook") // they are maps
+		}
+	}}, "rewrites")
+}
+
+func (w *World) webhookStrips(context.Context) {
+	w.removesOf([]string{"labels", "annotations", "ownerReferences", "finalizers"}[w.choices.pick(4)], "strips ")
+}
+
+func (w *World) webhookPrunes(context.Context) { w.removesOf("status", "prunes ") }
+
+// removesOf begins a webhook that removes a field of a class that an object has now.
+func (w *World) removesOf(class, what string) {
+	kind, path := w.anyField(class, func([]string) bool { return true })
+	if path == nil {
+		return
+	}
+	verb := []string{"", "create", "patch"}[w.choices.pick(3)]
+	w.begins(webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
+		if !isForeign(obj) {
+			w.takes(obj, path)
+			unstructured.RemoveNestedField(obj.Object, path...)
+		}
+	}}, what+strings.Join(path, "."))
+}
+
+// admits carries a request out as the webhook lets it; Request.rewritten is nil where nothing can be changed.
+func (w *World) admits(r Request, call func() error) error {
+	h := w.writers.webhook
+	switch {
+	case h == nil || w.calm || r.Cloud || !r.Write || r.Kind != h.kind || !strings.HasPrefix(r.Verb, h.verb) || !w.Now().Before(h.until):
+		return call()
+	case h.refuses != nil:
+		return h.refuses
+	case r.rewritten == nil:
+		return call()
+	}
+	return r.rewritten(h.change)
+}
+
+// sending sends an object as a request does.
+type sending = func(client.Object) error
+
+// rewritten stores what a webhook makes of a write: try fills in what would be stored without one.
+func rewritten(into client.Object, change webhookChange, try, store sending) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(into.DeepCopyObject())
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{Object: content}
+	gvk, err := gvkOf(into)
+	if obj.SetGroupVersionKind(gvk); err == nil && try != nil {
+		err = try(obj)
+	}
+	if err != nil {
+		return err
+	}
+	change(obj)
+	if err := store(obj); err != nil {
+		return err
+	}
+	return fill(obj, into)
+}

@@ -1,0 +1,310 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+)
+
+// Faults of other programs that write objects.
+const (
+	// Fights: a controller undoes cordons, or removes owner references, or a label or an annotation of ours, each time that they appear.
+	Fights Fault = "fight"
+	// GuestFinalizers: a controller adds a finalizer to the objects of a kind, and removes it some minutes after their deletion.
+	GuestFinalizers Fault = "finalizers of another controller"
+	// GitOps: a controller applies the roots as they are now again and again, without their replicas.
+	GitOps Fault = "GitOps"
+)
+
+// writers are the other writers of a history, and what the invariants excuse because of them.
+type writers struct {
+	webhook *webhook
+	fights  []*fight
+	// guests are the kinds to which a controller adds its finalizer, and stay is for how long after a deletion.
+	guests map[string]bool
+	stay   time.Duration
+	// manifests are what GitOps applies, next at a time.
+	manifests []*unstructured.Unstructured
+	applies   time.Time
+	// templates are those that are gone.
+	templates []*unstructured.Unstructured
+	// first are earlier versions of objects.
+	first map[types.UID]*unstructured.Unstructured
+	// released are objects whose finalizers somebody has taken away, until they have them again: their instances are a person's.
+	released map[types.UID]bool
+	// freed are Machines and sets that somebody has taken from their owners.
+	freed map[types.UID]bool
+	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
+	uncordoned map[types.UID]bool
+	// sent are the writes of processes in a fight.
+	sent map[string]*bucket
+}
+
+func newWriters() writers {
+	return writers{
+		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
+		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*bucket{},
+	}
+}
+
+func writerDisturbances() []disturbance {
+	all := append(webhookDisturbances(), disturbance{Fights, (*World).fightBegins}, disturbance{GuestFinalizers, (*World).guestsCome},
+		disturbance{GitOps, (*World).gitOpsBegins})
+	for _, e := range edits() {
+		all = append(all, e.disturbance())
+	}
+	return all
+}
+
+func writerFaults() []Fault {
+	var all []Fault
+	for _, d := range writerDisturbances() {
+		all = append(all, d.fault)
+	}
+	return all
+}
+
+// takes is called before somebody takes a field from an object.
+func (w *World) takes(obj *unstructured.Unstructured, path []string) {
+	switch o, of := &w.writers, path[1]; {
+	case of == "unschedulable":
+		o.uncordoned[obj.GetUID()] = true
+	case of == "labels", of == "ownerReferences", of == "finalizers" && obj.GetKind() == "MachineSet":
+		o.freed[obj.GetUID()] = true
+	case of == "finalizers" && w.provided != nil && obj.GetKind() == partGVK().Kind:
+		w.provided.unheld[obj.GetName()] = true
+	case of == "finalizers" && isHeld(obj):
+		o.released[obj.GetUID()] = true
+	}
+}
+
+// isReleased reports whether an instance is a person's: somebody has taken the finalizer of what held it.
+func (w *World) isReleased(i cloud.Instance) bool {
+	return w.writers.released[types.UID(i.Token)] || w.provided != nil && w.provided.unheld[i.Name]
+}
+
+// isFreed reports whether somebody has taken from a Machine, or from its set, what its owner finds and counts it by.
+func (w *World) isFreed(m *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(m)
+	return w.writers.freed[m.GetUID()] || owner != nil && w.writers.freed[owner.UID]
+}
+
+// sees takes a write.
+func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
+	if o.first[obj.GetUID()] == nil {
+		o.first[obj.GetUID()] = obj
+	}
+	if removed && isTemplate(obj) && !isMisplaced(obj) {
+		o.templates = append(o.templates, obj)
+	}
+	if isHeld(obj) && !removed {
+		delete(o.released, obj.GetUID())
+	}
+}
+
+// fight is a controller that removes a field from the objects of a kind.
+type fight struct {
+	kind string
+	path []string
+	// until is when it ends at the latest. due is when it acts next on an object, and undone how often it has.
+	until  time.Time
+	due    map[types.UID]time.Time
+	undone map[types.UID]int
+}
+
+const (
+	// reaction is how long a controller takes to undo, mostUndone how often one does for an object, and mostFights how many act at once.
+	reaction   = 200 * time.Millisecond
+	mostUndone = 60
+	mostFights = 3
+)
+
+func (w *World) fightBegins(context.Context) {
+	class := []string{"unschedulable", "labels", "annotations", "ownerReferences"}[w.choices.pick(4)]
+	kind, path := w.anyField(class, func(path []string) bool {
+		key := path[len(path)-1]
+		return class == key && len(path) == 2 && class != "labels" && class != "annotations" ||
+			len(path) == 3 && (strings.Contains(key, contract.LabelPrefix) || strings.Contains(key, "machinist.dev/"))
+	})
+	if path == nil {
+		return
+	}
+	f := &fight{kind: kind, path: path, until: w.lastLong(), due: map[types.UID]time.Time{}, undone: map[types.UID]int{}}
+	w.writers.fights = append(w.writers.fights, f)
+	w.writers.fights = w.writers.fights[max(0, len(w.writers.fights)-mostFights):]
+	w.seen["fight over "+path[1]]++
+	w.note("opponent", fmt.Sprintf("removes %s from each %s until %s", strings.Join(path, "."), kind, f.until.Sub(w.begun)), "")
+}
+
+// isOver reports whether a fight has ended.
+func (f *fight) isOver(w *World) bool { return w.calm || w.exhausted() || !w.Now().Before(f.until) }
+
+// opponents are the controllers that undo.
+type opponents struct{}
+
+func (opponents) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, f := range w.writers.fights {
+		before := f.due
+		f.due = map[types.UID]time.Time{}
+		for _, obj := range w.Objects(f.kind) {
+			if _, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...); !has || f.isOver(w) || isForeign(obj) ||
+				f.undone[obj.GetUID()] >= mostUndone {
+				continue
+			}
+			at, known := before[obj.GetUID()]
+			if !known {
+				at = w.Now().Add(reaction)
+			}
+			if f.due[obj.GetUID()] = at; !at.After(w.Now()) {
+				all = append(all, func() { f.undoes(ctx, w, obj) })
+			}
+		}
+	}
+	return all
+}
+
+func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
+	f.undone[obj.GetUID()]++
+	delete(f.due, obj.GetUID())
+	w.patchAs(ctx, "opponent", obj, w.without(obj, f.path))
+}
+
+func (opponents) next(w *World) time.Time {
+	var next time.Time
+	for _, f := range w.writers.fights {
+		for _, at := range f.due {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// guestFinalizer is that of a controller that has nothing to do with the library.
+const guestFinalizer = "example.com/guest"
+
+func (w *World) guestsCome(context.Context) {
+	kind := w.anyServed()
+	w.writers.guests[kind] = true
+	w.writers.stay = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}[w.choices.pick(3)]
+	w.note("guest", "adds its finalizer to each "+kind, "")
+}
+
+// guests are that controller.
+type guests struct{ prompt }
+
+func (guests) can(ctx context.Context, w *World) []func() {
+	var all []func()
+	for _, kind := range slices.Sorted(maps.Keys(w.writers.guests)) {
+		for _, obj := range w.Objects(kind) {
+			switch at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer); {
+			case held && (w.calm || at != nil && !w.Now().Before(at.Add(w.writers.stay))):
+				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, false)) })
+			case !held && !w.calm && at == nil && !isForeign(obj):
+				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, true)) })
+			}
+		}
+	}
+	return all
+}
+
+// withFinalizer is the patch after which an object has a finalizer beside those of others, or has it no more.
+func withFinalizer(obj *unstructured.Unstructured, name string, on bool) string {
+	all := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name })
+	if on {
+		all = append(all, name)
+	}
+	return jsonOf(map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": obj.GetResourceVersion()}})
+}
+
+// gitOpsEvery is the time between two applications of the same manifests.
+const gitOpsEvery = 5 * time.Minute
+
+// gitOpsBegins takes the roots as they are.
+func (w *World) gitOpsBegins(context.Context) {
+	w.writers.manifests, w.writers.applies = nil, w.Now()
+	for _, o := range w.owners {
+		if o.leaves() || !o.hasReplicas() {
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(o.stored().Object, "spec")
+		for _, field := range []string{"replicas", "paused", "providerIDList", "clusterName"} { // they are others' fields
+			delete(spec, field)
+		}
+		unstructured.RemoveNestedField(spec, "template", "spec", "clusterName")
+		manifest := o.named()
+		manifest.Object["spec"] = spec
+		w.writers.manifests = append(w.writers.manifests, manifest)
+	}
+	w.note("gitops", fmt.Sprintf("has %d manifests", len(w.writers.manifests)), "")
+}
+
+// gitOps applies the manifests, also once the faults have stopped.
+type gitOps struct{ prompt }
+
+func (gitOps) can(ctx context.Context, w *World) []func() {
+	if len(w.writers.manifests) == 0 || w.Now().Before(w.writers.applies) {
+		return nil
+	}
+	return []func(){func() {
+		w.writers.applies = w.Now().Add(gitOpsEvery)
+		for _, manifest := range w.writers.manifests {
+			now, before := w.object(manifest.GetKind(), manifest.GetNamespace(), manifest.GetName()), w.version
+			if now == nil || now.GetDeletionTimestamp() != nil {
+				continue
+			}
+			err := w.store.Client().Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest.DeepCopy()), client.ForceOwnership,
+				client.FieldOwner("gitops"))
+			if err != nil || w.version != before {
+				w.note("gitops", "apply "+manifest.GetKind()+" "+manifest.GetName(), said(err))
+			}
+		}
+	}}
+}
+
+// InAFight is the invariant about what a process sends while somebody undoes what it writes.
+const InAFight = "in a fight there is at most one write a second for an object"
+
+// bucket counts the writes of one process for one object.
+type bucket struct {
+	level float64
+	at    time.Time
+}
+
+// burst is how many writes at once are allowed.
+const burst = 20
+
+// isSlow counts a request that writes.
+func (w *World) isSlow(p *process, r Request) error {
+	if !slices.ContainsFunc(w.writers.fights, func(f *fight) bool { return !f.isOver(w) }) {
+		clear(w.writers.sent)
+		return nil
+	}
+	if !r.Write || r.Cloud {
+		return nil
+	}
+	name := strings.Join([]string{p.name, r.Kind, r.Namespace, r.Name}, " ")
+	b := w.writers.sent[name]
+	if b == nil {
+		b = &bucket{}
+		w.writers.sent[name] = b
+	}
+	b.level = max(0, b.level-w.Now().Sub(b.at).Seconds()) + 1
+	if b.at = w.Now(); b.level > burst+1 {
+		return fmt.Errorf("%s has %.0f writes more than one a second", name, b.level)
+	}
+	return nil
+}
