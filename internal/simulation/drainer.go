@@ -32,7 +32,8 @@ type drainer struct {
 func newDrainer(c *connection) (*drainer, error) {
 	p := c.process
 	d := &drainer{
-		process: p, session: c.session, of: p.world.clusters[0], podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
+		process: p, session: c.session, of: p.world.clusters[0],
+		podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
 		budgets: budgetCache{budget: p.world.apps.budget},
 	}
 	if c.session != nil {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -110,13 +111,13 @@ func (l *link) workload() (machine.Workload, error) {
 var errAway = errors.New("simulated: the API server does not answer")
 
 // next returns what a link does next; nil for nothing.
-func (l *link) next() func(context.Context) error {
+func (l *link) next() func() error {
 	w, target := l.process.world, l.of.target()
 	switch {
 	case w.Now().Before(l.again):
 		return nil
 	case l.session.to != nil && l.session.isAway(w):
-		return func(context.Context) error { return l.lead(nil) }
+		return func() error { return l.lead(nil) }
 	case target.isAway(w):
 		return nil
 	case l.session.to != target:
@@ -127,29 +128,33 @@ func (l *link) next() func(context.Context) error {
 	return nil
 }
 
-// connect asks the API server to which the kubeconfig leads whether it serves.
-func (l *link) connect(context.Context) error {
+// asks sends a request that finds out whether the API server answers.
+func (l *link) asks(to *workloadCluster, verb, kind string) error {
+	r := Request{Verb: verb, Kind: kind, Name: "of " + to.name, probe: true, session: &session{of: l.of, to: to}}
+	return l.process.world.request(l.process, r, func() error { return nil })
+}
+
+func (l *link) connect() error {
 	to := l.of.target()
-	r := Request{Verb: "get", Kind: "readyz", Name: to.name, probe: true, session: &session{of: l.of, to: to}}
-	if err := l.process.world.request(l.process, r, func() error { return nil }); err != nil {
+	if err := l.asks(to, "get", "readyz"); err != nil {
 		return err
 	}
 	return l.lead(to)
 }
 
 // list fills the caches of a connection.
-func (l *link) list(context.Context) error {
-	p, s := l.process, l.session
-	err := p.world.request(p, Request{Verb: "list", Kind: "Node", Name: "of " + l.of.name, session: s}, func() error { return nil })
+func (l *link) list() error {
+	s := l.session
+	err := l.asks(s.to, "list", "Node")
 	if err == nil && s == l.session {
-		p.world.relist(p, l.kind())
+		l.process.world.relist(l.process, l.kind())
 		l.viewed().unlisted = false
 	}
 	return err
 }
 
 // links are those of all processes, and the kubeconfigs that lead where they should again, as an actor.
-type links struct{}
+type links struct{ prompt }
 
 func (links) can(ctx context.Context, w *World) []func() {
 	var all []func()
@@ -172,36 +177,17 @@ func (l *link) goOn(ctx context.Context) {
 	if do == nil || !slices.Contains(l.process.links, l) {
 		return
 	}
-	if err := do(ctx); err != nil {
+	if err := do(); err != nil {
 		l.again = w.Now().Add(5 * time.Second)
 		w.restart(ctx, l.process)
 		return
 	}
-	if l.session.to == nil {
-		w.note(l.process.name, "is not connected to "+l.of.name, "")
-	} else {
-		w.note(l.process.name, "is connected to "+l.session.to.name+" for "+l.of.name, "")
-	}
+	listed := !l.viewed().unlisted
+	w.note(l.process.name, fmt.Sprintf("is connected to %s: %t, its Nodes are listed: %t", l.of.name, l.session.to != nil, listed), "")
 	l.process.starting.Wait()
 	for _, r := range l.process.reaches {
 		r.tell(l)
 	}
-}
-
-func (links) next(w *World) time.Time {
-	var next time.Time
-	times := []time.Time{w.clusters[0].away, w.clusters[1].away, w.clusters[1].until}
-	for _, p := range w.processes {
-		for _, l := range p.links {
-			times = append(times, l.again)
-		}
-	}
-	for _, at := range times {
-		if at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next
 }
 
 // reach is how one reconciler of a process reaches the workload clusters.
@@ -230,14 +216,11 @@ func (r *reach) nodesOf(key types.NamespacedName) (machine.Workload, error) {
 			continue
 		}
 		access, err := l.workload()
-		if r.queue == nil {
-			return access, err
-		}
-		if err == nil && r.followed[l] != l.viewed() {
-			r.process.starting.Add(1)
-		}
-		if r.followed[l] = l.viewed(); err != nil {
+		if err != nil {
 			delete(r.followed, l)
+		} else if r.followed[l] != l.viewed() {
+			r.process.starting.Add(1)
+			r.followed[l] = l.viewed()
 		}
 		return access, err
 	}
