@@ -93,8 +93,8 @@ func (d *drainer) request(verb string, pod runner.PodRef, call func() error) err
 
 // workload is the access of a process to the Nodes.
 func (p *process) workload() (machine.Workload, error) {
-	if len(p.links) > 0 {
-		return machine.Workload{}, nil
+	if len(p.links) > 0 { // no Node is one of a Machine that names no cluster
+		return machine.Workload{Nodes: nodes{view: p.view, kind: newViewed()}}, nil
 	}
 	access := machine.Workload{Nodes: p.nodes(p.world.clusters[0])}
 	if p.world.apps == nil {

@@ -134,7 +134,8 @@ func (o *owner) bounds(replicas int) (surge, unavailable int) {
 func (w *World) populate(ctx context.Context) error {
 	w.drawOwners()
 	w.drawClusters()
-	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}), fake.WithField("c1", "spec", "clusterName"))
+	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
+	unstructured.RemoveNestedField(foreign.Object, "spec", "clusterName") // its Nodes would be those of the management cluster
 	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
 	unstructured.RemoveNestedField(foreign.Object, "spec", "bootstrap", "configRef")
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
