@@ -212,7 +212,7 @@ func nodeStays(w *World, e Write) error {
 	return nil
 }
 
-// healthyStays is about Machines whose owner nobody has changed, of which nobody has deleted one, and that no health check has marked.
+// healthyStays is about Machines whose owner and labels nobody has changed, of which nobody has deleted one, and that no health check has marked.
 func healthyStays(w *World, e Write) error {
 	if w.acting == nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || isReplaced(w, e) {
 		return nil
@@ -220,9 +220,8 @@ func healthyStays(w *World, e Write) error {
 	if node := w.nodeOf(e.Before); node == nil || readyOf(node).Status != corev1.ConditionTrue {
 		return nil
 	}
-	for _, f := range []Fault{
-		UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut, UserRollsBack, UserRollsOutAfter, Autoscales,
-	} {
+	for _, f := range append(writerFaults(), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut, UserRollsBack,
+		UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales) {
 		if w.seen[faultPrefix+string(f)] > 0 || w.ending || w.habits != nil {
 			return nil
 		}
