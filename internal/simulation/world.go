@@ -200,7 +200,7 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
-	w.events.sees(w.acting, obj)
+	w.events.sees(w, obj)
 	w.check(Write{Before: before, After: obj, Removed: removed})
 }
 
