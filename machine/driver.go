@@ -123,7 +123,8 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
-	s.instanceGoing, s.instanceMade = found.Going && s.Deleting(), found.Instance.Token == in.Request.Token
+	s.instanceGoing, s.instanceToken = found.Going && s.Deleting(), found.Instance.Token
+	s.instanceMade = s.instanceToken == in.Request.Token
 	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {

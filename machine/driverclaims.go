@@ -14,8 +14,8 @@ import (
 // instanceClaim is a Machine that names the provider ID of an instance.
 type instanceClaim struct {
 	Machine types.NamespacedName
-	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster.
-	Recorded, Deleting, Elsewhere bool
+	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the instance was made for it, by the Driver.
+	Recorded, Deleting, Elsewhere, Made bool
 }
 
 // instanceClaims are the inputs of decideInstanceClaim.
@@ -32,7 +32,8 @@ func isContested(o noderef.Outcome) bool { return o != noderef.Matched && o != n
 
 // decideInstanceClaim returns the other Machines that an instance stays for while this Machine is being deleted, sorted. The rule is that
 // of Nodes (package noderef): the Machine that alone has recorded the Node keeps the instance. Otherwise none deletes it while a Machine
-// that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first. A
+// that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first. The
+// record may have been removed from the Machine that the instance was made for, and a copy may have it: the instance stays for that one. A
 // Machine of another cluster has another Node, or a copy of everything: only the one that the instance was made for does not stay for it.
 func decideInstanceClaim(f instanceClaims) []string {
 	theirs := slices.ContainsFunc(f.Others, func(c instanceClaim) bool { return c.Recorded && !c.Elsewhere })
@@ -40,7 +41,7 @@ func decideInstanceClaim(f instanceClaims) []string {
 	var holders []string
 	for _, other := range f.Others {
 		drains := other.Recorded && !f.Recorded && !other.Elsewhere
-		if keeps := alone && !other.Elsewhere || f.Made && other.Elsewhere; !keeps && (!other.Deleting || drains) {
+		if keeps := alone && !other.Elsewhere && !other.Made || f.Made && other.Elsewhere; !keeps && (!other.Deleting || drains) {
 			holders = append(holders, other.Machine.String())
 		}
 	}
@@ -66,7 +67,8 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 		if s.env.kind.Adapter.Read(obj, &other) == nil {
 			recorded = other.Node.UID != ""
 		}
-		facts.Others = append(facts.Others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster})
+		made := s.instanceToken != "" && s.instanceToken == string(obj.GetUID())
+		facts.Others = append(facts.Others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
 	})
 	return decideInstanceClaim(facts), err
 }

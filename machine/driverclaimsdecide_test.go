@@ -15,8 +15,13 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 	other := func(name string, recorded, deleting bool) instanceClaim {
 		return instanceClaim{Machine: types.NamespacedName{Namespace: "ns", Name: name}, Recorded: recorded, Deleting: deleting}
 	}
+	made := func(name string, deleting bool) instanceClaim {
+		c := other(name, false, deleting)
+		c.Made = true
+		return c
+	}
 	far := func(recorded, deleting bool) instanceClaim {
-		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true}
+		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false}
 	}
 	for name, tc := range map[string]struct {
 		facts instanceClaims
@@ -25,6 +30,10 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 		"there is no other": {},
 		"this one alone has recorded the Node": {
 			facts: instanceClaims{Recorded: true, Others: []instanceClaim{other("b", false, false), other("c", false, true)}}},
+		"this one alone has recorded the Node, and the instance was made for another one, which has lost the record": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{made("b", false)}}, want: []string{"ns/b"}},
+		"the instance was made for another one, which is being deleted": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{made("b", true)}}},
 		"this one has recorded a Node of another instance": {
 			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", false, false)}}, want: []string{"ns/b"}},
 		"another one has recorded the Node": {

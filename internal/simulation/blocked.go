@@ -54,7 +54,9 @@ func (w *World) putsRight(ctx context.Context) {
 	for _, o := range w.owners {
 		if o.blocked && !o.leaves() {
 			o.blocked = false
-			w.fail("a template can be written", o.addTemplates(ctx, o.revision))
+			for revision := range o.revision + 1 {
+				w.fail("a template can be written", o.addTemplates(ctx, revision))
+			}
 		}
 		if o.elsewhere {
 			o.elsewhere = false

@@ -212,7 +212,7 @@ func nodeStays(w *World, e Write) error {
 	return nil
 }
 
-// healthyStays is about Machines whose owner and labels nobody has changed, of which nobody has deleted one, and that no health check has marked.
+// healthyStays is about Machines whose owner and labels nobody has changed, of which nobody has deleted one, and that no check has marked.
 func healthyStays(w *World, e Write) error {
 	if w.acting == nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || isReplaced(w, e) {
 		return nil

@@ -213,7 +213,7 @@ func sparesRecovered(w *World, e Write, _ *pass) string {
 // remediationKept is about Machines that are available, which a person wants to be replaced.
 func remediationKept(w *World, e Write, b *pass) string {
 	o := w.ownerOf(e.After)
-	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !isAvailable(e.Before) ||
+	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !isAvailable(e.Before) || w.isFreed(e.After) ||
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return ""
 	}

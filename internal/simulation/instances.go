@@ -141,7 +141,7 @@ func (p *process) staysForOthers(r *cloud.Request) error {
 	for _, m := range w.Objects("Machine") {
 		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
 		if len(all) > 0 && stays(m) && stays(shown) && !w.revived(p, m) && !(isMisplaced(m) && tokenOf(all[0]) == r.Token) {
-			return fmt.Errorf("%s, which %s has", r.ProviderID, m.GetName())
+			return fmt.Errorf("%s is deleted for %s, and Machine %s/%s has it", r.ProviderID, r.Name, m.GetNamespace(), m.GetName())
 		}
 	}
 	return nil

@@ -172,7 +172,7 @@ func floor(w *World, e Write) error {
 		return nil
 	}
 	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
-	if byHand || o.leaves() || !deletesAvailable(e) {
+	if byHand || o.leaves() || w.isFreed(e.After) || !deletesAvailable(e) {
 		return nil
 	}
 	planned := o.availableAt[metav1.GetControllerOf(e.After).UID]

@@ -220,7 +220,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
-	w.events.sees(w.acting, obj)
+	w.events.sees(w, obj)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
 }
 
