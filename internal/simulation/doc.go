@@ -58,7 +58,7 @@
 //
 // # Limits
 //
-// There are no volumes or workload clusters in the World yet. Infrastructure objects without a provider do nothing. Pools have no Machines
+// There are no volumes in the World yet. Infrastructure objects without a provider do nothing. Pools have no Machines
 // for their instances. A missing event source is not found where polling has the same effect, as a driver's poll of instances has for
 // events of Nodes.
 // Health checks ask owners only: there are no remediation templates and no second check. The API server is away for managers alone, whose

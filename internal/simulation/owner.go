@@ -80,9 +80,11 @@ func (w *World) drawOwners() {
 	others := []*owner{
 		w.newOwner(set, elsewhere, RootName, 1), w.newOwner(deployment, elsewhere, RootName, 2), w.newOwner(deployment, namespace, extraName, 1),
 		w.newOwner("Machine", namespace, singleName, 1), w.newOwner(set, namespace, extraName, 2),
+		w.newOwner("Machine", elsewhere, singleName, 1),
 	}
 	if w.provided != nil {
-		others = slices.Delete(others, 3, 4) // the infrastructure object of a single Machine would be made by a person
+		// The infrastructure object of a single Machine would be made by a person.
+		others = slices.DeleteFunc(others, func(o *owner) bool { return o.kind == "Machine" })
 	}
 	for range w.choices.pick(3) {
 		o := others[w.choices.pick(len(others))]
@@ -131,7 +133,9 @@ func (o *owner) bounds(replicas int) (surge, unavailable int) {
 // populate creates the owners, and a Machine of somebody else.
 func (w *World) populate(ctx context.Context) error {
 	w.drawOwners()
+	w.drawClusters()
 	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
+	unstructured.RemoveNestedField(foreign.Object, "spec", "clusterName") // its Nodes would be those of the management cluster
 	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
 	unstructured.RemoveNestedField(foreign.Object, "spec", "bootstrap", "configRef")
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
@@ -154,7 +158,8 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 	if o.kind == poolKind {
 		return w.createPool(ctx)
 	}
-	spec := map[string]any{"clusterName": "c1", "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
+	cluster := w.clusterOf(o.namespace).name
+	spec := map[string]any{"clusterName": cluster, "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
 	if a := w.apps; a != nil && a.limit > 0 {
 		spec["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
@@ -164,7 +169,7 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 	obj := o.named()
 	switch {
 	case o.kind == "Machine": // its infrastructure object would be its own
-		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: "c1"})
+		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: cluster})
 		obj.Object["spec"] = spec
 		return w.store.Client().Create(ctx, obj)
 	case w.parts:
@@ -175,7 +180,7 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 		spec["bootstrap"] = map[string]any{"configRef": o.configsRef(0)}
 	}
 	root := map[string]any{
-		"clusterName": "c1", "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
+		"clusterName": cluster, "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"pool": o.name, revisionLabel: "0"}}, "spec": spec,
 		},
