@@ -15,7 +15,7 @@ import (
 
 // ofClouds are what a cloud does by itself.
 func ofClouds() []disturbance {
-	all := []disturbance{{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}}
+	all := append(asked(CloudCreatesTwice, CloudLies), disturbance{CloudLoses, (*World).cloudLoses}, disturbance{CloudRenames, (*World).cloudRenames})
 	for _, one := range allHabits() {
 		all = append(all, disturbance{one.fault, func(w *World, _ context.Context) { w.beginHabit(one) }})
 	}
