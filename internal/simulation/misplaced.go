@@ -11,8 +11,8 @@ import (
 // misplaced is the namespace of copies: they have other UIDs, and the recorded instances, Nodes, ledgers and marks of the originals.
 const misplaced = "misplaced"
 
-// restoresElsewhere copies the Machines, sets and deployments with what they refer to, or deletes the copies. Some tools keep owner references, and the garbage
-// collector then deletes copies whose owners have other UIDs.
+// restoresElsewhere copies the Machines, sets and deployments with what they refer to, or deletes the copies. Some tools keep owner
+// references, and the garbage collector then deletes copies whose owners have other UIDs.
 func (w *World) restoresElsewhere(ctx context.Context) {
 	if w.deletesMisplaced(ctx) != "" {
 		return

@@ -384,11 +384,9 @@ func (o *owner) said() string {
 
 // messages returns the messages of the conditions of an object.
 func messages(obj *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
 	var text []string
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
+	for _, c := range storedConditions(obj) {
+		if c["message"] != nil && c["message"] != "" {
 			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
 		}
 	}

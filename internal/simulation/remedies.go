@@ -64,17 +64,26 @@ func since(obj *unstructured.Unstructured, kind string) time.Time {
 }
 
 func conditionIn(obj *unstructured.Unstructured, kind string) map[string]any {
+	for _, c := range storedConditions(obj) {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// storedConditions are those of an object, as they are stored; none of no object.
+func storedConditions(obj *unstructured.Unstructured) []map[string]any {
 	if obj == nil {
 		return nil
 	}
 	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["type"] == kind {
-			return c
-		}
+	some := make([]map[string]any, len(all))
+	for i, one := range all {
+		some[i], _ = one.(map[string]any)
 	}
-	return nil
+	return some
 }
 
 // checkFor returns the health check that selects a Machine, as the API server has it; nil without.
@@ -122,7 +131,8 @@ func (w *World) unwell() string {
 	return ""
 }
 
-// helps is the person who makes the checks again that were deleted, repairs what no check judges, and otherwise does what the conditions say once the check has had its time.
+// helps is the person who makes the checks again that were deleted, repairs what no check judges, and otherwise does what the conditions
+// say once the check has had its time.
 func (w *World) helps(ctx context.Context) {
 	if w.health == nil {
 		return

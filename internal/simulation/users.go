@@ -104,8 +104,8 @@ func (o *owner) withoutTemplates() string {
 	return o.rolledOut(o.revision + 1)
 }
 
-// autoscaled is what cluster-autoscaler does: it marks a Machine and lowers the replicas of its owner, or takes a mark back. It may be ended
-// between the two requests.
+// autoscaled is what cluster-autoscaler does: it marks a Machine and lowers the replicas of its owner, or takes a mark back. It may be
+// ended between the two requests.
 func (o *owner) autoscaled() string {
 	w, owned := o.world, o.owned()
 	for _, m := range owned {
@@ -168,22 +168,10 @@ func (w *World) goesOn(ctx context.Context) {
 	}
 }
 
-// tidies is the person who does in every wait once the faults have stopped what the others left undone: what an owner asks for that was
-// restored, the deletion of outdated Machines where the strategy is OnDelete, and of sets that somebody has taken from their deployment,
-// and templates that are gone.
+// tidies is the person who does in every wait once the faults have stopped what the others left undone.
 func (w *World) tidies(ctx context.Context) {
 	for _, obj := range w.keepers() {
-		o, uid := w.ownerOf(obj), string(obj.GetUID())
-		switch {
-		case isMisplaced(obj):
-		case obj.GetAnnotations()[children.RestoredAnnotation] != uid && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid):
-			w.patch(ctx, obj, annotate(children.RestoredAnnotation, uid))
-		case isFrozen(obj) && !has(obj, safety.FrozenByAnnotation):
-			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
-		case o != nil && obj.GetName() != o.name && obj.GetLabels()["pool"] != o.name && metav1.GetControllerOf(obj) == nil &&
-			obj.GetDeletionTimestamp() == nil:
-			w.deletes(obj, ", which nothing owns")
-		}
+		w.tidiesKeeper(ctx, obj)
 	}
 	for _, m := range w.owned() {
 		if o := w.ownerOf(m); o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil && o.isOutdated(m) {
@@ -194,5 +182,21 @@ func (w *World) tidies(ctx context.Context) {
 		if w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName()) == nil {
 			w.copies(obj, obj.GetNamespace(), true)
 		}
+	}
+}
+
+// tidiesKeeper does what a deployment or a set asks for that was restored, ends a freezing by hand, and deletes a set that somebody has
+// taken from its deployment.
+func (w *World) tidiesKeeper(ctx context.Context, obj *unstructured.Unstructured) {
+	o, uid := w.ownerOf(obj), string(obj.GetUID())
+	switch {
+	case isMisplaced(obj):
+	case obj.GetAnnotations()[children.RestoredAnnotation] != uid && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid):
+		w.patch(ctx, obj, annotate(children.RestoredAnnotation, uid))
+	case isFrozen(obj) && !has(obj, safety.FrozenByAnnotation):
+		w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
+	case o != nil && obj.GetName() != o.name && obj.GetLabels()["pool"] != o.name && metav1.GetControllerOf(obj) == nil &&
+		obj.GetDeletionTimestamp() == nil:
+		w.deletes(obj, ", which nothing owns")
 	}
 }

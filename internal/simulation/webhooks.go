@@ -61,8 +61,9 @@ func (w *World) webhookRefuses(context.Context) {
 	if h.verb == "evict" {
 		h.kind = "Pod"
 	}
+	denied := errors.New(`admission webhook "guard.example.com" denied the request`)
 	h.refuses = oneOf[error](w,
-		apierrors.NewForbidden(schema.GroupResource{Resource: h.kind}, "", errors.New(`admission webhook "guard.example.com" denied the request`)),
+		apierrors.NewForbidden(schema.GroupResource{Resource: h.kind}, "", denied),
 		apierrors.NewInvalid(schema.GroupKind{Kind: h.kind}, "", nil),
 		apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com": context deadline exceeded`)),
 	)

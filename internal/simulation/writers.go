@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,13 +39,13 @@ type writers struct {
 	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
 	uncordoned map[types.UID]bool
 	// sent are the writes of processes in a fight.
-	sent map[string]*bucket
+	sent map[string]*rate.Limiter
 }
 
 func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
-		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*bucket{},
+		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*rate.Limiter{},
 	}
 }
 
@@ -139,7 +140,8 @@ func opponents(ctx context.Context, w *World) []due {
 		f.due = map[types.UID]time.Time{}
 		for _, obj := range w.Objects(f.kind) {
 			uid := obj.GetUID()
-			if _, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...); !has || f.isOver(w) || isForeign(obj) || f.undone[uid] >= mostUndone {
+			_, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...)
+			if !has || f.isOver(w) || isForeign(obj) || f.undone[uid] >= mostUndone {
 				continue
 			}
 			if f.due[uid] = before[uid]; before[uid].IsZero() {
@@ -240,12 +242,6 @@ func (gitOps) can(ctx context.Context, w *World) []func() {
 // InAFight is the invariant about what a process sends while somebody undoes what it writes.
 const InAFight = "in a fight there is at most one write a second for an object"
 
-// bucket counts the writes of one process for one object.
-type bucket struct {
-	level float64
-	at    time.Time
-}
-
 // burst is how many writes at once are allowed.
 const burst = 20
 
@@ -255,18 +251,12 @@ func (w *World) isSlow(p *process, r Request) error {
 		clear(w.writers.sent)
 		return nil
 	}
-	if !r.Write || r.Cloud {
-		return nil
-	}
 	name := strings.Join([]string{p.name, r.Kind, r.Namespace, r.Name}, " ")
-	b := w.writers.sent[name]
-	if b == nil {
-		b = &bucket{}
-		w.writers.sent[name] = b
+	if w.writers.sent[name] == nil {
+		w.writers.sent[name] = rate.NewLimiter(1, burst+1)
 	}
-	b.level = max(0, b.level-w.Now().Sub(b.at).Seconds()) + 1
-	if b.at = w.Now(); b.level > burst+1 {
-		return fmt.Errorf("%s has %.0f writes more than one a second", name, b.level)
+	if r.Write && !r.Cloud && !w.writers.sent[name].AllowN(w.Now(), 1) {
+		return fmt.Errorf("%s has more than one write a second", name)
 	}
 	return nil
 }
