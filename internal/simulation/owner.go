@@ -288,4 +288,3 @@ func (w *World) isSingle(m *unstructured.Unstructured) bool {
 	o := w.ownerOf(m)
 	return o != nil && o.kind == "Machine"
 }
-
