@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// WebhookPrunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
+const WebhookPrunes Fault = "webhook prunes"
+
 // webhook is what becomes of the writes of one kind until a time.
 type webhook struct {
 	kind string
@@ -38,7 +41,7 @@ func webhookDisturbances() []disturbance {
 		{"webhook strips", func(w *World, _ context.Context) {
 			w.webhookRemoves("strips ", oneOf(w, "labels", "annotations", "ownerReferences", "finalizers"))
 		}},
-		{"webhook prunes", func(w *World, _ context.Context) { w.webhookRemoves("prunes ", "status") }}, // as with a CRD that lacks a field
+		{WebhookPrunes, func(w *World, _ context.Context) { w.webhookRemoves("prunes ", "status") }},
 	}
 }
 
