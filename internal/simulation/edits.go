@@ -254,8 +254,8 @@ func (w *World) removed(obj *unstructured.Unstructured) string {
 // cascades deletes an object with one of the propagation policies.
 func (w *World) cascades(obj *unstructured.Unstructured) string {
 	policy := oneOf(w, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan)
-	if obj.GetKind() == configGVK().Kind && policy == metav1.DeletePropagationOrphan {
-		policy = metav1.DeletePropagationBackground // nobody would delete its Secret
+	if obj.GetKind() == configGVK().Kind && policy == metav1.DeletePropagationOrphan || w.clusterWith(obj) != w.clusters[0] {
+		policy = metav1.DeletePropagationBackground // nobody would delete its Secret; no garbage collector runs in other clusters
 	}
 	if o := w.ownerOf(obj); o != nil && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		o.again = true
