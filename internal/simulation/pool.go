@@ -98,7 +98,7 @@ func (w *World) createPool(ctx context.Context) error {
 		w.pool.wanted = 3
 	}
 	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other")))
+		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other", "")))
 }
 
 func (w *World) createPoolInfra(ctx context.Context) error {
@@ -107,8 +107,9 @@ func (w *World) createPoolInfra(ctx context.Context) error {
 	return w.store.Client().Create(ctx, infra)
 }
 
-func (w *World) readyNode(name, id string) *corev1.Node {
+func (w *World) readyNode(name, id, version string) *corev1.Node {
 	node := fake.Node(name, id)
+	node.Status.NodeInfo.KubeletVersion = cmp.Or(version, "v1.36.0")
 	w.reports(node, corev1.ConditionTrue)
 	return node
 }

@@ -38,6 +38,7 @@ type pool struct {
 // poolInstance is an instance of a pool.
 type poolInstance struct {
 	name, id                  string
+	version                   string // of its kubelet: that of the template when it started
 	boots, endedAt            time.Time
 	leaving, ended, forgotten bool
 	// asked: the provider has marked its Node.
@@ -83,7 +84,7 @@ func (poolProvider) can(ctx context.Context, w *World) []func() {
 		switch {
 		case !i.ended && node == nil && !w.Now().Before(i.boots):
 			all = append(all, func() {
-				w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(ctx, w.readyNode(i.name, i.id))))
+				w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(ctx, w.readyNode(i.name, i.id, i.version))))
 			})
 		case i.ended && node != nil && p.instanceOf(node) == i && !w.Now().Before(i.endedAt.Add(silentIn)):
 			all = append(all, w.lostNode(ctx, typed[corev1.Node](node))...)
@@ -203,6 +204,9 @@ func (w *World) poolScale(want int) func() {
 func (w *World) starts(name string) {
 	p := w.pool
 	i := &poolInstance{name: name, id: fmt.Sprintf("fake:///zone-a/i-%d", p.made), boots: w.Now().Add(bootsIn)}
+	if root := p.owner.stored(); root != nil {
+		i.version = textAt(root, "spec", "template", "spec", "version")
+	}
 	p.made++
 	p.instances, p.ids[i.id] = append(p.instances, i), i
 	w.note("provider", "start the instance "+i.name+" as "+i.id, "")
