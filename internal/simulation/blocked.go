@@ -42,7 +42,7 @@ func (w *World) changesCluster(ctx context.Context) {
 }
 
 func (o *owner) nameCluster(ctx context.Context) {
-	name := map[bool]string{true: "c9", false: "c1"}[o.elsewhere]
+	name := map[bool]string{true: "c9", false: o.world.clusterOf(o.namespace).name}[o.elsewhere]
 	body := jsonOf(map[string]any{"spec": map[string]any{
 		"clusterName": name, "template": map[string]any{"spec": map[string]any{"clusterName": name}},
 	}})

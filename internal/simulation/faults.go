@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Fault is something that goes wrong.
@@ -76,7 +78,7 @@ func AllFaults() []Fault {
 	return slices.Concat(requestFaults(), []Fault{TwoLeaders, Lag, Skew, UserScales, UserDeletes, UserStrips, UserRollsOut, UserRollsBack,
 		UserRollsOutAfter, UserPausesRollout, Autoscales, UpdateFails, UserPauses,
 		UserDeletesSet, UserRestores, UserRestoresElsewhere, UserNamesNoTemplate, UserChangesCluster, Relist, KubeletDies, KubeletFails,
-		KubeletReturns, NodeReplaced, EvictionRefused, Hooks}, healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(),
+		KubeletReturns, NodeReplaced, EvictionRefused, Hooks}, healthFaults(), cloudFaults(), poolFaults(), providerFaults(), writerFaults(), clusterFaults(),
 		[]Fault{ClockJumps, NodeComesBack, WatchStalls, CacheNarrowed})
 }
 
@@ -90,8 +92,9 @@ type Request struct {
 	// Write may change something; Cloud is a call to the cloud, not to the API server.
 	Write, Cloud bool
 
-	later func() error // carries it out at another time; nil if that cannot be
-	probe bool         // it asks whether anything answers
+	later   func() error // carries it out at another time; nil if that cannot be
+	probe   bool         // it asks whether anything answers
+	session *session     // with a workload cluster; nil without
 	// rewritten carries it out as a webhook changes the object; nil if it stores none.
 	rewritten func(webhookChange) error
 }
@@ -133,6 +136,7 @@ const (
 // request decides what becomes of a request. Between two requests of a pass, others act.
 func (w *World) request(p *process, r Request, call func() error) error {
 	life := p.life
+	p.starting.Wait()
 	if w.between(); p.crashed || p.life != life {
 		return errCrashed
 	}
@@ -140,8 +144,8 @@ func (w *World) request(p *process, r Request, call func() error) error {
 		w.requests++
 	}
 	fault := w.faultOf(r)
-	w.acting = p
-	defer func() { w.acting = nil }()
+	w.acting, w.session = p, r.session
+	defer func() { w.acting, w.session = nil, nil }()
 	w.expect(InAFight, w.isSlow(p, r))
 	err := w.carryOut(fault, p, r, func() error { return w.admits(r, call) })
 	answer := said(err)
@@ -151,7 +155,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	if !r.probe || err != nil {
 		w.note(p.name, r.String(), answer)
 	}
-	if w.acting = nil; err != nil {
+	if w.acting, w.session = nil, nil; err != nil {
 		w.changesRefused(r)
 		w.left.refused(r)
 	}
@@ -160,7 +164,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 
 // faultOf draws what goes wrong with a request; empty for nothing.
 func (w *World) faultOf(r Request) Fault {
-	if w.health.away(w, r) {
+	if w.health.away(w, r) || r.session.isAway(w) {
 		return Timeout
 	}
 	n := w.oneIn
@@ -223,6 +227,9 @@ func answerOf(f Fault, r Request) error {
 			class = cloud.Unavailable
 		}
 		return cloud.Errorf(class, "simulated: %s", f)
+	}
+	if r.session != nil && r.session.ended {
+		return fmt.Errorf("%w: the connection was closed", cluster.ErrNotConnected)
 	}
 	switch f { //nolint:exhaustive // the others have no answer
 	case ServerError:

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -124,10 +125,11 @@ func (w *World) sent(p *process, e change, before *unstructured.Unstructured) []
 }
 
 // shown are the objects of a kind that the cache of a process has once it is not behind.
-func (w *World) shown(p *process, kind string) []*unstructured.Unstructured {
+func (w *World) shown(p *process, gvk schema.GroupVersionKind) []*unstructured.Unstructured {
+	session := p.view.kinds[gvk.GroupKind()].session
 	var all []*unstructured.Unstructured
-	for _, obj := range w.Objects(kind) {
-		if !w.narrow.leavesOut(p, obj) {
+	for _, obj := range w.Objects(gvk.Kind) {
+		if !w.narrow.leavesOut(p, obj) && session.shows(w.clusterWith(obj)) {
 			all = append(all, obj)
 		}
 	}

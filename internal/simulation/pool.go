@@ -134,7 +134,8 @@ func setUpPools(m Manager) (Reconciler, error) {
 	if err != nil {
 		return Reconciler{}, err
 	}
-	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload},
+	nodesOf, events := m.process.reach()
+	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events},
 		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -188,7 +189,7 @@ func disturbances() []disturbance {
 		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
 		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-		{CacheNarrowed, (*World).narrows},
+		{CacheNarrowed, (*World).narrows}, {ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged},
 	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
 }
 
@@ -278,7 +279,7 @@ func (w *World) delete(ctx context.Context) {
 	w.note("user", "delete everything", "")
 	w.undeploy(ctx)
 	if w.pool != nil {
-		w.collects(ctx, otherNode)
+		w.collects(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: otherNode}})
 	}
 	for _, obj := range w.ours() {
 		if len(obj.GetOwnerReferences()) == 0 || obj.GetName() == ForeignName { // others go with their owners

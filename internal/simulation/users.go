@@ -30,7 +30,7 @@ func (w *World) patchAs(ctx context.Context, who string, obj *unstructured.Unstr
 	into.SetGroupVersionKind(obj.GroupVersionKind())
 	into.SetNamespace(obj.GetNamespace())
 	into.SetName(obj.GetName())
-	err := w.store.Client().Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
+	err := w.clientOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
 	w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 }
 
@@ -167,7 +167,7 @@ func (w *World) deletes(ctx context.Context) {
 func (w *World) isYoung(m *unstructured.Unstructured) bool {
 	node := w.nodeOf(m)
 	for i, p := range w.processes {
-		if node != nil && w.leads[i] && (nodes{p.view}).ByName(node.Name) == nil {
+		if node != nil && w.leads[i] && p.nodesFor(m).ByName(node.Name) == nil {
 			return true
 		}
 	}
