@@ -67,13 +67,7 @@ func writerDisturbances() []disturbance {
 	return all
 }
 
-func writerFaults() []Fault {
-	var all []Fault
-	for _, d := range writerDisturbances() {
-		all = append(all, d.fault)
-	}
-	return all
-}
+func writerFaults() []Fault { return faultsOf(writerDisturbances()) }
 
 // takes is called before somebody takes a field from an object.
 func (w *World) takes(obj *unstructured.Unstructured, path []string) {
