@@ -134,6 +134,7 @@ func (w *World) removes(obj *unstructured.Unstructured) act {
 	case found && i.State != cloud.Deleting:
 		return func(ctx context.Context) {
 			_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
 			delete(w.provided.fresh, i.Token)
 			w.note("provider", "delete the instance "+i.Name, said(err))
 		}
