@@ -74,7 +74,7 @@ func (l *eventLog) sees(w *World, obj *unstructured.Unstructured) {
 		l.made[client.ObjectKeyFromObject(obj)] = true
 	}
 	for _, p := range w.processes {
-		if p != w.acting {
+		if p != w.acting || w.isPruned(obj) { // a condition that was lost changes again
 			l.others[p]++
 		}
 	}

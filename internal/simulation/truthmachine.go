@@ -75,6 +75,8 @@ func (w *World) instanceOf(m *unstructured.Unstructured) (cloud.Instance, bool) 
 func phaseOf(w *World, m *unstructured.Unstructured) string {
 	provisioned := textAt(m, "status", "initialization", "infrastructureProvisioned") == "true"
 	switch {
+	case m.GetDeletionTimestamp() != nil: // a budget that is never met may hold its drain
+		return "Deleting"
 	case nodeNameOf(w, m) != "" && provisioned:
 		return "Running"
 	case providerIDIn(m) != "", provisioned:

@@ -34,6 +34,8 @@ type webhook struct {
 	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
 	refuses error
 	change  webhookChange
+	// prunes: the change is to fields of the status.
+	prunes bool
 }
 
 // webhookChange is what a webhook does to an object.
@@ -95,7 +97,7 @@ func (w *World) removesOf(class, what string) {
 		return
 	}
 	verb := []string{"", "create", "patch"}[w.choices.pick(3)]
-	w.begins(webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
+	w.begins(webhook{kind: kind, verb: verb, prunes: class == "status", change: func(obj *unstructured.Unstructured) {
 		if !isForeign(obj) {
 			w.takes(obj, path)
 			unstructured.RemoveNestedField(obj.Object, path...)
@@ -115,6 +117,12 @@ func (w *World) admits(r Request, call func() error) error {
 		return call()
 	}
 	return r.rewritten(h.change)
+}
+
+// isPruned reports whether fields of the status of an object disappear, or did until the faults stopped.
+func (w *World) isPruned(obj *unstructured.Unstructured) bool {
+	h := w.writers.webhook
+	return h != nil && h.prunes && h.kind == obj.GetKind()
 }
 
 // sending sends an object as a request does.
