@@ -150,7 +150,8 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	return append(all, w.strayNodes(ctx, restored || len(w.writers.released) > 0)...)
+	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
+	return append(all, w.strayNodes(ctx, restored || pruned || len(w.writers.released) > 0)...)
 }
 
 // strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
