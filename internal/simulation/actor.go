@@ -33,7 +33,7 @@ func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
 	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
