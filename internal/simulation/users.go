@@ -154,6 +154,9 @@ func (w *World) goesOn(ctx context.Context) {
 				w.patch(ctx, obj, annotate(name, nil))
 			}
 		}
+		if w.isPruned(obj) { // a write that changed nothing has woken nobody
+			w.patch(ctx, obj, annotate("example.com/kept-again", ""))
+		}
 	}
 	for _, o := range w.owners {
 		if o.deploys() && !o.leaves() {
