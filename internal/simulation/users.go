@@ -133,11 +133,13 @@ func annotate(name string, value any) string {
 	return jsonOf(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}})
 }
 
-// deletesOutdated is the user of a deployment with OnDelete once the faults have stopped.
+// deletesOutdated is the user of a deployment with OnDelete once the faults have stopped. A deployment that does not replace a Machine by one
+// of its new template gets another chance after a minute.
 func (w *World) deletesOutdated(ctx context.Context) {
 	for _, o := range w.owners {
 		for _, m := range o.owned() {
-			if o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil && o.isOutdated(m) {
+			if o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil && o.isOutdated(m) &&
+				w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute {
 				w.note("user", "delete Machine "+m.GetName()+", which is outdated", said(w.store.Client().Delete(ctx, m.DeepCopy())))
 			}
 		}
