@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
@@ -29,10 +30,11 @@ type prompt struct{}
 func (prompt) next(*World) time.Time { return time.Time{} }
 
 func (w *World) addActors() {
-	w.left = &cloudControllers{unseen: map[string]bool{}, given: map[string]bool{}}
+	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{back: map[string]time.Time{}}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+		w.left, operators{}, network{}, kubelets{back: map[types.NamespacedName]time.Time{}}, updater{},
+		loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
 	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
@@ -55,7 +57,7 @@ func (w *World) addActors() {
 
 // kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
 type kubelets struct {
-	back map[string]time.Time // by name of a Node that is there, or that was deleted
+	back map[types.NamespacedName]time.Time // by key of a Node that is there, or that was deleted
 }
 
 // startsAgainAfter is how long a kubelet takes for that.
@@ -64,11 +66,12 @@ const startsAgainAfter = time.Second
 func (k kubelets) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, i := range w.instances() {
-		switch back, registered := k.back[i.Name]; {
-		case w.object("Node", "", i.Name) != nil:
-			k.back[i.Name] = time.Time{}
+		key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
+		switch back, registered := k.back[key]; {
+		case w.nodeOn(i) != nil:
+			k.back[key] = time.Time{}
 		case registered && back.IsZero():
-			k.back[i.Name] = w.Now().Add(startsAgainAfter)
+			k.back[key] = w.Now().Add(startsAgainAfter)
 		case i.State == cloud.Running && !w.Now().Before(back) && !w.health.neverJoins(i):
 			all = append(all, func() { w.joins(ctx, i) })
 		}
@@ -99,7 +102,7 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	if w.registersElsewhere() {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, elsewhereLabel, "")
 	}
-	w.note("kubelet", "create Node "+i.Name, said(w.store.Client().Create(ctx, node)))
+	w.note("kubelet", "create Node "+i.Name, said(w.homes[tokenOf(i)].store.Client().Create(ctx, node)))
 }
 
 // cloudControllers delete the Nodes of instances that are gone, if the process that ended their Machine could not know of the Node, or was
@@ -108,8 +111,8 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 type cloudControllers struct {
 	prompt
 
-	unseen map[string]bool
-	given  map[string]bool // those whose deletion was refused
+	unseen map[types.NamespacedName]bool
+	given  map[types.NamespacedName]bool // those whose deletion was refused
 }
 
 // missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
@@ -122,11 +125,12 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	}
 	for _, node := range w.Objects("Node") {
 		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
-		late := sameID(providerIDIn(node), id) && slices.ContainsFunc(actors, func(p *process) bool {
-			return !slices.ContainsFunc(nodes{p.view}.ByProviderID(id), shown)
-		})
-		if late || w.provided != nil && id == "" && node.GetName() == m.GetName() {
-			c.unseen[node.GetName()] = true
+		in := w.clusterWith(node)
+		late := sameID(providerIDIn(node), id) && (in.wasTroubled(m) || slices.ContainsFunc(actors, func(p *process) bool {
+			return !slices.ContainsFunc(p.nodes(in).ByProviderID(id), shown)
+		}))
+		if late || w.provided != nil && id == "" && node.GetName() == m.GetName() && in == w.clusterOf(m.GetNamespace()) {
+			c.unseen[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
 		}
 	}
 }
@@ -134,7 +138,11 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 // refused remembers a Node whose deletion was refused: a Machine gives that up after a time, and nothing repeats it.
 func (c *cloudControllers) refused(r Request) {
 	if r.Verb == "delete" && r.Kind == "Node" {
-		c.unseen[r.Name], c.given[r.Name] = true, true
+		key := types.NamespacedName{Name: r.Name}
+		if r.session != nil {
+			key.Namespace = r.session.of.space
+		}
+		c.unseen[key], c.given[key] = true, true
 	}
 }
 
@@ -143,14 +151,16 @@ func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 	if !w.calm {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.unseen)) {
-		node := w.object("Node", "", name)
-		if c.given[name] && node != nil && w.hasInstance(node, w.instances()) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.unseen), compareKeys) {
+		node := w.object("Node", key.Namespace, key.Name)
+		if c.given[key] && node != nil && w.hasInstance(node, w.instances()) {
 			continue
 		}
 		all = append(all, func() {
-			delete(c.unseen, name)
-			w.collects(ctx, name)
+			delete(c.unseen, key)
+			if node != nil {
+				w.collects(ctx, node)
+			}
 		})
 	}
 	return all
@@ -211,10 +221,4 @@ func (network) can(_ context.Context, w *World) []func() {
 		w.late = w.late[1:]
 		first()
 	}}
-}
-
-// instances are those of the cloud, in order.
-func (w *World) instances() []cloud.Instance {
-	all, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: "c1"})
-	return all
 }

@@ -138,14 +138,18 @@ func (a *apps) hear(w *World, obj *unstructured.Unstructured, removed bool) {
 			delete(a.pods, key)
 		}
 		for _, p := range w.processes {
-			p.drainer.hear(pod, removed)
+			for _, d := range p.drainers() {
+				d.hear(pod, removed)
+			}
 		}
 	case "PodDisruptionBudget":
 		if a.budget = typed[policyv1.PodDisruptionBudget](obj); removed {
 			a.budget = nil
 		}
 		for _, p := range w.processes {
-			p.drainer.unseen = append(p.drainer.unseen, a.budget)
+			for _, d := range p.drainers() {
+				d.unseen = append(d.unseen, a.budget)
+			}
 		}
 	}
 }

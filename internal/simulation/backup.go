@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,10 +107,13 @@ func (w *World) relists(context.Context) {
 
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k := p.view.kinds[gvk.GroupKind()]
+	if k.session.isAway(w) {
+		return
+	}
 	before := k.objects
 	k.inOrder = nil
 	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
-	for _, obj := range w.shown(p, gvk.Kind) {
+	for _, obj := range w.shown(p, gvk) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
 	}
 	k.tellAll(before, k.objects)
@@ -149,7 +150,8 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	return append(all, w.strayNodes(ctx, restored || len(w.writers.released) > 0)...)
+	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
+	return append(all, w.strayNodes(ctx, restored || pruned || len(w.writers.released) > 0)...)
 }
 
 // strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
@@ -158,7 +160,7 @@ func (w *World) strayNodes(ctx context.Context, byHand bool) []func() {
 	instances := w.instances()
 	for _, node := range w.Objects("Node") {
 		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
-			all = append(all, func() { w.collects(ctx, node.GetName()) })
+			all = append(all, func() { w.collects(ctx, node) })
 		}
 	}
 	return all
@@ -179,7 +181,6 @@ func (w *World) hasInstance(node *unstructured.Unstructured, instances []cloud.I
 }
 
 // collects deletes a Node whose instance is gone, as the cloud controller manager does.
-func (w *World) collects(ctx context.Context, name string) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	w.note("cloud", "delete Node "+name, said(w.store.Client().Delete(ctx, node)))
+func (w *World) collects(ctx context.Context, node client.Object) {
+	w.note("cloud", "delete Node "+node.GetName(), said(w.clientOf(node).Delete(ctx, copied(node))))
 }

@@ -124,16 +124,16 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 		}
 	}
 	for _, i := range w.surplus() {
-		if len(w.owned()) == 0 || w.isBesideLost(i) || c.of.leave(i) {
+		if !w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || c.of.leave(i) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
 			})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.habits.nodes)) {
-		if node := w.object("Node", "", name); node != nil && !w.hasInstance(node, w.instances()) {
-			all = append(all, func() { w.collects(ctx, name) })
+	for _, node := range w.Objects("Node") {
+		if w.habits.nodes[node.GetName()] && !w.hasInstance(node, w.instances()) {
+			all = append(all, func() { w.collects(ctx, node) })
 		}
 	}
 	return all
@@ -142,6 +142,11 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 // leave reports whether a Collector has left an instance to people.
 func (c collectors) leave(i cloud.Instance) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.of)), func(one *collecting) bool { return one.left[i.ProviderID] })
+}
+
+// hasMachines reports whether there are Machines of a cluster.
+func (w *World) hasMachines(c *workloadCluster) bool {
+	return slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.clusterOf(m.GetNamespace()) == c })
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

@@ -14,6 +14,7 @@ type connection struct {
 	client.WithWatch
 
 	process *process
+	session *session // with a workload cluster; nil without
 }
 
 // read sends a request that changes nothing.
@@ -22,7 +23,7 @@ func (c *connection) read(verb string, obj runtime.Object, name string, call fun
 	if err != nil {
 		return err
 	}
-	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name}, call)
+	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name, session: c.session}, call)
 }
 
 // write sends an object. The request may arrive late. A webhook may change it, if store does the same with the object that try makes of it.
@@ -33,7 +34,7 @@ func (c *connection) write(verb string, obj client.Object, send, try, store send
 	}
 	later := copied(obj)
 	r := Request{
-		Verb: verb, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Write: true,
+		Verb: verb, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Write: true, session: c.session,
 		later: func() error { return send(later) },
 	}
 	if store != nil {

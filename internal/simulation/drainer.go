@@ -19,6 +19,8 @@ type drainer struct {
 	*runner.Runner
 
 	process *process
+	session *session         // nil with one workload cluster
+	of      *workloadCluster // whose Pods it evicts
 	podCache
 	budgets budgetCache
 	unseen  []*policyv1.PodDisruptionBudget // versions that the process has yet to see; nil is a budget that is gone
@@ -27,14 +29,19 @@ type drainer struct {
 }
 
 // newDrainer returns a drainer that remembers nothing.
-func newDrainer(p *process) (*drainer, error) {
+func newDrainer(c *connection) (*drainer, error) {
+	p := c.process
 	d := &drainer{
-		process: p, podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
+		process: p, session: c.session, of: p.world.clusters[0],
+		podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
 		budgets: budgetCache{budget: p.world.apps.budget},
+	}
+	if c.session != nil {
+		d.of = c.session.to
 	}
 	var err error
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: &connection{WithWatch: p.world.store.Client(), process: p}, Pods: &d.podCache, Budgets: &d.budgets,
+		Nodes: c, Pods: &d.podCache, Budgets: &d.budgets,
 		Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
 		Clock: drainClock{WithTicker: p.world.clock, skewed: skewed{p}}, CallTimeout: time.Hour,
 	})
@@ -75,7 +82,7 @@ func (d *drainer) delete(ctx context.Context, pod runner.PodRef, o runner.Delete
 
 func (d *drainer) request(verb string, pod runner.PodRef, call func() error) error {
 	w := d.process.world
-	return w.request(d.process, Request{Verb: verb, Kind: "Pod", Name: pod.Name, Write: true}, func() error {
+	return w.request(d.process, Request{Verb: verb, Kind: "Pod", Name: pod.Name, Write: true, session: d.session}, func() error {
 		w.apps.remember(w.tasks())
 		if verb == "evict" && w.refuses() {
 			return w.refusal()
@@ -86,14 +93,26 @@ func (d *drainer) request(verb string, pod runner.PodRef, call func() error) err
 
 // workload is the access of a process to the Nodes.
 func (p *process) workload() (machine.Workload, error) {
-	access := machine.Workload{Nodes: nodes{p.view}}
+	if len(p.links) > 0 { // no Node is one of a Machine that names no cluster
+		return machine.Workload{Nodes: nodes{view: p.view, kind: newViewed()}}, nil
+	}
+	access := machine.Workload{Nodes: p.nodes(p.world.clusters[0])}
 	if p.world.apps == nil {
 		return access, nil
 	}
 	var err error
-	p.drainer, err = newDrainer(p)
+	p.drainer, err = newDrainer(&connection{WithWatch: p.world.store.Client(), process: p})
 	access.Drainer = p.drainer
 	return access, err
+}
+
+// drainers are those of a process, one for each workload cluster.
+func (p *process) drainers() []*drainer {
+	all := []*drainer{p.drainer}
+	for _, l := range p.links {
+		all = append(all, l.drainer)
+	}
+	return slices.DeleteFunc(all, func(d *drainer) bool { return d == nil })
 }
 
 // drainers are the drainers of all processes, as an actor.
@@ -102,7 +121,9 @@ type drainers struct{}
 func (drainers) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for i, p := range w.processes {
-		all = append(all, p.drainer.errands(ctx, w.leads[i])...)
+		for _, d := range p.drainers() {
+			all = append(all, d.errands(ctx, w.leads[i])...)
+		}
 	}
 	return all
 }
@@ -110,10 +131,13 @@ func (drainers) can(ctx context.Context, w *World) []func() {
 func (drainers) next(w *World) time.Time {
 	var next time.Time
 	for i, p := range w.processes {
-		all := []time.Time{p.drainer.next}
-		for _, f := range p.drainer.nodes {
-			if !f.listed {
-				all = append(all, f.again)
+		var all []time.Time
+		for _, d := range p.drainers() {
+			all = append(all, d.next)
+			for _, f := range d.nodes {
+				if !f.listed {
+					all = append(all, f.again)
+				}
 			}
 		}
 		for _, at := range all {
@@ -127,7 +151,7 @@ func (drainers) next(w *World) time.Time {
 
 // hear takes an event of the API server, which the process has yet to see.
 func (d *drainer) hear(pod *corev1.Pod, removed bool) {
-	if d != nil {
+	if d.of == d.process.world.clusters[0] {
 		d.podCache.hear(pod, removed)
 	}
 }
@@ -157,8 +181,8 @@ func (d *drainer) errands(ctx context.Context, leads bool) []func() {
 // list begins the watch of a Node.
 func (d *drainer) list(ctx context.Context, node string, f *followedNode) {
 	w := d.process.world
-	err := w.request(d.process, Request{Verb: "list", Kind: "Pod", Name: "of " + node}, func() error {
-		f.list(w.apps.on(node))
+	err := w.request(d.process, Request{Verb: "list", Kind: "Pod", Name: "of " + node, session: d.session}, func() error {
+		f.list(w.podsIn(d.of, node))
 		return nil
 	})
 	if err != nil { // the answer did not arrive

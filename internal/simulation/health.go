@@ -189,8 +189,9 @@ func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
+	nodesOf, events := p.reach()
 	checks, err := remediation.New(kinds, remediation.Ports{
-		Ports: m.Ports, Workload: m.Workload, ReachOf: m.gate.Of,
+		Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events, ReachOf: m.gate.Of,
 	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder(), Matching: matching()})
 	if err != nil {
 		return nil, err

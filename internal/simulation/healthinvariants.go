@@ -239,10 +239,12 @@ func closedHolds(w *World, _ Write, b *pass) string {
 	return ""
 }
 
+// freezesSurplus counts what somebody has taken from the sets of an owner too: it is there, and its place is filled.
 func freezesSurplus(w *World, e Write, b *pass) string {
 	n, wanted := 0, int(replicasIn(e.Before))
 	for _, m := range b.process.view.shown("Machine") {
-		if metav1.IsControlledBy(m, e.After) {
+		taken := metav1.GetControllerOf(m) == nil && w.writers.freed[m.GetUID()] && w.ownerOf(m) == w.ownerOf(e.After)
+		if metav1.IsControlledBy(m, e.After) || taken {
 			n++
 		}
 	}

@@ -22,6 +22,8 @@ type Write struct {
 	// Before is nil for a creation. After is the last state of an object that was removed.
 	Before, After *unstructured.Unstructured
 	Removed       bool
+
+	cluster *workloadCluster
 }
 
 // Invariant is what must hold in every history.
@@ -53,7 +55,7 @@ func Invariants() []Invariant {
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
-	}, slices.Concat(healthInvariants(), poolInvariants(), writtenTruths())...)
+	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants(), writtenTruths())...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {

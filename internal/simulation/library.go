@@ -56,8 +56,10 @@ func setUpMachines(m Manager) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
+	nodesOf, events := m.process.reach()
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload, RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
+		machine.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events,
+			RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
 		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching(), Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err

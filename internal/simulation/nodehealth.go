@@ -74,7 +74,7 @@ func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
 func (w *World) setReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
 	node = node.DeepCopy()
 	w.reports(node, status)
-	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.store.Client().Status().Update(ctx, node)))
+	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.clientOf(node).Status().Update(ctx, node)))
 }
 
 // turnsOne gives one of the Nodes that have a status another one.
@@ -109,12 +109,12 @@ func (w *World) nodeIsDeleted(ctx context.Context) {
 	if node == nil {
 		return
 	}
-	w.note("user", "delete Node "+node.Name, said(w.store.Client().Delete(ctx, node)))
+	w.note("user", "delete Node "+node.Name, said(w.clientOf(node).Delete(ctx, node)))
 	if w.choices.pick(2) == 0 {
 		return
 	}
 	for _, i := range w.instances() {
-		if i.Name == node.Name && i.State == cloud.Running {
+		if sameID(i.ProviderID, node.Spec.ProviderID) && i.State == cloud.Running {
 			w.joins(ctx, i)
 		}
 	}
@@ -151,7 +151,7 @@ func evictions(ctx context.Context, w *World) []due {
 	var all []due
 	for _, node := range w.typedNodes() {
 		well := readyOf(node).Status == corev1.ConditionTrue
-		for _, pod := range w.apps.on(node.Name) {
+		for _, pod := range w.podsOn(node) {
 			if pod.DeletionTimestamp != nil {
 				continue
 			}
@@ -209,11 +209,13 @@ func (w *World) nodeComesBack(ctx context.Context) {
 		if i.State != cloud.Running || !isOwn(m, i) {
 			continue
 		}
-		if node := w.object("Node", "", i.Name); node != nil {
-			w.note("cluster", "delete Node "+i.Name, said(w.store.Client().Delete(ctx, node.DeepCopy())))
+		if node := w.nodeOn(i); node != nil {
+			w.note("cluster", "delete Node "+i.Name, said(w.clientOf(node).Delete(ctx, node.DeepCopy())))
 		}
 		w.joins(ctx, i)
-		w.moves(ctx, i.Name)
+		if w.homes[i.Token] == w.clusters[0] {
+			w.moves(ctx, i.Name)
+		}
 		if w.habits != nil {
 			w.habits.of(i.Token).until[CloudKeeps] = w.Now().Add(3 * time.Minute)
 		}

@@ -1,12 +1,9 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,9 +77,11 @@ func (w *World) drawOwners() {
 	others := []*owner{
 		w.newOwner(set, elsewhere, RootName, 1), w.newOwner(deployment, elsewhere, RootName, 2), w.newOwner(deployment, namespace, extraName, 1),
 		w.newOwner("Machine", namespace, singleName, 1), w.newOwner(set, namespace, extraName, 2),
+		w.newOwner("Machine", elsewhere, singleName, 1),
 	}
 	if w.provided != nil {
-		others = slices.Delete(others, 3, 4) // the infrastructure object of a single Machine would be made by a person
+		// The infrastructure object of a single Machine would be made by a person.
+		others = slices.DeleteFunc(others, func(o *owner) bool { return o.kind == "Machine" })
 	}
 	for range w.choices.pick(3) {
 		o := others[w.choices.pick(len(others))]
@@ -131,7 +130,9 @@ func (o *owner) bounds(replicas int) (surge, unavailable int) {
 // populate creates the owners, and a Machine of somebody else.
 func (w *World) populate(ctx context.Context) error {
 	w.drawOwners()
+	w.drawClusters()
 	foreign := fake.Machine(ForeignName, fake.WithLabels(map[string]string{"pool": RootName}))
+	unstructured.RemoveNestedField(foreign.Object, "spec", "clusterName") // its Nodes would be those of the management cluster
 	unstructured.RemoveNestedField(foreign.Object, "spec", "infrastructureRef")
 	unstructured.RemoveNestedField(foreign.Object, "spec", "bootstrap", "configRef")
 	foreign.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{ //nolint:forcetypeassert // it was made above
@@ -154,7 +155,8 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 	if o.kind == poolKind {
 		return w.createPool(ctx)
 	}
-	spec := map[string]any{"clusterName": "c1", "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
+	cluster := w.clusterOf(o.namespace).name
+	spec := map[string]any{"clusterName": cluster, "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
 	if a := w.apps; a != nil && a.limit > 0 {
 		spec["deletion"] = map[string]any{"nodeDrainTimeoutSeconds": int64(a.limit / time.Second)}
 	}
@@ -164,7 +166,7 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 	obj := o.named()
 	switch {
 	case o.kind == "Machine": // its infrastructure object would be its own
-		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: "c1"})
+		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: cluster})
 		obj.Object["spec"] = spec
 		return w.store.Client().Create(ctx, obj)
 	case w.parts:
@@ -175,7 +177,7 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 		spec["bootstrap"] = map[string]any{"configRef": o.configsRef(0)}
 	}
 	root := map[string]any{
-		"clusterName": "c1", "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
+		"clusterName": cluster, "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"pool": o.name, revisionLabel: "0"}}, "spec": spec,
 		},
@@ -243,11 +245,7 @@ func (o *owner) wants() {
 
 // chosen returns one of the owners that match; nil without.
 func (w *World) chosen(match func(*owner) bool) *owner {
-	some := slices.DeleteFunc(slices.Clone(w.owners), func(o *owner) bool { return o.stored() == nil || !match(o) })
-	if len(some) == 0 {
-		return nil
-	}
-	return some[w.choices.pick(len(some))]
+	return oneOf(w, slices.DeleteFunc(slices.Clone(w.owners), func(o *owner) bool { return o.stored() == nil || !match(o) })...)
 }
 
 func (o *owner) hasReplicas() bool { return o.kind != "Machine" }
@@ -285,123 +283,4 @@ func (w *World) owned() []*unstructured.Unstructured {
 func (w *World) isSingle(m *unstructured.Unstructured) bool {
 	o := w.ownerOf(m)
 	return o != nil && o.kind == "Machine"
-}
-
-// versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
-func versionOf(obj *unstructured.Unstructured, path ...string) string {
-	text, _, _ := unstructured.NestedString(obj.Object, append(path, "spec", "version")...)
-	return text
-}
-
-// isAvailable reports whether a Machine counts as available, and is not being deleted.
-func isAvailable(m *unstructured.Unstructured) bool {
-	status, _, _ := conditionOf(m, contract.ConditionAvailable)
-	return m.GetDeletionTimestamp() == nil && status == string(metav1.ConditionTrue)
-}
-
-// missing returns what is not as desired.
-func (w *World) missing(ctx context.Context) string {
-	w.confirmRestored(ctx)
-	w.relent(ctx)
-	w.helps(ctx)
-	w.deletesOutdated(ctx)
-	w.deletesLoose(ctx)
-	w.makesAgain(ctx)
-	if left := w.deletesMisplaced(ctx); left != "" {
-		return left
-	}
-	for _, o := range w.owners {
-		if text := o.missing(); text != "" {
-			return text
-		}
-	}
-	for _, m := range w.Objects("Machine") { // one that its set has orphaned may still be drained
-		if m.GetDeletionTimestamp() != nil {
-			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
-		}
-	}
-	return cmp.Or(w.unwell(), w.leaks())
-}
-
-// missing returns what is not as the owner wants it.
-func (o *owner) missing() string {
-	if o.kind == poolKind {
-		return o.world.missingOfPool()
-	}
-	owned := o.owned()
-	if after, asked := o.rolloutAfter(); asked && after.After(o.world.Now()) {
-		return "the time for which a rollout is asked for is to come"
-	}
-	for _, m := range owned {
-		if !isAvailable(m) {
-			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
-			return fmt.Sprintf("Machine %s is %s: %s", m.GetName(), phase, messages(m))
-		}
-		if o.deploys() && o.isOutdated(m) {
-			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.said())
-		}
-	}
-	if len(owned) != o.desired() {
-		return fmt.Sprintf("%d Machines of %s %s are Running of %d: %s", len(owned), o.kind, o.name, o.desired(), o.said())
-	}
-	return ""
-}
-
-// isOutdated reports whether a Machine of a deployment is to be replaced: its template has changed, or it is of a set from before the time
-// of spec.rollout.after.
-func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
-	root, controller := o.stored(), metav1.GetControllerOf(m)
-	if root == nil || controller == nil {
-		return false
-	}
-	if versionOf(m) != versionOf(root, "spec", "template") {
-		return true
-	}
-	after, asked := o.rolloutAfter()
-	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
-	return asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
-		rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
-}
-
-// rolloutAfter returns the time of spec.rollout.after.
-func (o *owner) rolloutAfter() (after time.Time, asked bool) {
-	if root := o.stored(); root != nil {
-		text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
-		at, err := time.Parse(time.RFC3339, text)
-		return at, err == nil
-	}
-	return time.Time{}, false
-}
-
-// said returns the messages of the conditions of the owner and its sets.
-func (o *owner) said() string {
-	var text []string
-	for _, obj := range append(o.world.Objects("MachineDeployment"), o.world.Objects("MachineSet")...) {
-		if m := messages(obj); m != "" && o.world.ownerOf(obj) == o {
-			text = append(text, m)
-		}
-	}
-	return strings.Join(text, "\n")
-}
-
-// messages returns the messages of the conditions of an object.
-func messages(obj *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	var text []string
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
-			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
-		}
-	}
-	return strings.Join(text, "; ")
-}
-
-// desired is how many Machines all owners want.
-func (w *World) desired() int {
-	n := 0
-	for _, o := range w.owners {
-		n += o.desired()
-	}
-	return n
 }

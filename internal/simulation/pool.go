@@ -38,10 +38,6 @@ const (
 	UserMarksNode   Fault = "user marks a node"
 )
 
-func poolFaults() []Fault {
-	return []Fault{PoolLags, PoolRepeats, PoolForgets, PoolRespells, PoolReplaces, UserDeletesPool, UserMarksNode}
-}
-
 func poolDisturbances() []disturbance {
 	return []disturbance{
 		{PoolLags, (*World).poolLags}, {PoolRepeats, (*World).poolRepeats}, {PoolForgets, (*World).poolForgets},
@@ -65,7 +61,7 @@ func poolKinds() []fake.ServedKind {
 // drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
 	if w.choices.pick(4) > 0 {
-		for _, f := range poolFaults() {
+		for _, f := range faultsOf(poolDisturbances()) {
 			w.drawnTo[f] = false
 		}
 		return nil
@@ -133,7 +129,8 @@ func setUpPools(m Manager) (Reconciler, error) {
 	if err != nil {
 		return Reconciler{}, err
 	}
-	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload},
+	nodesOf, events := m.process.reach()
+	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events},
 		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
 	if err != nil {
 		return Reconciler{}, err

@@ -85,7 +85,7 @@ func poolDrainsFirst(w *World, e Write) error {
 	}
 	switch e.After.GetKind() {
 	case "Node":
-		node := nodes{w.acting.view}.ByName(e.Before.GetName())
+		node := w.acting.nodes(w.clusters[0]).ByName(e.Before.GetName())
 		leaves := goes(e) && !w.pool.owner.leaves() && node != nil && readyOf(node).Status == corev1.ConditionTrue
 		if leaves || !goes(e) && saysDrained(e.After) && !saysDrained(e.Before) {
 			return w.poolDrained(e.Before)
@@ -128,7 +128,7 @@ func (i *poolInstance) isListed(obj *unstructured.Unstructured) bool {
 
 // poolDrained reports an error for a Pod that holds a Node.
 func (w *World) poolDrained(node *unstructured.Unstructured) error {
-	shown := nodes{w.acting.view}.ByName(node.GetName())
+	shown := w.acting.nodes(w.clusters[0]).ByName(node.GetName())
 	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || w.pool.owner.stored() != nil && w.overPoolLimit(w.pool.owner.stored()) {
 		return nil
 	}

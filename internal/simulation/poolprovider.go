@@ -100,7 +100,7 @@ func (w *World) lostNode(ctx context.Context, node *corev1.Node) []func() {
 		all = append(all, func() { w.setReady(ctx, node, corev1.ConditionUnknown) })
 	}
 	if w.calm && !w.recordsNode(node) {
-		all = append(all, func() { w.collects(ctx, node.Name) })
+		all = append(all, func() { w.collects(ctx, node) })
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,8 +39,12 @@ type process struct {
 	kind    string   // of the object that it reconciles, or has reconciled last
 	adding  int      // the reconciler whose sources are being started
 	stop    func()   // ends what the last start began
-	drainer *drainer // nil in a history without Pods
+	drainer *drainer // nil in a history without Pods, or with links
 	metrics *prometheus.Registry
+	links   []*link
+	reaches []*reach
+	// starting are the sources that Trackers start.
+	starting *sync.WaitGroup
 }
 
 // queued is a reconciliation that is due.
@@ -54,12 +59,13 @@ func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.served), nil, map[string]int{}, false
+	p.beginLinks()
 	p.life++
 	p.count()
 	p.metrics = prometheus.NewRegistry()
 	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
-		for _, obj := range p.world.shown(p, gvk.Kind) {
+		for _, obj := range p.world.shown(p, gvk) {
 			k.pending = append(k.pending, change{object: obj})
 			k.deliver()
 		}

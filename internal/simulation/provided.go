@@ -230,7 +230,7 @@ func (w *World) halves(right, early act) act {
 
 func (w *World) createsInstance(ctx context.Context, obj, machine *unstructured.Unstructured) {
 	i, err := w.cloud.Create(ctx, cloud.Request{
-		Token: string(machine.GetUID()), Name: obj.GetName(), Cluster: "c1", Spec: []byte(`{"size":"small"}`),
+		Token: string(machine.GetUID()), Name: obj.GetName(), Cluster: w.clusterOf(machine.GetNamespace()).name, Spec: []byte(`{"size":"small"}`),
 	})
 	w.provided.fresh[i.Token], w.provided.until[i.Token] = i, w.Now().Add(listedAfter)
 	w.note("provider", "create the instance "+i.Name, said(err))

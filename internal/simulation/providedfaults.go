@@ -23,18 +23,12 @@ const (
 	UserDeletesPart Fault = "user deletes a part"
 )
 
-func providerFaults() []Fault {
-	return []Fault{ProviderIsSlow, ProviderReportsHalf, ProviderForgets, ProviderFails, UserDeletesPart}
-}
-
 func providerDisturbances() []disturbance {
 	return []disturbance{
 		{ProviderIsSlow, (*World).providerIsSlow}, {ProviderForgets, (*World).providerForgets}, {ProviderFails, (*World).providerFails},
 		{UserDeletesPart, (*World).deletesPart},
 	}
 }
-
-func isOfProviders(f Fault) bool { return slices.Contains(providerFaults(), f) }
 
 // anyPart is one of the objects of the providers; nil without.
 func (w *World) anyPart() *unstructured.Unstructured {

@@ -102,6 +102,7 @@ func (p *process) listen(ctx context.Context) error {
 
 // introduce tells handlers that were added what the caches have.
 func (p *process) introduce() {
+	p.starting.Wait()
 	for _, gvk := range p.world.served {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, handler := range k.take() {
@@ -209,14 +210,22 @@ func (s nodeSource) Start(_ context.Context, q workqueue.TypedRateLimitingInterf
 			q.Add(r)
 		}
 	}
-	s.kinds[nodeKind()].add(toolscache.ResourceEventHandlerFuncs{
+	s.kind.add(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { tell(nil, obj) }, UpdateFunc: tell, DeleteFunc: func(obj any) { tell(obj, nil) },
 	})
+	if s.starting != nil {
+		s.starting.Done()
+	}
 	return nil
 }
 
-// WaitForSync implements source.SyncingSource.
-func (nodeSource) WaitForSync(context.Context) error { return nil }
+// WaitForSync implements source.SyncingSource. It ends the goroutine of a Tracker: a link wakes the objects of its cluster itself.
+func (s nodeSource) WaitForSync(context.Context) error {
+	if s.starting != nil {
+		return errAway
+	}
+	return nil
+}
 
 // rolloutEvents wake all Machines for each event of a set or a deployment: machine.Rollouts starts its sources later, from a goroutine.
 func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {

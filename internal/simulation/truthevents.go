@@ -85,7 +85,7 @@ func (w *World) denies(namespace, reason, note string) error {
 	for _, word := range words(note) {
 		gone := map[string][]*unstructured.Unstructured{
 			"SuccessfulDelete":     {w.object("Machine", namespace, word), w.object("MachineSet", namespace, word)},
-			"SuccessfulDeleteNode": {w.object("Node", "", word)},
+			"SuccessfulDeleteNode": {w.object("Node", w.clusterOf(namespace).space, word)},
 		}
 		for _, obj := range gone[reason] {
 			if obj != nil && obj.GetDeletionTimestamp() == nil {

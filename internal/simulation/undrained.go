@@ -54,13 +54,7 @@ func (w *World) revived(p *process, m *unstructured.Unstructured) bool {
 }
 
 func (w *World) providerIDOf(node string) string {
-	for _, obj := range w.Objects("Node") {
-		if obj.GetName() == node {
-			id, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID")
-			return id
-		}
-	}
-	return ""
+	return providerIDIn(w.object("Node", "", node))
 }
 
 // budgetBefore is what a budget allowed when a request arrived.
@@ -179,7 +173,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 	machine := w.holderOf(i)
 	var node *unstructured.Unstructured
 	for _, n := range w.Objects("Node") {
-		if sameID(w.providerIDOf(n.GetName()), i.ProviderID) {
+		if sameID(providerIDIn(n), i.ProviderID) {
 			node = n
 		}
 	}
@@ -187,9 +181,9 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
-	shown := nodes{p.view}.ByName(node.GetName())
+	shown := p.nodesFor(machine).ByName(node.GetName())
 	over := machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
-	for _, pod := range w.apps.on(node.GetName()) {
+	for _, pod := range w.podsOn(node) {
 		switch {
 		case excused(p, shown, pod):
 			w.apps.excused[pod.UID] = true
@@ -239,7 +233,7 @@ func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) b
 			return false
 		}
 	}
-	for _, node := range (nodes{p.view}).ByProviderID(id) {
+	for _, node := range p.nodesFor(m).ByProviderID(id) {
 		if node.UID == uid {
 			return true
 		}

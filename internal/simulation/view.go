@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,11 +53,13 @@ type indexedBy struct {
 type viewed struct {
 	handlers
 
-	pending []change
-	objects map[types.NamespacedName]*unstructured.Unstructured
-	inOrder []*unstructured.Unstructured // the objects, until one changes
-	version string                       // of the last event that was delivered
-	stalled time.Time                    // until when nothing is delivered
+	pending  []change
+	objects  map[types.NamespacedName]*unstructured.Unstructured
+	inOrder  []*unstructured.Unstructured // the objects, until one changes
+	version  string                       // of the last event that was delivered
+	stalled  time.Time                    // until when nothing is delivered
+	session  *session                     // that shows it; nil for the kinds of the management cluster
+	unlisted bool                         // nothing has been listed yet
 }
 
 func newView(kinds []schema.GroupVersionKind) *view {
@@ -65,9 +68,13 @@ func newView(kinds []schema.GroupVersionKind) *view {
 		typed: typedNodes{},
 	}
 	for _, gvk := range kinds {
-		v.kinds[gvk.GroupKind()] = &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
+		v.kinds[gvk.GroupKind()] = newViewed()
 	}
 	return v
+}
+
+func newViewed() *viewed {
+	return &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
 }
 
 // deliver takes the oldest event of a kind, and passes it on.
@@ -291,15 +298,34 @@ func (t typedNodes) of(obj *unstructured.Unstructured) *corev1.Node {
 
 func nodeKind() schema.GroupKind { return schema.GroupKind{Kind: "Node"} }
 
-// nodes finds the Nodes of a view.
-type nodes struct{ *view }
+// nodes finds the Nodes of a cluster in a view.
+type nodes struct {
+	*view
+
+	kind     *viewed
+	starting *sync.WaitGroup // of a Source that a Tracker starts; nil for one of a controller
+}
+
+// nodes are those of a cluster that a process knows.
+func (p *process) nodes(of *workloadCluster) nodes {
+	n := nodes{view: p.view, kind: p.view.kinds[schema.GroupKind{Group: of.space, Kind: "Node"}]}
+	if len(p.links) > 0 {
+		n.starting = p.starting
+	}
+	return n
+}
+
+// nodesFor are those of the cluster of a Machine.
+func (p *process) nodesFor(m *unstructured.Unstructured) nodes {
+	return p.nodes(p.world.clusterOf(m.GetNamespace()))
+}
 
 // HasSynced implements workload.Nodes.
-func (nodes) HasSynced() bool { return true }
+func (n nodes) HasSynced() bool { return !n.kind.unlisted }
 
 // ByName implements noderef.Lookup.
 func (n nodes) ByName(name string) *corev1.Node {
-	obj := n.kinds[nodeKind()].objects[types.NamespacedName{Name: name}]
+	obj := n.kind.objects[types.NamespacedName{Name: name}]
 	if obj == nil {
 		return nil
 	}
@@ -312,7 +338,7 @@ func (n nodes) ByProviderID(id string) []*corev1.Node {
 		return nil
 	}
 	var found []*corev1.Node
-	for _, obj := range n.kinds[nodeKind()].sorted() {
+	for _, obj := range n.kind.sorted() {
 		if has, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); sameID(has, id) {
 			found = append(found, n.ByName(obj.GetName()))
 		}
@@ -357,9 +383,7 @@ func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
 // behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
 // not see what it is about to judge is rare in a short history.
 func (w *World) behind(ctx context.Context, d time.Duration) {
-	among := slices.DeleteFunc([]disturbance{
-		{KubeletReturns, (*World).kubeletReturns}, {UserDeletes, (*World).deletes}, {UserStrips, (*World).strips},
-	}, func(unseen disturbance) bool { return !w.has(unseen.fault) })
+	among := slices.DeleteFunc([]Fault{KubeletReturns, UserDeletes, UserStrips}, func(f Fault) bool { return !w.has(f) })
 	if w.nested > 0 || len(among) == 0 || w.choices.pick(2) == 0 {
 		return
 	}
@@ -367,9 +391,7 @@ func (w *World) behind(ctx context.Context, d time.Duration) {
 	if w.choices.pick(2) == 1 {
 		wait()
 	}
-	unseen := among[w.choices.pick(len(among))]
-	w.seen[faultPrefix+string(unseen.fault)]++
-	unseen.do(w, ctx)
+	w.happens(ctx, oneOf(w, among...))
 	wait()
 }
 

@@ -54,9 +54,12 @@ type World struct {
 	version  string
 	requests int // that processes sent to the API server
 	owners   []*owner
-	belongs  map[types.UID]*owner // by UID of a set, a Machine or an owner
-	sentAt   map[types.UID]int    // what was available when a request was sent, while it arrives late
-	ending   bool                 // everything is being deleted
+	clusters []*workloadCluster          // those with Nodes
+	homes    map[string]*workloadCluster // of instances, by token
+	session  *session                    // of the request that is being carried out
+	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
+	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
+	ending   bool                        // everything is being deleted
 	typed    typedNodes
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
@@ -122,9 +125,15 @@ func (w *World) object(kind, namespace, name string) *unstructured.Unstructured 
 }
 
 func sorted(objects map[types.NamespacedName]*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.SortedFunc(maps.Values(objects), func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
+	all := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, key := range slices.SortedFunc(maps.Keys(objects), compareKeys) {
+		all = append(all, objects[key])
+	}
+	return all
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // newWorld has a set, a Machine of another owner, and two processes, of which one leads.
@@ -136,6 +145,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
+		homes: map[string]*workloadCluster{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
 		writers: newWriters(), events: newEventLog(),
 	}
 	w.drawKinds()
@@ -168,11 +178,19 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 // onEvent is called by the store for each write.
 func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.version = obj.GetResourceVersion()
+	w.stores(w.clusters[0], obj, removed)
+}
+
+// stores is called for each write in a cluster.
+func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, removed bool) {
 	of := w.objects[obj.GetKind()]
 	if of == nil {
 		return
 	}
 	key := client.ObjectKeyFromObject(obj)
+	if obj.GetKind() == "Node" {
+		key.Namespace = in.space
+	}
 	if w.keeps {
 		w.originals = append(w.originals, original{obj, obj.DeepCopy()})
 	}
@@ -182,8 +200,10 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 		delete(of, key)
 	}
 	for _, p := range w.processes {
-		if k := p.view.kinds[obj.GroupVersionKind().GroupKind()]; k != nil {
-			k.pending = append(k.pending, w.sent(p, change{object: obj, removed: removed}, before)...)
+		for _, gvk := range w.served {
+			if k := p.view.kinds[gvk.GroupKind()]; gvk.Kind == obj.GetKind() && k.session.shows(in) {
+				k.pending = append(k.pending, w.sent(p, change{object: obj, removed: removed}, before)...)
+			}
 		}
 	}
 	if w.apps != nil {
@@ -201,17 +221,13 @@ func (w *World) onEvent(obj *unstructured.Unstructured, removed bool) {
 	w.leaves(obj, removed)
 	w.reasons(obj)
 	w.events.sees(w, obj)
-	w.check(Write{Before: before, After: obj, Removed: removed})
+	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
 }
 
 // reasons counts the reasons of the conditions of an object.
 func (w *World) reasons(obj *unstructured.Unstructured) {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c != nil {
-			w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
-		}
+	for _, c := range storedConditions(obj) {
+		w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
 	}
 }
 

@@ -1,0 +1,129 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+)
+
+// versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
+func versionOf(obj *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(obj.Object, append(path, "spec", "version")...)
+	return text
+}
+
+// isAvailable reports whether a Machine counts as available, and is not being deleted.
+func isAvailable(m *unstructured.Unstructured) bool {
+	status, _, _ := conditionOf(m, contract.ConditionAvailable)
+	return m.GetDeletionTimestamp() == nil && status == string(metav1.ConditionTrue)
+}
+
+// missing returns what is not as desired.
+func (w *World) missing(ctx context.Context) string {
+	w.relent(ctx)
+	w.helps(ctx)
+	w.tidies(ctx)
+	if left := w.deletesMisplaced(ctx); left != "" {
+		return left
+	}
+	for _, o := range w.owners {
+		if text := o.missing(); text != "" {
+			return text
+		}
+	}
+	for _, m := range w.Objects("Machine") { // one that its set has orphaned may still be drained
+		if m.GetDeletionTimestamp() != nil {
+			return fmt.Sprintf("Machine %s is being deleted: %s", m.GetName(), messages(m))
+		}
+	}
+	return cmp.Or(w.unwell(), w.leaks())
+}
+
+// missing returns what is not as the owner wants it.
+func (o *owner) missing() string {
+	if o.kind == poolKind {
+		return o.world.missingOfPool()
+	}
+	owned := o.owned()
+	if after, asked := o.rolloutAfter(); asked && after.After(o.world.Now()) {
+		return "the time for which a rollout is asked for is to come"
+	}
+	for _, m := range owned {
+		if !isAvailable(m) {
+			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+			return fmt.Sprintf("Machine %s is %s: %s", m.GetName(), phase, messages(m))
+		}
+		if o.deploys() && o.isOutdated(m) {
+			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.said())
+		}
+	}
+	if len(owned) != o.desired() {
+		return fmt.Sprintf("%d Machines of %s %s are Running of %d: %s", len(owned), o.kind, o.name, o.desired(), o.said())
+	}
+	return ""
+}
+
+// isOutdated reports whether a Machine of a deployment is to be replaced: its template has changed, or it is of a set from before the time
+// of spec.rollout.after.
+func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
+	root, controller := o.stored(), metav1.GetControllerOf(m)
+	if root == nil || controller == nil {
+		return false
+	}
+	if versionOf(m) != versionOf(root, "spec", "template") {
+		return true
+	}
+	after, asked := o.rolloutAfter()
+	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
+	return asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
+		rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
+}
+
+// rolloutAfter returns the time of spec.rollout.after.
+func (o *owner) rolloutAfter() (after time.Time, asked bool) {
+	if root := o.stored(); root != nil {
+		text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
+		at, err := time.Parse(time.RFC3339, text)
+		return at, err == nil
+	}
+	return time.Time{}, false
+}
+
+// said returns the messages of the conditions of the owner and its sets.
+func (o *owner) said() string {
+	var text []string
+	for _, obj := range o.world.keepers() {
+		if m := messages(obj); m != "" && o.world.ownerOf(obj) == o {
+			text = append(text, m)
+		}
+	}
+	return strings.Join(text, "\n")
+}
+
+// messages returns the messages of the conditions of an object.
+func messages(obj *unstructured.Unstructured) string {
+	var text []string
+	for _, c := range storedConditions(obj) {
+		if c["message"] != nil && c["message"] != "" {
+			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+// desired is how many Machines all owners want.
+func (w *World) desired() int {
+	n := 0
+	for _, o := range w.owners {
+		n += o.desired()
+	}
+	return n
+}
