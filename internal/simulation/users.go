@@ -177,7 +177,9 @@ func (w *World) tidies(ctx context.Context) {
 		w.tidiesKeeper(ctx, obj)
 	}
 	for _, m := range w.owned() {
-		if o := w.ownerOf(m); o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil && o.isOutdated(m) {
+		old := w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute // what replaces it may take so long
+		if o := w.ownerOf(m); old && o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil &&
+			o.isOutdated(m) {
 			w.deletes(m, ", which is outdated")
 		}
 	}
