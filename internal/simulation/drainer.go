@@ -51,14 +51,14 @@ func newDrainer(c *connection) (*drainer, error) {
 	return d, nil
 }
 
+// Release implements workload.Drainer.
+func (d *drainer) Release(node string) { d.Runner.Release(node) }
+
 // Step implements workload.Drainer.
 func (d *drainer) Step(ctx context.Context, r runner.Request) (runner.Result, error) {
 	d.next, d.owners[r.Node.Name] = d.process.world.Now(), r.Owner
 	return d.Runner.Step(ctx, r)
 }
-
-// Release implements workload.Drainer.
-func (d *drainer) Release(node string) { d.Runner.Release(node) }
 
 // send sends the next request, if there is one.
 func (d *drainer) send(ctx context.Context) {
@@ -129,24 +129,19 @@ func (drainers) can(ctx context.Context, w *World) []func() {
 }
 
 func (drainers) next(w *World) time.Time {
-	var next time.Time
+	var times []time.Time
 	for i, p := range w.processes {
-		var all []time.Time
-		for _, d := range p.drainers() {
-			all = append(all, d.next)
-			for _, f := range d.nodes {
-				if !f.listed {
-					all = append(all, f.again)
-				}
-			}
+		if !w.leads[i] {
+			continue
 		}
-		for _, at := range all {
-			if w.leads[i] && !at.IsZero() && (next.IsZero() || at.Before(next)) {
-				next = at
+		for _, d := range p.drainers() {
+			times = append(times, d.next)
+			for _, f := range d.nodes {
+				times = append(times, f.again) // a list that has succeeded is not before it
 			}
 		}
 	}
-	return next
+	return soonest(w, times...)
 }
 
 // hear takes an event of the API server, which the process has yet to see.

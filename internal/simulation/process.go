@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -118,16 +117,6 @@ func (p *process) wake(reconciler int, key types.NamespacedName, after time.Dura
 		}
 	}
 	p.queue = append(p.queue, queued{reconciler, key, due})
-}
-
-// reconciled are the objects of a reconciler that the process knows.
-func (p *process) reconciled(reconciler int) []*unstructured.Unstructured {
-	for _, gvk := range p.world.served {
-		if gvk.Kind == p.all[reconciler].Kind {
-			return p.view.kinds[gvk.GroupKind()].sorted()
-		}
-	}
-	return nil
 }
 
 // due returns what the process can do now, in an order that depends on nothing else.

@@ -271,7 +271,7 @@ func (p *process) wakeUnsourced(obj *unstructured.Unstructured) {
 		if obj != nil && obj.GetKind() == r.Kind {
 			p.wake(i, client.ObjectKeyFromObject(obj), 0)
 		}
-		for _, one := range p.reconciled(i) {
+		for _, one := range p.view.kinds[kindOf(r.Kind).GroupKind()].sorted() {
 			p.wake(i, client.ObjectKeyFromObject(one), 0)
 		}
 	}
