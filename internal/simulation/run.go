@@ -217,7 +217,7 @@ func (w *World) end(ctx context.Context) {
 	w.widen()
 	w.goesOn(ctx)
 	w.revive(ctx)
-	w.calmPool(ctx)
+	w.calmPool()
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", settleFor, func() string { return "time" })
 	w.atRest()
