@@ -33,7 +33,8 @@ func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
+		w.left, operators{}, network{}, kubelets{back: map[types.NamespacedName]time.Time{}}, updater{},
+		loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
 	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
@@ -54,17 +55,40 @@ func (w *World) addActors() {
 	}
 }
 
-// kubelets create the Nodes of instances that run.
-type kubelets struct{ prompt }
+// kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
+type kubelets struct {
+	back map[types.NamespacedName]time.Time // by key of a Node that is there, or that was deleted
+}
 
-func (kubelets) can(ctx context.Context, w *World) []func() {
+// startsAgainAfter is how long a kubelet takes for that.
+const startsAgainAfter = time.Second
+
+func (k kubelets) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, i := range w.instances() {
-		if i.State == cloud.Running && w.nodeOn(i) == nil && !w.health.neverJoins(i) {
+		key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
+		switch back, registered := k.back[key]; {
+		case w.nodeOn(i) != nil:
+			k.back[key] = time.Time{}
+		case registered && back.IsZero():
+			k.back[key] = w.Now().Add(startsAgainAfter)
+		case i.State == cloud.Running && !w.Now().Before(back) && !w.health.neverJoins(i):
 			all = append(all, func() { w.joins(ctx, i) })
 		}
 	}
 	return all
+}
+
+func (k kubelets) next(w *World) time.Time { return soonest(w, slices.Collect(maps.Values(k.back))...) }
+
+// soonest is the first of some times that are to come; the zero time without one.
+func soonest(w *World, times ...time.Time) (next time.Time) {
+	for _, at := range times {
+		if at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
 }
 
 // joins creates the Node of an instance.
@@ -93,7 +117,7 @@ type cloudControllers struct {
 
 // missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
 // none acts: a request that arrives late, or the garbage collector. A Machine with an infrastructure object has recorded no instance while
-// that has not: the Node has its name.
+// that has not: the Node has its name. One that has recorded a Node, and has no provider ID, lost it to a person or a webhook.
 func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	id, actors := providerIDIn(m), []*process{w.acting}
 	if w.acting == nil {
@@ -105,7 +129,8 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 		late := sameID(providerIDIn(node), id) && (in.wasTroubled(m) || slices.ContainsFunc(actors, func(p *process) bool {
 			return !slices.ContainsFunc(p.nodes(in).ByProviderID(id), shown)
 		}))
-		if late || w.provided != nil && id == "" && node.GetName() == m.GetName() && in == w.clusterOf(m.GetNamespace()) {
+		unnamed := id == "" && (w.provided != nil && node.GetName() == m.GetName() || node.GetName() == textAt(m, "status", "nodeRef", "name"))
+		if late || unnamed && in == w.clusterOf(m.GetNamespace()) {
 			c.unseen[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
 		}
 	}

@@ -127,6 +127,7 @@ func (w *World) removes(obj *unstructured.Unstructured) func() {
 	case found && i.State != cloud.Deleting:
 		return func() {
 			_, err := w.cloud.Delete(w.ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
 			delete(w.provided.fresh, i.Token)
 			w.note("provider", "delete the instance "+i.Name, said(err))
 		}

@@ -24,6 +24,10 @@ const (
 	calmFor = 2 * time.Minute
 	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
+	// mostAtOnce are the rounds at one instant that are a circle too.
+	mostAtOnce = 300
+	// mostWrites of one object at one instant are a fight.
+	mostWrites = 100
 	// mostEvents to each step are those after which the faults stop, and calmEvents more for the time before there are any: people act in
 	// waits too, which no step counts, and each Machine that they leave makes what follows longer. Of 500 histories, none has half of them.
 	mostEvents, calmEvents = 100, 1000
@@ -279,13 +283,15 @@ func (w *World) delete(ctx context.Context) {
 // until runs everything fairly, until nothing is missing; with an empty name only for as long, and until nothing is possible.
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
 	end := w.Now().Add(limit)
-	for range mostRounds {
+	for rounds, atOnce := 0, 0; rounds < mostRounds && atOnce < mostAtOnce; rounds++ {
 		if w.broken != nil {
 			return
 		}
 		if w.round(ctx) {
+			atOnce++
 			continue
 		}
+		atOnce = 0
 		text := missing()
 		if text == "" {
 			return
@@ -298,7 +304,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		}
 		w.pass(w.wait(end))
 	}
-	w.fail("time passes", fmt.Errorf("%d rounds without an end", mostRounds))
+	w.fail("time passes", fmt.Errorf("rounds without an end%s", w.fight()))
 }
 
 // round does everything that is possible now, and reports whether there was anything.

@@ -154,6 +154,9 @@ func (w *World) goesOn(ctx context.Context) {
 				w.patch(ctx, obj, annotate(name, nil))
 			}
 		}
+		if w.isPruned(obj) { // a write that changed nothing has woken nobody
+			w.patch(ctx, obj, annotate("example.com/kept-again", ""))
+		}
 	}
 	for _, o := range w.owners {
 		if o.deploys() && !o.leaves() {
@@ -174,7 +177,9 @@ func (w *World) tidies(ctx context.Context) {
 		w.tidiesKeeper(ctx, obj)
 	}
 	for _, m := range w.owned() {
-		if o := w.ownerOf(m); o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil && o.isOutdated(m) {
+		old := w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute // what replaces it may take so long
+		if o := w.ownerOf(m); old && o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil &&
+			o.isOutdated(m) {
 			w.deletes(m, ", which is outdated")
 		}
 	}

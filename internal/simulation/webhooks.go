@@ -26,6 +26,8 @@ type webhook struct {
 	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
 	refuses error
 	change  webhookChange
+	// prunes: the change is to fields of the status.
+	prunes bool
 }
 
 // webhookChange is what a webhook does to an object.
@@ -85,7 +87,8 @@ func (w *World) webhookRemoves(what, class string) {
 	if path == nil {
 		return
 	}
-	w.begins(webhook{kind: kind, verb: oneOf(w, "", "create", "patch"), change: func(obj *unstructured.Unstructured) {
+	verb := oneOf(w, "", "create", "patch")
+	w.begins(webhook{kind: kind, verb: verb, prunes: class == "status", change: func(obj *unstructured.Unstructured) {
 		if !isForeign(obj) {
 			w.takes(obj, path)
 			unstructured.RemoveNestedField(obj.Object, path...)
@@ -106,6 +109,12 @@ func (w *World) admits(r Request, call func() error) error {
 	}
 	w.events.others[w.acting]++ // what a webhook changes, somebody else writes
 	return r.rewritten(h.change)
+}
+
+// isPruned reports whether fields of the status of an object disappear, or did until the faults stopped.
+func (w *World) isPruned(obj *unstructured.Unstructured) bool {
+	h := w.writers.webhook
+	return h != nil && h.prunes && h.kind == obj.GetKind()
 }
 
 // sending sends an object as a request does.
