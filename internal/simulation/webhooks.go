@@ -107,6 +107,7 @@ func (w *World) admits(r Request, call func() error) error {
 	case r.rewritten == nil:
 		return call()
 	}
+	w.events.others[w.acting]++ // what a webhook changes, somebody else writes
 	return r.rewritten(h.change)
 }
 

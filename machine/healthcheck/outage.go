@@ -64,7 +64,8 @@ func (e OutageEntry) recovering(m *Machine) string {
 		of = "of failure domain " + e.Domain
 	}
 	if e.unsure {
-		return "The outage " + of + " may have ended: a Machine of it cannot be judged"
+		return fmt.Sprintf("The outage %s may have ended: a Machine of it cannot be judged; add the annotation %s to remediate it nevertheless",
+			of, RemediateAnnotation)
 	}
 	return fmt.Sprintf("The outage %s ended at %s, and the Machine has %s to recover: add the annotation %s to remediate it nevertheless", of,
 		time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit, RemediateAnnotation)

@@ -132,6 +132,20 @@ func TestAMachineThatCannotBeJudgedForAWhileKeepsItsTimeAfterAnOutage(t *testing
 	}
 }
 
+func TestAMachineThatIsHeldBecauseAnotherCannotBeJudgedSaysWhatAPersonCanDo(t *testing.T) {
+	t.Parallel()
+	h := fails(t, "uuuuhh", "aaaabb")
+	require.NotContains(t, h.then(0), "Mark")
+	for i := range 3 {
+		h.Machines[i].Verdict = healthcheck.Verdict{Reason: healthcheck.ReasonNodeUnread}
+	}
+	d := healthcheck.Plan(h.PlanFacts)
+	require.Equal(t, "None None None Hold/Outage None None", acts(d))
+	require.Contains(t, d.Outcomes[3].Message, "cannot be judged; add the annotation "+healthcheck.RemediateAnnotation)
+	h.Machines[3].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
+	require.Equal(t, "None None None Mark None None", acts(healthcheck.Plan(h.PlanFacts)))
+}
+
 func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecidesAlone(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuhh", "aabb")

@@ -1,6 +1,7 @@
 package remediation_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -194,6 +196,39 @@ func TestTheLedgerIsStoredBeforeAMachineIsMarkedAndEachIsWrittenOnce(t *testing.
 	ledger, known := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
 	require.True(t, known)
 	require.Len(t, ledger.InFlight, 4)
+}
+
+// forgetful is a client of an API server whose webhook takes the annotations from health checks that are written.
+type forgetful struct{ client.Client }
+
+func (c forgetful) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, obj, patch, opts...)
+	if _, has := obj.GetAnnotations()[healthcheck.LedgerAnnotation]; has && err == nil {
+		err = c.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`)))
+	}
+	return err
+}
+
+func TestNoMachineIsMarkedWhileTheLedgerIsNotKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.Create(w.check("workers"))
+	w.ports = func(p *remediation.Ports) { p.Client = forgetful{p.Client} }
+	stop := w.run(remediation.Options{})
+	w.Never("mark a Machine that no ledger has", time.Second, func() string {
+		if marks := w.said("a"); strings.Contains(marks, marked) {
+			return marks
+		}
+		return ""
+	})
+	stop()
+	w.ports = nil
+	w.run(remediation.Options{})
+	w.says(marked, "a")
 }
 
 func TestAMachineWithoutAnOwnerSaysThatNothingReplacesIt(t *testing.T) {

@@ -3,6 +3,7 @@ package remediation
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +15,7 @@ import (
 // ReasonSelectorUnreadable is the reason of RemediationAllowed when spec.selector cannot be read: no Machine is checked.
 const ReasonSelectorUnreadable = "SelectorUnreadable"
 
-// planStep decides what happens to the Machines, and stores the ledger before anything does.
+// planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
 func planStep(ctx context.Context, s *scope) (result, error) {
 	if !s.read {
 		return result{Stop: true}, nil
@@ -33,11 +34,15 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 		s.decision.Reason = ReasonSelectorUnreadable
 	}
 	s.Requeue(s.decision.NextCheck)
-	if text := s.decision.Ledger.String(); facts.Policy.Remembers() && text != s.State.Annotations[healthcheck.LedgerAnnotation] {
+	text, remembers := s.decision.Ledger.String(), facts.Policy.Remembers()
+	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] {
 		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	}
 	if err := s.Commit(ctx); err != nil {
 		return result{Stop: true}, err
+	}
+	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] { // more would be marked than the limit allows
+		return result{Stop: true}, errors.New("the API server does not keep the annotation " + healthcheck.LedgerAnnotation)
 	}
 	s.decided = true
 	return result{}, nil
