@@ -308,6 +308,8 @@ func (w *World) poolStands(i *poolInstance) func() {
 		return w.standsNoMore(part)
 	case part.GetDeletionTimestamp() != nil || w.calm && hasFailure(part): // the provider gives a failed one up
 		return func() { w.ends(i) }
+	case w.isUnlabelled(part):
+		return w.writes(part, jsonOf(map[string]any{"metadata": map[string]any{"labels": poolLabels()}}))
 	case textAt(part, "status", "initialization", "provisioned") != "true":
 		return w.states(part, `{"status":{"initialization":{"provisioned":true},`+readyNow(w, true)+`}}`)
 	}
@@ -325,12 +327,23 @@ func (w *World) standsNoMore(part *unstructured.Unstructured) func() {
 	return nil
 }
 
+// poolLabels are those by which a pool finds the infrastructure objects of its instances.
+func poolLabels() map[string]string {
+	return map[string]string{contract.PoolNameLabel: RootName, contract.ClusterNameLabel: "c1"}
+}
+
+// isUnlabelled reports whether the provider labels an object again, without which it would get no Machine.
+func (w *World) isUnlabelled(part *unstructured.Unstructured) bool {
+	has := part.GetLabels()
+	return w.calm && w.machineOf(part) == nil && (has[contract.PoolNameLabel] == "" || has[contract.ClusterNameLabel] == "")
+}
+
 // represents creates the infrastructure object of an instance.
 func (w *World) represents(i *poolInstance) {
 	infra, part := w.poolInfra(), fake.InfraMachine(contract.V1Beta2, i.name, fake.WithField(i.id, "spec", "providerID"))
 	part.SetNamespace(namespace)
 	part.SetFinalizers([]string{providerFinalizer})
-	part.SetLabels(map[string]string{contract.PoolNameLabel: RootName, contract.ClusterNameLabel: "c1"})
+	part.SetLabels(poolLabels())
 	part.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID(),
 	}})
