@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -57,7 +58,7 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceMade}
-	err := s.env.frame.Each(ctx, "", providerIDKey(key), func(obj client.Object) {
+	claims := func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
 		if at == s.State.Key {
@@ -69,6 +70,10 @@ func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
 		}
 		made := s.instanceToken != "" && s.instanceToken == string(obj.GetUID())
 		facts.Others = append(facts.Others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
-	})
+	}
+	err := s.env.frame.Each(ctx, "", providerIDKey(key), claims)
+	if s.instanceToken != "" { // the Machine that it was made for may have lost the provider ID
+		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(s.instanceToken), claims))
+	}
 	return decideInstanceClaim(facts), err
 }

@@ -62,6 +62,30 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	w.goes(third, stays)
 }
 
+// A person has replaced the original with what it was before it had an instance, or a webhook prunes the field.
+func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
+	w.change(m, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
+		unstructured.RemoveNestedField(u.Object, "spec", "providerID")
+	})
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	require.Contains(t, said, "default/m1 ")
+	w.isQuiet()
+	require.Len(t, w.listedInCloud(), 1)
+
+	t.Log("it gets the provider ID back, and holds the copy as before")
+	w.change(m, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.reaches(m, string(phases.Running))
+	require.Len(t, w.listedInCloud(), 1)
+}
+
 // The cloud provider removes the Node of an instance that is gone, before or after the Driver says that it is.
 func TestAnInstanceWhoseDeletionHasBegunIsNotHeldWhenItsNodeGoes(t *testing.T) {
 	t.Parallel()

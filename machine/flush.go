@@ -20,7 +20,6 @@ func flush(ctx context.Context, s *Scope, err error) error {
 		Observes: s.observes(), AtOnce: s.urgent,
 		Wrote: func(u contract.MachineUpdate, _, status bool) {
 			if status {
-				s.stores = true
 				s.Record(engine.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
 			}
 		},
@@ -41,7 +40,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 func (s *Scope) observes() bool { return !s.failed && !s.Paused() }
 
 // storedEvents returns the events about the Node that the writes of this pass have recorded as the Machine's, or as drained. Some layouts
-// record the Node in the metadata, and then the write of the status in a later pass finds it recorded already.
+// record the Node in the metadata, and then the write of the status in a later pass finds it recorded already. A webhook may prune it.
 func (s *Scope) storedEvents() []engine.Event {
 	if !s.Written() {
 		return nil
@@ -49,7 +48,7 @@ func (s *Scope) storedEvents() []engine.Event {
 	var all []engine.Event
 	var have contract.MachineState
 	if node, set := s.Update.Node.Value(); set && node.Name != "" &&
-		(s.stores || (s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name)) {
+		s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name {
 		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
 	}
 	if node, set := s.Update.DrainedNode.Value(); set && node != "" {

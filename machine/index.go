@@ -28,8 +28,14 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if !state.Deleting.IsZero() {
 		keys = append(keys, deletingKey)
 	}
+	if state.ProviderID == "" {
+		keys = append(keys, tokenKey(string(state.UID)))
+	}
 	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
 }
+
+// tokenKey is the key of a Machine without a provider ID, which may have lost it: a Driver finds its instance by this Token.
+func tokenKey(token string) string { return "token:" + token }
 
 // deletingKey is the key of the Machines in deletion: their decisions depend on objects that they do not reference.
 const deletingKey = "deleting"

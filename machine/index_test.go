@@ -23,5 +23,9 @@ func TestWhatAMachineIsFoundBy(t *testing.T) {
 	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{Namespace: "ns", Name: "c"}, noderef.Rules{}))
 	state.Deleting = time.Unix(1, 0)
 	want[len(want)-1] = "node://n"
-	require.ElementsMatch(t, append(want, "deleting"), indexKeys(state, types.NamespacedName{}, noderef.Rules{}))
+	want = append(want, "deleting")
+	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{}, noderef.Rules{}))
+	state.UID, state.ProviderID = "u1", ""
+	want[5] = "token:u1"
+	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{}, noderef.Rules{}))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 // webhook is a mutating webhook that takes one field away from each write of the reconciler to a Machine while it is on.
@@ -27,24 +28,65 @@ type webhook struct {
 }
 
 func (w webhook) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	if !w.on.Load() || obj.GetObjectKind().GroupVersionKind().Kind != "Machine" {
-		return w.Client.Patch(ctx, obj, patch, opts...)
-	}
-	raw, err := patch.Data(obj)
+	patch, err := w.pruned(obj, patch)
 	if err != nil {
 		return err
 	}
+	return w.Client.Patch(ctx, obj, patch, opts...)
+}
+
+func (w webhook) Status() client.SubResourceWriter { return statusWebhook{w.Client.Status(), w} }
+
+// statusWebhook does it for the status.
+type statusWebhook struct {
+	client.SubResourceWriter
+
+	webhook webhook
+}
+
+func (w statusWebhook) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	patch, err := w.webhook.pruned(obj, patch)
+	if err != nil {
+		return err
+	}
+	return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+}
+
+// pruned is a patch without the field.
+func (w webhook) pruned(obj client.Object, patch client.Patch) (client.Patch, error) {
+	if !w.on.Load() || obj.GetObjectKind().GroupVersionKind().Kind != "Machine" {
+		return patch, nil
+	}
+	raw, err := patch.Data(obj)
+	if err != nil {
+		return nil, err
+	}
 	body := map[string]any{}
 	if err := json.Unmarshal(raw, &body); err != nil {
-		return err
+		return nil, err
 	}
 	if parent, ok := body[w.strip[0]].(map[string]any); ok {
 		delete(parent, w.strip[1])
 	}
-	if raw, err = json.Marshal(body); err != nil {
-		return err
-	}
-	return w.Client.Patch(ctx, obj, client.RawPatch(patch.Type(), raw), opts...)
+	raw, err = json.Marshal(body)
+	return client.RawPatch(patch.Type(), raw), err
+}
+
+// Each pass records the Node again, and none of them has.
+func TestANodeIsToldAsRecordedOnceItIs(t *testing.T) {
+	t.Parallel()
+	on := &atomic.Bool{}
+	on.Store(true)
+	w := newWorld(t, worldOptions{machine: atOnce, ports: func(_ ctrl.Manager, p *machine.Ports) {
+		p.Client = webhook{Client: p.Client, on: on, strip: []string{"status", "nodeRef"}}
+	}})
+	m := w.machineWith("m1")
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	require.Empty(t, w.events(machine.EventNodeMatched))
+	on.Store(false)
+	w.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(nil) })
+	w.reaches(m, string(phases.Running))
+	w.recorded(machine.EventNodeMatched, 1)
 }
 
 // The API server answers such a write as it answers any other, and where nothing is left of it, no event comes either.

@@ -57,7 +57,6 @@ type Scope struct {
 	failed     bool // a step returned an error
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
-	stores    bool // this pass has written the status
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.

@@ -33,7 +33,7 @@ func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
 	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
@@ -93,7 +93,7 @@ type cloudControllers struct {
 
 // missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
 // none acts: a request that arrives late, or the garbage collector. A Machine with an infrastructure object has recorded no instance while
-// that has not: the Node has its name.
+// that has not: the Node has its name. One that has recorded a Node, and has no provider ID, lost it to a person or a webhook.
 func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 	id, actors := providerIDIn(m), []*process{w.acting}
 	if w.acting == nil {
@@ -105,7 +105,8 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 		late := sameID(providerIDIn(node), id) && (in.wasTroubled(m) || slices.ContainsFunc(actors, func(p *process) bool {
 			return !slices.ContainsFunc(p.nodes(in).ByProviderID(id), shown)
 		}))
-		if late || w.provided != nil && id == "" && node.GetName() == m.GetName() && in == w.clusterOf(m.GetNamespace()) {
+		unnamed := id == "" && (w.provided != nil && node.GetName() == m.GetName() || node.GetName() == textAt(m, "status", "nodeRef", "name"))
+		if late || unnamed && in == w.clusterOf(m.GetNamespace()) {
 			c.unseen[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -239,15 +240,28 @@ func closedHolds(w *World, _ Write, b *pass) string {
 	return ""
 }
 
+// freezesSurplus counts as the freezer says: what the set controls, and what it may adopt. Of those in deletion, each has a successor.
 func freezesSurplus(w *World, e Write, b *pass) string {
-	n, wanted := 0, int(replicasIn(e.Before))
+	live, deleting, wanted := 0, 0, int(replicasIn(e.Before))
 	for _, m := range b.process.view.shown("Machine") {
-		if metav1.IsControlledBy(m, e.After) {
-			n++
+		owner := metav1.GetControllerOf(m)
+		free := owner == nil || owner.Kind == e.After.GetKind() && owner.Name == e.After.GetName() // controlled by one that is gone
+		switch goes := m.GetDeletionTimestamp() != nil; {
+		case m.GetNamespace() != e.After.GetNamespace():
+		case goes && metav1.IsControlledBy(m, e.After):
+			deleting++
+		case !goes && (metav1.IsControlledBy(m, e.After) || free && isSelected(e.Before, m)):
+			live++
 		}
 	}
-	if n <= wanted {
+	if n := live + max(deleting-wanted, 0); n <= wanted+1 {
 		return fmt.Sprintf("is frozen with %d Machines of %d", n, wanted)
 	}
 	return ""
+}
+
+// isSelected reports whether the selector of an object has only labels, and a Machine has them all.
+func isSelected(obj, m *unstructured.Unstructured) bool {
+	wanted, found, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector", "matchLabels")
+	return found && labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }

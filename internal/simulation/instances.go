@@ -135,6 +135,9 @@ func (p *process) staysForOthers(r *cloud.Request) error {
 	all := slices.DeleteFunc(w.instances(), func(i cloud.Instance) bool {
 		return !sameID(i.ProviderID, r.ProviderID) || i.State == cloud.Deleting || w.habits.saidGone(i.Token)
 	})
+	for _, i := range all {
+		w.taken[i.Token] = w.taken[i.Token] || tokenOf(i) != r.Token
+	}
 	stays := func(m *unstructured.Unstructured) bool {
 		return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
 	}

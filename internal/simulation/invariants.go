@@ -97,6 +97,7 @@ func ledgerIsBehind(w *World, e Write) error {
 
 // oneInstance allows for another one only once the first is gone that the Machine does not know: a backup was restored that does not know
 // it, or the cloud has lost it.
+// oneInstance counts those that were ever made, and those that run where a cloud or a backup may have made some again.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
 	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
@@ -108,12 +109,16 @@ func oneInstance(w *World, _ Write) error {
 		}
 	}
 	for _, m := range w.ours() {
-		n := w.cloud.Made(string(m.GetUID()))
+		token := string(m.GetUID())
+		n, taken := w.cloud.Made(token), w.taken[token]
+		if w.provided != nil && taken { // by the provider of the World
+			n--
+		}
 		if anew {
-			n = alive[string(m.GetUID())]
+			n = alive[token]
 		}
 		if n > 1 {
-			return fmt.Errorf("%s has %d", m.GetName(), n)
+			return fmt.Errorf("%s has %d, one was deleted for a copy: %t", m.GetName(), n, taken)
 		}
 	}
 	return nil

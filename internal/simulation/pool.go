@@ -50,17 +50,6 @@ func poolDisturbances() []disturbance {
 	}
 }
 
-func poolFaults() []Fault { return faultsOf(poolDisturbances()) }
-
-// faultsOf returns the faults of disturbances.
-func faultsOf(all []disturbance) []Fault {
-	faults := make([]Fault, 0, len(all))
-	for _, d := range all {
-		faults = append(faults, d.fault)
-	}
-	return faults
-}
-
 // ofInstance is what happens to an instance that has not ended.
 func ofInstance(do func(*World, *poolInstance)) func(*World, context.Context) {
 	return func(w *World, _ context.Context) {
@@ -97,7 +86,7 @@ func poolKinds() []fake.ServedKind {
 // drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
 	if w.choices.pick(4) > 0 {
-		for _, f := range poolFaults() {
+		for _, f := range faultsOf(poolDisturbances()) {
 			w.drawnTo[f] = false
 		}
 		return nil

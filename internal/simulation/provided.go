@@ -127,6 +127,7 @@ func (w *World) removes(obj *unstructured.Unstructured) func() {
 	case found && i.State != cloud.Deleting:
 		return func() {
 			_, err := w.cloud.Delete(w.ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
 			delete(w.provided.fresh, i.Token)
 			w.note("provider", "delete the instance "+i.Name, said(err))
 		}
@@ -291,10 +292,6 @@ const (
 	UserDeletesPart Fault = "user deletes a part"
 )
 
-func providerFaults() []Fault {
-	return []Fault{ProviderIsSlow, ProviderReportsHalf, ProviderForgets, ProviderFails, UserDeletesPart}
-}
-
 func providerDisturbances() []disturbance {
 	return []disturbance{
 		{ProviderIsSlow, ofPart((*World).providerIsSlow)},
@@ -305,8 +302,6 @@ func providerDisturbances() []disturbance {
 		})},
 	}
 }
-
-func isOfProviders(f Fault) bool { return slices.Contains(providerFaults(), f) }
 
 // ofPart is what happens to one of the objects of the providers, of those in deletion in half of the cases.
 func ofPart(do func(*World, *unstructured.Unstructured)) func(*World, context.Context) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,43 +168,33 @@ func (w *World) between() {
 	}
 }
 
-// disturbance is a fault that does not concern one request.
-type disturbance struct {
-	fault Fault
-	do    func(*World, context.Context)
-}
-
-func disturbances() []disturbance {
-	return append([]disturbance{
-		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
-		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserRollsBack, (*World).rollsBack},
-		{UserRollsOutAfter, (*World).rollsOutAfter}, {UserPausesRollout, (*World).pausesRollout}, {Autoscales, (*World).autoscales}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
-		{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
-		{UserNamesNoTemplate, (*World).namesNoTemplate}, {UserChangesCluster, (*World).changesCluster},
-		{Relist, (*World).relists}, {WatchStalls, (*World).watchStalls},
-		{KubeletDies, (*World).kubeletDies},
-		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
-		{Hooks, (*World).hooks}, {ClockJumps, (*World).clockJumps}, {NodeComesBack, (*World).nodeComesBack},
-		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
-		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
-		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-		{CacheNarrowed, (*World).narrows}, {ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged},
-	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
-}
-
 // disturb lets something go wrong, or a person act.
 func (w *World) disturb(ctx context.Context) {
-	among := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !w.has(d.fault) })
+	var among []Fault
+	for _, d := range disturbances() {
+		if w.has(d.fault) {
+			among = append(among, d.fault)
+		}
+	}
 	if len(among) > 0 {
-		d := among[w.choices.pick(len(among))]
-		w.seen[faultPrefix+string(d.fault)]++
-		d.do(w, ctx)
-		w.lasts(ctx, d.fault)
+		f := oneOf(w, among...)
+		w.happens(ctx, f)
+		w.lasts(ctx, f)
+	}
+}
+
+// happens lets a fault happen that a disturbance is.
+func (w *World) happens(ctx context.Context, f Fault) {
+	w.seen[faultPrefix+string(f)]++
+	for _, d := range disturbances() {
+		if d.fault == f {
+			d.do(w, ctx)
+		}
 	}
 }
 
 func (w *World) elects(context.Context) {
-	w.leads = [][]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)]
+	w.leads = oneOf(w, []bool{true, true}, []bool{true, false}, []bool{false, true})
 	w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
 }
 
@@ -268,8 +257,7 @@ func (w *World) onceMore(ctx context.Context) {
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)
 	} else {
-		w.seen[faultPrefix+string(UserScales)]++
-		w.scales(ctx)
+		w.happens(ctx, UserScales)
 	}
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 }

@@ -56,6 +56,7 @@ type World struct {
 	owners   []*owner
 	clusters []*workloadCluster          // those with Nodes
 	homes    map[string]*workloadCluster // of instances, by token
+	taken    map[string]bool             // instances that were deleted for another object than their Machine, by token
 	session  *session                    // of the request that is being carried out
 	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
 	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
@@ -145,7 +146,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
-		homes: map[string]*workloadCluster{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
+		homes: map[string]*workloadCluster{}, taken: map[string]bool{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
 		writers: newWriters(), events: newEventLog(),
 	}
 	w.drawKinds()
@@ -226,12 +227,8 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 
 // reasons counts the reasons of the conditions of an object.
 func (w *World) reasons(obj *unstructured.Unstructured) {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c != nil {
-			w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
-		}
+	for _, c := range storedConditions(obj) {
+		w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
 	}
 }
 
