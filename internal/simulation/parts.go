@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,14 +51,14 @@ func (o *owner) templateName(revision int) string { return fmt.Sprintf("%s-%d", 
 
 // addTemplates creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
 func (o *owner) addTemplates(ctx context.Context, revision int) error {
-	w := o.world
-	if !w.parts {
-		return nil
+	var err error
+	if o.world.parts {
+		err = o.addTemplate(ctx, partTemplateGVK(), revision)
 	}
-	if w.provided != nil {
-		return errors.Join(o.addTemplate(ctx, partTemplateGVK(), revision), o.addTemplate(ctx, configTemplateGVK(), revision))
+	if o.world.provided != nil {
+		err = errors.Join(err, o.addTemplate(ctx, configTemplateGVK(), revision))
 	}
-	return o.addTemplate(ctx, partTemplateGVK(), revision)
+	return err
 }
 
 func (o *owner) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, revision int) error {
@@ -69,11 +68,7 @@ func (o *owner) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, re
 	template.SetGroupVersionKind(gvk)
 	template.SetNamespace(o.namespace)
 	template.SetName(o.templateName(revision))
-	err := o.world.store.Client().Create(ctx, template)
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreAlreadyExists(o.world.store.Client().Create(ctx, template))
 }
 
 // removesPart is a step that deletes what was cloned for a Machine before the Machine goes.
@@ -131,11 +126,9 @@ type partRef struct{ kind, name string }
 
 // refsOf are the objects that a Machine of a history with templates refers to.
 func (w *World) refsOf(m *unstructured.Unstructured) []partRef {
-	name, _, _ := unstructured.NestedString(m.Object, "spec", "infrastructureRef", "name")
-	all := []partRef{{partGVK().Kind, name}}
+	all := []partRef{{partGVK().Kind, textAt(m, "spec", "infrastructureRef", "name")}}
 	if w.provided != nil {
-		name, _, _ = unstructured.NestedString(m.Object, "spec", "bootstrap", "configRef", "name")
-		all = append(all, partRef{configGVK().Kind, name})
+		all = append(all, partRef{configGVK().Kind, textAt(m, "spec", "bootstrap", "configRef", "name")})
 	}
 	return all
 }

@@ -151,14 +151,11 @@ func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
 
 // setUpPools makes the reconciler of pools.
 func setUpPools(m Manager) (Reconciler, error) {
-	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
-	if err != nil {
-		return Reconciler{}, err
-	}
+	kinds, unknown := machinepool.ClusterAPI(contract.V1Beta2)
 	nodesOf, events := m.process.reach()
 	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events},
 		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
-	if err != nil {
+	if err := errors.Join(unknown, err); err != nil {
 		return Reconciler{}, err
 	}
 	return Reconciler{poolKind, pools.Reconcile, pools.AddToManager}, nil

@@ -42,9 +42,8 @@ func poolReplicasStay(_ *World, e Write) error {
 	if e.After.GetKind() != poolKind || e.Removed {
 		return nil
 	}
-	before, _, _ := unstructured.NestedInt64(e.Before.Object, "spec", "replicas")
-	if after, _, _ := unstructured.NestedInt64(e.After.Object, "spec", "replicas"); before != after {
-		return fmt.Errorf("they were %d and are %d", before, after)
+	if before, after := textAt(e.Before, "spec", "replicas"), textAt(e.After, "spec", "replicas"); before != after {
+		return fmt.Errorf("they were %s and are %s", before, after)
 	}
 	return nil
 }
@@ -127,7 +126,8 @@ func (i *poolInstance) isListed(obj *unstructured.Unstructured) bool {
 // poolDrained reports an error for a Pod that holds a Node.
 func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	shown := w.acting.nodes(w.clusters[0]).ByName(node.GetName())
-	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || w.pool.owner.stored() != nil && w.overPoolLimit(w.pool.owner.stored()) {
+	root := w.pool.owner.stored()
+	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || root != nil && w.overPoolLimit(root) {
 		return nil
 	}
 	for _, pod := range w.apps.on(node.GetName()) {

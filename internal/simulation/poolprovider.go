@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 )
 
 // pool is the provider of the MachinePool of a history: an actor that fulfils the InfraMachinePool contract, and the kubelets of its
@@ -76,8 +77,8 @@ func (poolProvider) can(_ context.Context, w *World) []func() {
 	return slices.DeleteFunc(all, func(do func()) bool { return do == nil })
 }
 
-// nodeOfPool is what happens to the Node of an instance: its kubelet creates it and, when the instance has ended, does not answer. The cloud
-// controller manager then deletes a Node that no pool has recorded.
+// nodeOfPool is what happens to the Node of an instance: its kubelet creates it and, when the instance has ended, does not answer. The
+// cloud controller manager then deletes a Node that no pool has recorded.
 func (w *World) nodeOfPool(i *poolInstance) []func() {
 	obj := w.object("Node", "", i.name)
 	switch {
@@ -272,4 +273,88 @@ func (p *pool) list() []string {
 // respelled is the other form of a provider ID.
 func respelled(id string) string {
 	return "fake://" + strings.ToUpper(strings.TrimPrefix(id, "fake:///"))
+}
+
+// partOf returns the infrastructure object that stands for an instance of the pool; nil without.
+func (w *World) partOf(i *poolInstance) *unstructured.Unstructured {
+	return w.object(partGVK().Kind, namespace, i.name)
+}
+
+// isOfPool reports whether the provider of the pool has made an infrastructure object.
+func (w *World) isOfPool(part *unstructured.Unstructured) bool {
+	return w.pool != nil && !isMisplaced(part) && w.pool.ids[providerIDIn(part)] != nil
+}
+
+// machineOfPool returns the Machine of an instance of the pool; nil without.
+func (w *World) machineOfPool(i *poolInstance) *unstructured.Unstructured {
+	if part := w.partOf(i); part != nil {
+		return w.machineOf(part)
+	}
+	return nil
+}
+
+// poolStands keeps the infrastructure objects of a pool with Machines: one for each instance while that runs, and the end of an instance
+// whose object is deleted.
+func (w *World) poolStands(i *poolInstance) func() {
+	part, infra := w.partOf(i), w.poolInfra()
+	switch {
+	case !w.pool.machines || part == nil && (i.ended || infra == nil || infra.GetDeletionTimestamp() != nil):
+		return nil
+	case part == nil:
+		return func() { w.represents(i) }
+	case providerIDIn(part) != i.id || isPaused(part):
+		return nil
+	case i.ended:
+		return w.standsNoMore(part)
+	case part.GetDeletionTimestamp() != nil || w.calm && hasFailure(part): // the provider gives a failed one up
+		return func() { w.ends(i) }
+	case w.isUnlabelled(part):
+		return w.writes(part, jsonOf(map[string]any{"metadata": map[string]any{"labels": poolLabels()}}))
+	case textAt(part, "status", "initialization", "provisioned") != "true":
+		return w.states(part, `{"status":{"initialization":{"provisioned":true},`+readyNow(w, true)+`}}`)
+	}
+	return nil
+}
+
+// standsNoMore is the end of the infrastructure object of an instance that has ended.
+func (w *World) standsNoMore(part *unstructured.Unstructured) func() {
+	if part.GetDeletionTimestamp() == nil {
+		return func() { w.deletesAs("provider", part.GetName(), part) }
+	}
+	if slices.Contains(part.GetFinalizers(), providerFinalizer) {
+		return w.writes(part, `{"metadata":{"finalizers":null}}`)
+	}
+	return nil
+}
+
+// poolLabels are those by which a pool finds the infrastructure objects of its instances.
+func poolLabels() map[string]string {
+	return map[string]string{contract.PoolNameLabel: RootName, contract.ClusterNameLabel: "c1"}
+}
+
+// isUnlabelled reports whether the provider labels an object again, without which it would get no Machine.
+func (w *World) isUnlabelled(part *unstructured.Unstructured) bool {
+	has := part.GetLabels()
+	return w.calm && w.machineOf(part) == nil && (has[contract.PoolNameLabel] == "" || has[contract.ClusterNameLabel] == "")
+}
+
+// represents creates the infrastructure object of an instance.
+func (w *World) represents(i *poolInstance) {
+	infra, part := w.poolInfra(), fake.InfraMachine(contract.V1Beta2, i.name, fake.WithField(i.id, "spec", "providerID"))
+	part.SetNamespace(namespace)
+	part.SetFinalizers([]string{providerFinalizer})
+	part.SetLabels(poolLabels())
+	part.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID(),
+	}})
+	w.note("provider", "create "+part.GetKind()+" "+i.name, said(w.store.Client().Create(w.ctx, part)))
+}
+
+// releases is the provider that has the Machine of an instance deleted, which drains its Node; nil while that is under way.
+func (w *World) releases(i *poolInstance) func() {
+	m := w.machineOfPool(i)
+	if m.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return func() { w.deletesAs("provider", "Machine "+m.GetName(), m) }
 }

@@ -160,17 +160,11 @@ func (w *World) bootstraps(obj *unstructured.Unstructured) func() {
 	name := textAt(obj, "status", "dataSecretName")
 	created := textAt(obj, "status", "initialization", "dataSecretCreated") == "true"
 	naming := w.states(obj, fmt.Sprintf(`{"status":{"dataSecretName":%q}}`, obj.GetName()))
-	switch {
-	case w.object("Secret", obj.GetNamespace(), obj.GetName()) == nil:
+	if w.object("Secret", obj.GetNamespace(), obj.GetName()) == nil {
 		return func() { w.createsSecret(obj) }
-	case name == "" && created:
-		return naming
-	case name == "":
-		return w.halves(naming, w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true}}}`))
-	case !created:
-		return w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true},`+readyNow(w, true)+`}}`)
 	}
-	return nil
+	return w.inTurn(name != "", created, naming, w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true}}}`),
+		w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true},`+readyNow(w, true)+`}}`))
 }
 
 // createsSecret creates the Secret of a bootstrap object, which the garbage collector deletes with it.
@@ -188,8 +182,8 @@ func (w *World) builds(obj, machine *unstructured.Unstructured) func() {
 	id := providerIDIn(obj)
 	provisioned := textAt(obj, "status", "initialization", "provisioned") == "true"
 	i, found := w.built(obj)
-	report := `{"status":{"initialization":{"provisioned":true},"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],` +
-		readyNow(w, true) + `}}`
+	report := w.states(obj, `{"status":{"initialization":{"provisioned":true},"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],`+
+		readyNow(w, true)+`}}`)
 	naming := w.writes(obj, fmt.Sprintf(`{"spec":{"providerID":%q}}`, i.ProviderID))
 	switch {
 	case hasFailure(obj) || textAt(machine, "spec", "bootstrap", "dataSecretName") == "" && !found && id == "":
@@ -198,21 +192,23 @@ func (w *World) builds(obj, machine *unstructured.Unstructured) func() {
 		return func() { w.createsInstance(obj, machine) }
 	case !found: // the instance of an object that was restored is gone
 		return w.states(obj, failedNow(w, "InstanceLost"))
-	case id == "" && provisioned:
-		return naming
-	case id == "":
-		return w.halves(naming, w.states(obj, report))
-	case !provisioned:
-		return w.states(obj, report)
 	}
-	return nil
+	return w.inTurn(id != "", provisioned, naming, report, report)
 }
 
-// halves is what is right, or what comes too early in a history with that fault.
-func (w *World) halves(right, early func()) func() {
+// inTurn names what was made and then reports it, or something too early in a history with that fault; nil when both are done.
+func (w *World) inTurn(named, reported bool, name, early, report func()) func() {
+	switch {
+	case named && reported:
+		return nil
+	case named:
+		return report
+	case reported:
+		return name
+	}
 	return func() {
 		if w.drawn([]Fault{ProviderReportsHalf}, 2) == "" {
-			right()
+			name()
 			return
 		}
 		w.seen[faultPrefix+string(ProviderReportsHalf)]++
@@ -280,4 +276,74 @@ func (w *World) deletesBuilt(p *process, obj client.Object) {
 	} else if i, found := w.built(part); found {
 		w.fail(DrainsFirst, w.drainsFirst(p, &cloud.Request{Token: i.Token, ProviderID: i.ProviderID}))
 	}
+}
+
+// Faults of the providers of infrastructure and bootstrap objects, in the histories that have those.
+const (
+	// ProviderIsSlow: a provider does nothing for an object for minutes, be it to make or to delete something.
+	ProviderIsSlow Fault = "provider is slow"
+	// ProviderReportsHalf: it says that something is there before it says what.
+	ProviderReportsHalf Fault = "provider reports half"
+	// ProviderForgets: an object loses its status, which the provider writes again.
+	ProviderForgets Fault = "provider forgets"
+	// ProviderFails: it reports a failure that does not end.
+	ProviderFails Fault = "provider fails"
+	// UserDeletesPart: a person deletes an infrastructure or a bootstrap object.
+	UserDeletesPart Fault = "user deletes a part"
+)
+
+func providerDisturbances() []disturbance {
+	return []disturbance{
+		{ProviderIsSlow, ofPart((*World).providerIsSlow)},
+		{ProviderForgets, ofPart(func(w *World, obj *unstructured.Unstructured) { w.states(obj, `{"status":null}`)() })},
+		{ProviderFails, ofPart(func(w *World, obj *unstructured.Unstructured) { w.states(obj, failedNow(w, "Broken"))() })},
+		{UserDeletesPart, ofPart(func(w *World, obj *unstructured.Unstructured) {
+			w.deletesAs("user", obj.GetKind()+" "+obj.GetName(), obj)
+		})},
+	}
+}
+
+// ofPart is what happens to one of the objects of the providers, of those in deletion in half of the cases.
+func ofPart(do func(*World, *unstructured.Unstructured)) func(*World, context.Context) {
+	return func(w *World, _ context.Context) {
+		all := w.referred()
+		leaving := slices.DeleteFunc(w.referred(), func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() == nil })
+		if len(leaving) > 0 && w.choices.pick(2) == 0 {
+			all = leaving
+		}
+		if len(all) > 0 {
+			do(w, all[w.choices.pick(len(all))])
+		}
+	}
+}
+
+func (w *World) providerIsSlow(obj *unstructured.Unstructured) {
+	lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 20 * time.Minute}[w.choices.pick(3)]
+	w.provided.slow[obj.GetUID()] = w.Now().Add(lasts)
+	w.note("provider", fmt.Sprintf("does nothing for %s %s for %s", obj.GetKind(), obj.GetName(), lasts), "")
+}
+
+// givesUp is the person who deletes the Machines that have failed for good once the faults have stopped, and those whose object was
+// deleted.
+func (w *World) givesUp() []func() {
+	var all []func()
+	for _, m := range w.owned() {
+		if m.GetDeletionTimestamp() == nil && w.hasFailed(m) {
+			all = append(all, func() { w.deletesAs("user", "Machine "+m.GetName()+", which has failed", m) })
+		}
+	}
+	return all
+}
+
+// hasFailed reports whether nothing but a deletion helps a Machine.
+func (w *World) hasFailed(m *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(w.refsOf(m), func(ref partRef) bool {
+		obj := w.object(ref.kind, m.GetNamespace(), ref.name)
+		return obj == nil || obj.GetDeletionTimestamp() != nil || hasFailure(obj)
+	})
+}
+
+// hasFailure reports whether a provider has failed for good.
+func hasFailure(obj *unstructured.Unstructured) bool {
+	return textAt(obj, "status", "failureReason") != ""
 }
