@@ -288,7 +288,9 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 			return
 		}
 		if w.round(ctx) {
-			atOnce++
+			if w.calm || w.exhausted() { // faults end by themselves
+				atOnce++
+			}
 			continue
 		}
 		atOnce = 0
