@@ -47,6 +47,27 @@ func TestAnEventIsRecordedOncePerTransition(t *testing.T) {
 	}
 }
 
+func TestNodeIsNew(t *testing.T) {
+	recorded := contract.NodeRef{Name: "n", UID: "u"}
+	for name, tc := range map[string]struct {
+		have, set contract.NodeRef
+		want      bool
+	}{
+		"the first Node":                       {set: recorded, want: true},
+		"the recorded one":                     {have: recorded, set: recorded},
+		"another Node of the same name":        {have: recorded, set: contract.NodeRef{Name: "n", UID: "v"}, want: true},
+		"another name":                         {have: recorded, set: contract.NodeRef{Name: "m", UID: "v"}, want: true},
+		"the recorded one, whose UID was lost": {have: contract.NodeRef{Name: "n"}, set: recorded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Scope: base{State: contract.MachineState{Node: tc.have}}}
+			if s.SetNode(tc.set); s.nodeIsNew != tc.want {
+				t.Errorf("want %t", tc.want)
+			}
+		})
+	}
+}
+
 func TestReasonsOfEventsAreWords(t *testing.T) {
 	for _, reason := range append(problems(false), EventNodeMatched, EventNodeDrained) {
 		if reason == "" || strings.ContainsAny(reason, " _:,.-") {

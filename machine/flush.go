@@ -47,8 +47,8 @@ func (s *Scope) storedEvents() []engine.Event {
 	}
 	var all []engine.Event
 	var have contract.MachineState
-	if node, set := s.Update.Node.Value(); set && node.Name != "" &&
-		s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node == node {
+	if node, set := s.Update.Node.Value(); set && s.nodeIsNew && node.Name != "" &&
+		s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name {
 		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
 	}
 	if node, set := s.Update.DrainedNode.Value(); set && node != "" {

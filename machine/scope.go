@@ -67,6 +67,7 @@ type Scope struct {
 	instanceMade  bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
+	nodeIsNew   bool                 // SetNode was called with another Node than the recorded one
 	matched     *corev1.Node         // the Node that this package's rules have found
 	cluster     types.NamespacedName // of the Node; zero for that of Ports.Workload
 	env         *Reconciler
@@ -104,8 +105,12 @@ func (s *Scope) SetProviderID(id string) {
 	}
 }
 
-// SetNode records the matched Node.
-func (s *Scope) SetNode(ref contract.NodeRef) { change(&s.State.Node, ref, &s.Update.Node) }
+// SetNode records the matched Node. A recorded Node whose UID the object has lost is no new one: nothing reports it again.
+func (s *Scope) SetNode(ref contract.NodeRef) {
+	old := s.State.Node
+	s.nodeIsNew = s.nodeIsNew || ref.Name != old.Name || old.UID != "" && ref.UID != old.UID
+	change(&s.State.Node, ref, &s.Update.Node)
+}
 
 // setPhase records the phase.
 func (s *Scope) setPhase(phase string) {

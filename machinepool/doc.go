@@ -33,7 +33,8 @@
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
 // Machine controller then handles single Nodes. A pool creates these Machines, deletes those whose InfraMachine is gone and, one at a time,
-// those that a health check has marked for replacement, and counts by them. After a restore from a backup it takes back Machines that have
+// those that a health check has marked for replacement, and counts by them. It deletes a recorded Node whose instance has left without a
+// Machine once its kubelet does not answer. After a restore from a backup it takes back Machines that have
 // the UID which the pool had before, and adopts those that have its labels, stand for one of its InfraMachines and have no controller.
 //
 // # Deletion

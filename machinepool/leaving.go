@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -79,7 +80,10 @@ func (p *Scope) isListed(node *corev1.Node) bool {
 // The API server confirms which instances are listed: the first list of a process may be older than what the process before it has read,
 // and a provider may already have read that a Node was drained.
 func (p *Scope) removeNodes(ctx context.Context) error {
-	if !p.actsOnNodes() {
+	if p.nodesKnown && p.ledByMachines() {
+		return p.deleteAbandoned(ctx)
+	}
+	if !p.nodesKnown {
 		return nil
 	}
 	plan := planLeaving(leavingFacts{
@@ -99,6 +103,34 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	return errors.Join(unread, undrained, p.deleteNodes(ctx, plan.Delete),
 		p.eachNode(plan.Release, func(node *corev1.Node) error { return p.sayDrained(ctx, node) }), // what has marked them may wait for that
 		p.eachNode(plan.Stay, func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
+}
+
+// deleteAbandoned deletes, in a pool with Machines, the recorded Nodes of instances that have left without one, once their kubelets do not
+// answer: no Machine controller does that. An instance may leave before its Machine is created, and a Machine without its Node.
+func (p *Scope) deleteAbandoned(ctx context.Context) error {
+	if p.machines == nil || !p.machines.known {
+		return nil
+	}
+	abandoned := slices.DeleteFunc(slices.Clone(p.match.Retired), func(node *corev1.Node) bool {
+		return noderef.Ready(node) || p.machines.represent(node, p.env.options.Matching)
+	})
+	if len(abandoned) == 0 {
+		return nil
+	}
+	if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
+		return err
+	}
+	return p.deleteNodes(ctx, abandoned)
+}
+
+// represent reports whether a Machine or an InfraMachine represents the instance of a Node.
+func (m *machines) represent(node *corev1.Node, rules noderef.Rules) bool {
+	for _, infra := range m.infra {
+		if id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID"); rules.Same(id, node.Spec.ProviderID) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.states, func(s *contract.MachineState) bool { return claimsNode(s, node, rules) })
 }
 
 // infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its

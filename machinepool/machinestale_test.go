@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -315,4 +316,44 @@ func TestAMachineWithoutAnOwnerGoesBeforeTheInstanceThatItStandsFor(t *testing.T
 	require.Empty(t, w.get(&held).GetOwnerReferences(), "nothing that is being deleted is adopted")
 	w.change(&held, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}
+
+// Its instance left before it got a Machine, or its Machine left it because two Machines had the ID.
+func TestANodeWithoutAMachineGoesAfterItsInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	pool := w.poolWith(2)
+	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
+	lists := func(ids ...any) {
+		w.change(infra, func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(u.Object, ids, "spec", "providerIDList")
+			_ = unstructured.SetNestedMap(u.Object, map[string]any{
+				"replicas": int64(len(ids)), "ready": true, "infrastructureMachineKind": "FakeMachine",
+				"initialization": map[string]any{"provisioned": true},
+			}, "status")
+		})
+	}
+	w.create(fake.Node("stays", "fake:///1"), fake.Node("leaves", "fake:///2"), fake.Node("machine", "fake:///3"))
+	w.create(fake.InfraMachine(contract.V1Beta2, "represented", fake.WithField("fake:///3", "spec", "providerID"),
+		func(u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{contract.PoolNameLabel: "pool", contract.ClusterNameLabel: "demo"})
+		}))
+	lists("fake:///1", "fake:///2", "fake:///3")
+	w.eventually("all Nodes are recorded", func() string {
+		refs, _, _ := unstructured.NestedSlice(w.get(pool).Object, "status", "nodeRefs")
+		return map[bool]string{true: fmt.Sprint(refs)}[len(refs) != 3]
+	})
+	lists("fake:///1")
+	w.settles()
+	require.Len(t, w.nodes(), 3, "the kubelets answer")
+	for _, name := range []string{"stays", "leaves", "machine"} {
+		w.setReady(name, corev1.ConditionUnknown)
+	}
+	w.eventually("one Node goes", func() string { return map[bool]string{true: "there are three"}[len(w.nodes()) == 3] })
+	w.settles()
+	var left []string
+	for _, node := range w.nodes() {
+		left = append(left, node.Name)
+	}
+	require.ElementsMatch(t, []string{"stays", "machine"}, left)
 }

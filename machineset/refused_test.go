@@ -144,6 +144,7 @@ func TestARefusedCreationDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 		return ""
 	})
+	w.conditionSays(set, contract.ConditionScalingUp, "the last creation of a Machine has failed: create Machine default/"+refused)
 	mend()
 	w.has(set, 4)
 	require.Contains(t, w.names(), refused)

@@ -102,7 +102,7 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 		hold(scale.ReasonReplicasNotSet, "spec.replicas is not set")
 	}
 	if refused := s.machines.Refused(); refused != "" {
-		hold(ReasonCreationRefused, "the last creation of a Machine has failed: "+contract.SteadyText(refused))
+		hold(ReasonCreationRefused, refusedCreation(refused))
 	}
 	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Deleting.IsZero() && scale.Unreachable(m.State) }) {
 		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady of Machines says")

@@ -22,6 +22,11 @@ func blockedBy(holds []scale.Hold) []string {
 	return slices.Compact(all)
 }
 
+// refusedCreation is the message about the last creation of a Machine, which has failed.
+func refusedCreation(text string) string {
+	return "the last creation of a Machine has failed: " + contract.SteadyText(text)
+}
+
 // statusStep sets the status. It leaves alone what this pass has not read.
 func statusStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() || s.machines.Waiting || !s.machines.Known {
@@ -56,6 +61,9 @@ func (s *Scope) summary() children.Summary {
 		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: machineLabels(&s.State), Now: s.Now,
 	}
 	facts.Missing, facts.Blocked = s.missing()
+	if refused := s.machines.Refused(); refused != "" {
+		facts.Blocked = append(facts.Blocked, refusedCreation(refused))
+	}
 	facts.Unclaimed = texts(s.machines.Unclaimed)
 	if s.selectorErr != nil {
 		facts.Unclaimed = append(facts.Unclaimed, s.selectorErr.Error())

@@ -33,7 +33,8 @@ func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{}, updater{}, loops{w.store.Step(w.apps.loops())}, opponents{}, guests{}, gitOps{},
+		w.left, operators{}, network{}, kubelets{back: map[types.NamespacedName]time.Time{}}, updater{},
+		loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
 	}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers{}, agenda(evictions))
@@ -54,17 +55,40 @@ func (w *World) addActors() {
 	}
 }
 
-// kubelets create the Nodes of instances that run.
-type kubelets struct{ prompt }
+// kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
+type kubelets struct {
+	back map[types.NamespacedName]time.Time // by key of a Node that is there, or that was deleted
+}
 
-func (kubelets) can(ctx context.Context, w *World) []func() {
+// startsAgainAfter is how long a kubelet takes for that.
+const startsAgainAfter = time.Second
+
+func (k kubelets) can(ctx context.Context, w *World) []func() {
 	var all []func()
 	for _, i := range w.instances() {
-		if i.State == cloud.Running && w.nodeOn(i) == nil && !w.health.neverJoins(i) {
+		key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
+		switch back, registered := k.back[key]; {
+		case w.nodeOn(i) != nil:
+			k.back[key] = time.Time{}
+		case registered && back.IsZero():
+			k.back[key] = w.Now().Add(startsAgainAfter)
+		case i.State == cloud.Running && !w.Now().Before(back) && !w.health.neverJoins(i):
 			all = append(all, func() { w.joins(ctx, i) })
 		}
 	}
 	return all
+}
+
+func (k kubelets) next(w *World) time.Time { return soonest(w, slices.Collect(maps.Values(k.back))...) }
+
+// soonest is the first of some times that are to come; the zero time without one.
+func soonest(w *World, times ...time.Time) (next time.Time) {
+	for _, at := range times {
+		if at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
 }
 
 // joins creates the Node of an instance.

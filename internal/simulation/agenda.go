@@ -25,11 +25,9 @@ func (a agenda) can(ctx context.Context, w *World) []func() {
 }
 
 func (a agenda) next(w *World) time.Time {
-	var next time.Time
+	var times []time.Time
 	for _, d := range a(w.ctx, w) {
-		if d.at.After(w.Now()) && (next.IsZero() || d.at.Before(next)) {
-			next = d.at
-		}
+		times = append(times, d.at)
 	}
-	return next
+	return soonest(w, times...)
 }

@@ -166,9 +166,12 @@ func (w *World) strayNodes(ctx context.Context, byHand bool) []func() {
 	return all
 }
 
-// hasMachine reports whether an object of the operator has a UID.
+// hasMachine reports whether an object of the operator has a UID. A Machine in deletion whose infrastructure object is gone ends no instance.
 func (w *World) hasMachine(uid string) bool {
-	return slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool { return string(obj.GetUID()) == uid })
+	return slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool {
+		ends := w.provided == nil || w.object(partGVK().Kind, obj.GetNamespace(), obj.GetName()) != nil
+		return string(obj.GetUID()) == uid && (obj.GetDeletionTimestamp() == nil || ends)
+	})
 }
 
 // hasInstance reports whether the instance of a Node is among some.

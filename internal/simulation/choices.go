@@ -37,6 +37,14 @@ func (c *Choices) pick(n int) int {
 	return int(chosen)
 }
 
+// oneOf returns one of some values; the zero value of none.
+func oneOf[T any](w *World, among ...T) (one T) {
+	if len(among) > 0 {
+		one = among[w.choices.pick(len(among))]
+	}
+	return one
+}
+
 // oneIn is true once in n times, on average.
 func (c *Choices) oneIn(n int) bool { return n > 0 && c.pick(n) == max(1, n-1) }
 

@@ -15,7 +15,9 @@ import (
 
 // ofClouds are what a cloud does by itself.
 func ofClouds() []disturbance {
-	all := []disturbance{{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}}
+	all := []disturbance{
+		{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}, {CloudCreatesTwice, nil}, {CloudLies, nil},
+	}
 	for _, one := range allHabits() {
 		all = append(all, disturbance{one.fault, func(w *World, _ context.Context) { w.beginHabit(one) }})
 	}

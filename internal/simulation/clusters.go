@@ -24,7 +24,9 @@ const (
 	KubeconfigExchanged Fault = "kubeconfig exchanged"
 )
 
-func clusterFaults() []Fault { return []Fault{ClusterAway, KubeconfigExchanged} }
+func clusterDisturbances() []disturbance {
+	return []disturbance{{ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged}}
+}
 
 // workloadCluster is where Nodes are: those of the Machines of one namespace.
 type workloadCluster struct {
@@ -220,8 +222,8 @@ func healthyStays(w *World, e Write) error {
 	if node := w.nodeOf(e.Before); node == nil || readyOf(node).Status != corev1.ConditionTrue {
 		return nil
 	}
-	for _, f := range append(writerFaults(), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut, UserRollsBack,
-		UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales) {
+	for _, f := range append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,
+		UserRollsBack, UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales) {
 		if w.seen[faultPrefix+string(f)] > 0 || w.ending || w.habits != nil {
 			return nil
 		}

@@ -12,72 +12,166 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
-// Faults of people who edit objects by hand.
-const (
-	// UserTakesFinalizers, UserTakesLabels, UserTakesAnnotations and UserTakesOwners: a person removes these, or one label or annotation.
-	UserTakesFinalizers  Fault = "user takes finalizers"
-	UserTakesLabels      Fault = "user takes labels"
-	UserTakesAnnotations Fault = "user takes annotations"
-	UserTakesOwners      Fault = "user takes owner references"
-	// UserReplaces: a person replaces an object by its first version.
-	UserReplaces Fault = "user replaces by an old object"
-	// UserDeletesAnything: a person deletes an object that is no root, with one of the propagation policies.
-	UserDeletesAnything Fault = "user deletes anything"
-)
+// editing is what somebody does to an object: it returns a merge patch, or does something else and returns none.
+type editing = func(*World, *unstructured.Unstructured) string
 
-// edit is what a person does to one object: a row of a table.
-type edit struct {
-	fault Fault
-	// of says of which objects one is chosen.
-	of func(*World, *unstructured.Unstructured) bool
-	// patch returns a merge patch. do is what is none.
-	patch func(*World, *unstructured.Unstructured) string
-	do    func(*World, context.Context, *unstructured.Unstructured)
-}
-
-func edits() []edit {
-	return []edit{
-		takes(UserTakesFinalizers, "finalizers"), takes(UserTakesLabels, "labels"), takes(UserTakesAnnotations, "annotations"),
-		takes(UserTakesOwners, "ownerReferences"),
-		{fault: UserReplaces, of: (*World).isChanged, do: (*World).replaces},
-		{fault: UserDeletesAnything, of: isNoRoot, do: (*World).deletesAny},
-	}
-}
-
-func takes(fault Fault, class string) edit {
-	return edit{
-		fault: fault, of: func(_ *World, obj *unstructured.Unstructured) bool { return len(fieldsOf(obj, class)) > 0 },
-		patch: func(w *World, obj *unstructured.Unstructured) string {
-			all := fieldsOf(obj, class)
-			return w.without(obj, all[w.choices.pick(len(all))])
-		},
-	}
-}
-
-// disturbance is the edit of one object. What is another owner's stays as it is.
-func (e edit) disturbance() disturbance {
-	return disturbance{e.fault, func(w *World, ctx context.Context) {
-		all := slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool { return isForeign(obj) || !e.of(w, obj) })
-		if len(all) == 0 {
-			return
-		}
-		if obj := all[w.choices.pick(len(all))]; e.do != nil {
-			e.do(w, ctx, obj)
-		} else {
-			w.patch(ctx, obj, e.patch(w, obj))
+// edit is a fault in which somebody does something to one of some objects.
+func edit(fault Fault, of func(*World) []*unstructured.Unstructured, does editing) disturbance {
+	return disturbance{fault, func(w *World, ctx context.Context) {
+		if obj := oneOf(w, of(w)...); obj != nil {
+			w.patch(ctx, obj, does(w, obj))
 		}
 	}}
 }
 
-// cached are the objects of all kinds that processes cache.
+// ask is a fault in which a user changes one of the owners that match: patch returns how, or nothing.
+func ask(fault Fault, match func(*owner) bool, patch func(*owner) string) disturbance {
+	return disturbance{fault, func(w *World, ctx context.Context) {
+		if o := w.chosen(match); o != nil {
+			w.patch(ctx, o.named(), patch(o))
+		}
+	}}
+}
+
+// usualEdits are the frequent ones.
+func usualEdits() []disturbance {
+	return []disturbance{
+		ask(UserScales, (*owner).hasReplicas, (*owner).scaled), ask(UserRollsOut, (*owner).hasReplicas, (*owner).rolledOutOrBack),
+		edit(UserDeletes, (*World).deletable, (*World).removed),
+	}
+}
+
+// edits are the others of people who use the API as intended, and of programs.
+func edits() []disturbance {
+	return []disturbance{
+		ask(UserRollsBack, (*owner).deploys, (*owner).rolledBack), ask(UserRollsOutAfter, (*owner).deploys, (*owner).rolledOutAfter),
+		ask("user pauses a rollout", (*owner).deploys, (*owner).pausedOrNot), ask(Autoscales, (*owner).hasSets, (*owner).autoscaled),
+		ask(UserNamesNoTemplate, (*owner).hasSets, (*owner).withoutTemplates),
+		edit(UserStrips, (*World).keepers, func(*World, *unstructured.Unstructured) string { return stripped }),
+		edit(UserDeletesSet, (*World).deployedSets, (*World).cascades),
+		edit("user pauses", (*World).ours, toggled(contract.PausedAnnotation)), edit("hooks", (*World).owned, (*World).hooked),
+	}
+}
+
+// healthEdits are those of people who have something to do with a health check.
+func healthEdits() []disturbance {
+	return []disturbance{
+		edit("user marks for remediation", (*World).owned, toggled(remediate)), edit(UserSkips, (*World).owned, toggled(skip)),
+		edit(UserFreezes, (*World).keepers, (*World).frozen),
+	}
+}
+
+// anyEdits are what people do by hand to any object that processes cache.
+func anyEdits() []disturbance {
+	return []disturbance{
+		takes("user takes finalizers", "finalizers"), takes("user takes labels", "labels"),
+		takes("user takes annotations", "annotations"), takes("user takes owner references", "ownerReferences"),
+		edit("user replaces by an old object", (*World).cached, (*World).replaces),
+		edit("user deletes anything", (*World).noRoots, (*World).deletesAny),
+	}
+}
+
+// takes is an edit that removes a field of a class, or one label or annotation.
+func takes(fault Fault, class string) disturbance {
+	having := func(w *World) []*unstructured.Unstructured { return w.having(class) }
+	return edit(fault, having, func(w *World, obj *unstructured.Unstructured) string {
+		return w.without(obj, oneOf(w, fieldsOf(obj, class)...))
+	})
+}
+
+// toggled gives an object an annotation, or takes it away.
+func toggled(annotation string) editing {
+	return func(_ *World, obj *unstructured.Unstructured) string {
+		if has(obj, annotation) {
+			return annotate(annotation, nil)
+		}
+		return annotate(annotation, "")
+	}
+}
+
+func (w *World) hooked(m *unstructured.Unstructured) string {
+	return toggled(oneOf(w, contract.PreDrainHook, contract.PreTerminateHook)+"/example")(w, m)
+}
+
+// frozen keeps an owner from creating, or asks for the end of that.
+func (w *World) frozen(obj *unstructured.Unstructured) string {
+	if isFrozen(obj) {
+		return annotate(safety.UnfreezeAnnotation, "")
+	}
+	return labelPatch(safety.FreezeLabel, "True")
+}
+
+func isFrozen(obj *unstructured.Unstructured) bool {
+	return obj.GetLabels()[safety.FreezeLabel] == "True"
+}
+
+// stripped is the patch that removes all annotations.
+const stripped = `{"metadata":{"annotations":null}}`
+
+// patchOf is the merge patch that sets a field, or removes it with nil.
+func patchOf(value any, path ...string) string {
+	for _, key := range slices.Backward(path) {
+		value = map[string]any{key: value}
+	}
+	return jsonOf(value)
+}
+
+func annotate(name string, value any) string   { return patchOf(value, "metadata", "annotations", name) }
+func labelPatch(name string, value any) string { return patchOf(value, "metadata", "labels", name) }
+
+// keepers are the objects that keep others: deployments and sets.
+func (w *World) keepers() []*unstructured.Unstructured {
+	return append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...)
+}
+
+// deployedSets are the sets of deployments.
+func (w *World) deployedSets() []*unstructured.Unstructured {
+	return slices.DeleteFunc(w.Objects("MachineSet"), func(set *unstructured.Unstructured) bool {
+		o := w.ownerOf(set)
+		return o == nil || !o.deploys()
+	})
+}
+
+// deletable are the Machines that a person may delete: half the time, the young ones.
+func (w *World) deletable() []*unstructured.Unstructured {
+	young := slices.DeleteFunc(w.owned(), func(m *unstructured.Unstructured) bool { return !w.isYoung(m) })
+	if len(young) > 0 && w.choices.pick(2) == 1 {
+		return young
+	}
+	return w.owned()
+}
+
+// cached are the objects of all kinds that processes cache, but for those that are there to stay as they are.
 func (w *World) cached() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, gvk := range w.served {
 		all = append(all, w.Objects(gvk.Kind)...)
 	}
-	return all
+	return slices.DeleteFunc(all, isForeign)
+}
+
+// having are those of them that have a field of a class.
+func (w *World) having(class string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool { return len(fieldsOf(obj, class)) == 0 })
+}
+
+// anyField returns the kind of an object and the path of a field of a class that it has; nothing without.
+func (w *World) anyField(class string, fits func(path []string) bool) (kind string, path []string) {
+	if obj := oneOf(w, w.having(class)...); obj != nil {
+		fields := slices.DeleteFunc(fieldsOf(obj, class), func(path []string) bool { return !fits(path) })
+		kind, path = obj.GetKind(), oneOf(w, fields...)
+	}
+	return kind, path
+}
+
+// noRoots are the objects that belong to others, or can be made again.
+func (w *World) noRoots() []*unstructured.Unstructured {
+	return slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool {
+		return metav1.GetControllerOf(obj) == nil && obj.GetKind() != "Node" && !isTemplate(obj) && obj.GetKind() != checkKind
+	})
 }
 
 // isForeign reports whether an object is there to stay as it is.
@@ -85,126 +179,99 @@ func isForeign(obj *unstructured.Unstructured) bool {
 	return obj.GetName() == ForeignName || obj.GetName() == otherNode
 }
 
+func isTemplate(obj *unstructured.Unstructured) bool {
+	return strings.HasSuffix(obj.GetKind(), contract.TemplateSuffix)
+}
+
 // fieldsOf are the paths of the fields of one class that an object has: a field of the metadata as a whole, each label or annotation, the
 // cordon of a Node, or what a CRD may lack: the provider ID and each field of a status.
 func fieldsOf(obj *unstructured.Unstructured, class string) [][]string {
-	parent, name := "metadata", class
-	switch {
-	case class == "status" && obj.GetKind() != "Node":
-		parent, name = "status", ""
-	case class == "status":
-		return nil
-	case class == "unschedulable":
+	if class == "status" {
+		if obj.GetKind() == "Node" {
+			return nil
+		}
+		all := pathsIn(obj, "status")
+		if providerIDIn(obj) != "" {
+			all = append(all, []string{"spec", "providerID"})
+		}
+		return all
+	}
+	parent := "metadata"
+	if class == "unschedulable" {
 		parent = "spec"
 	}
-	var all [][]string
-	fields, _ := obj.Object[parent].(map[string]any)
-	keys, _ := fields[name].(map[string]any)
-	if parent == "status" {
-		keys = fields
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		all = append(all, slices.DeleteFunc([]string{parent, name, key}, func(part string) bool { return part == "" }))
-	}
-	if fields[name] != nil {
-		all = append(all, []string{parent, name})
-	}
-	if parent == "status" && providerIDIn(obj) != "" {
-		all = append(all, []string{"spec", "providerID"})
+	all := pathsIn(obj, parent, class)
+	if _, is, _ := unstructured.NestedFieldNoCopy(obj.Object, parent, class); is {
+		all = append(all, []string{parent, class})
 	}
 	return all
 }
 
-// anyField returns the kind of an object and the path of a field of a class that it has; nothing without.
-func (w *World) anyField(class string, fits func(path []string) bool) (kind string, path []string) {
-	objects := slices.DeleteFunc(w.cached(), func(obj *unstructured.Unstructured) bool { return len(fieldsOf(obj, class)) == 0 })
-	if len(objects) == 0 {
-		return "", nil
+// pathsIn are the paths of what is in a field of an object.
+func pathsIn(obj *unstructured.Unstructured, path ...string) [][]string {
+	field, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
+	of, _ := field.(map[string]any)
+	var all [][]string
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, append(slices.Clone(path), key))
 	}
-	obj := objects[w.choices.pick(len(objects))]
-	paths := slices.DeleteFunc(fieldsOf(obj, class), func(path []string) bool { return !fits(path) })
-	if len(paths) == 0 {
-		return "", nil
-	}
-	return obj.GetKind(), paths[w.choices.pick(len(paths))]
+	return all
 }
 
 // without is the merge patch with which somebody takes a field from an object.
 func (w *World) without(obj *unstructured.Unstructured, path []string) string {
 	w.takes(obj, path)
-	patch := map[string]any{}
-	_ = unstructured.SetNestedField(patch, nil, path...) // nothing is in the way
-	return jsonOf(patch)
-}
-
-// isChanged reports whether there is an earlier version of an object.
-func (w *World) isChanged(obj *unstructured.Unstructured) bool {
-	old := w.writers.first[obj.GetUID()]
-	return old != nil && old.GetResourceVersion() != obj.GetResourceVersion()
+	return patchOf(nil, path...)
 }
 
 // replaces is kubectl replace with an old file: the metadata and the spec of an earlier version, and the current resourceVersion.
-func (w *World) replaces(ctx context.Context, obj *unstructured.Unstructured) {
-	old := w.writers.first[obj.GetUID()].DeepCopy()
+func (w *World) replaces(obj *unstructured.Unstructured) string {
+	old := w.writers.first[obj.GetUID()]
+	if old == nil || old.GetResourceVersion() == obj.GetResourceVersion() {
+		return ""
+	}
+	what := fmt.Sprintf("replace %s %s by its version %s", obj.GetKind(), obj.GetName(), old.GetResourceVersion())
 	if w.takes(obj, []string{"metadata", "ownerReferences"}); !isHeld(old) {
 		w.takes(obj, []string{"metadata", "finalizers"})
 	}
-	what := fmt.Sprintf("replace %s %s by its version %s", obj.GetKind(), obj.GetName(), old.GetResourceVersion())
+	old = old.DeepCopy()
 	old.SetResourceVersion(obj.GetResourceVersion())
-	w.note("user", what, said(w.store.Client().Update(ctx, old)))
+	w.note("user", what, said(w.clientOf(obj).Update(w.ctx, old)))
+	return ""
 }
 
-// isNoRoot reports whether an object belongs to another one, or can be made again.
-func isNoRoot(_ *World, obj *unstructured.Unstructured) bool {
-	return metav1.GetControllerOf(obj) != nil || obj.GetKind() == "Node" || isTemplate(obj) || obj.GetKind() == checkKind
+// deletes is a person who deletes an object; why begins with a comma, or is empty.
+func (w *World) deletes(obj *unstructured.Unstructured, why string, options ...client.DeleteOption) {
+	err := w.clientOf(obj).Delete(w.ctx, obj.DeepCopy(), options...)
+	w.note("user", "delete "+obj.GetKind()+" "+obj.GetName()+why, said(err))
 }
 
-func isTemplate(obj *unstructured.Unstructured) bool {
-	return strings.HasSuffix(obj.GetKind(), contract.TemplateSuffix)
+func (w *World) removed(obj *unstructured.Unstructured) string {
+	w.deletes(obj, "")
+	return ""
 }
 
-// deletesAny deletes an object. What invariants excuse because of a fault, they excuse because of such a deletion too.
-func (w *World) deletesAny(ctx context.Context, obj *unstructured.Unstructured) {
-	kind, policy := obj.GetKind(), []metav1.DeletionPropagation{
-		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
-	}[w.choices.pick(3)]
-	if kind == configGVK().Kind && policy == metav1.DeletePropagationOrphan {
-		policy = metav1.DeletePropagationBackground // nobody would delete its Secret
-	}
-	alike := map[string]Fault{
-		"Machine": UserDeletes, "MachineSet": UserDeletesSet, partGVK().Kind: UserDeletesPart, configGVK().Kind: UserDeletesPart,
-		"Node": NodeReplaced, checkKind: UserEditsHealthCheck,
-	}
-	if alike[kind] != "" {
-		w.seen[faultPrefix+string(alike[kind])]++
+// cascades deletes an object with one of the propagation policies.
+func (w *World) cascades(obj *unstructured.Unstructured) string {
+	policy := oneOf(w, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan)
+	if obj.GetKind() == configGVK().Kind && policy == metav1.DeletePropagationOrphan || w.clusterWith(obj) != w.clusters[0] {
+		policy = metav1.DeletePropagationBackground // nobody would delete its Secret; no garbage collector runs in other clusters
 	}
 	if o := w.ownerOf(obj); o != nil && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 		o.again = true
 	}
-	err := w.store.Client().Delete(ctx, obj.DeepCopy(), client.PropagationPolicy(policy))
-	w.note("user", fmt.Sprintf("delete %s %s --cascade=%s", kind, obj.GetName(), strings.ToLower(string(policy))), said(err))
+	w.deletes(obj, " --cascade="+strings.ToLower(string(policy)), client.PropagationPolicy(policy))
+	return ""
 }
 
-// makesAgain is the person who creates the templates again that another one has deleted.
-func (w *World) makesAgain(ctx context.Context) {
-	for _, obj := range w.writers.templates {
-		if w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName()) != nil {
-			continue
-		}
-		again := obj.DeepCopy()
-		again.SetResourceVersion("")
-		again.SetUID("")
-		w.note("user", "create "+again.GetKind()+" "+again.GetName(), said(w.store.Client().Create(ctx, again)))
+// deletesAny deletes any object. What invariants excuse because of a fault, they excuse because of such a deletion too.
+func (w *World) deletesAny(obj *unstructured.Unstructured) string {
+	alike := map[string]Fault{
+		"Machine": UserDeletes, "MachineSet": UserDeletesSet, partGVK().Kind: UserDeletesPart, configGVK().Kind: UserDeletesPart,
+		"Node": NodeReplaced, checkKind: UserEditsHealthCheck,
 	}
-}
-
-// deletesLoose is the person who deletes the sets that a deployment has released, because somebody has taken their labels.
-func (w *World) deletesLoose(ctx context.Context) {
-	for _, set := range w.Objects("MachineSet") {
-		o := w.ownerOf(set)
-		if o != nil && set.GetName() != o.name && set.GetLabels()["pool"] != o.name && metav1.GetControllerOf(set) == nil &&
-			set.GetDeletionTimestamp() == nil {
-			w.note("user", "delete MachineSet "+set.GetName()+", which nothing owns", said(w.store.Client().Delete(ctx, set.DeepCopy())))
-		}
+	if f := alike[obj.GetKind()]; f != "" {
+		w.seen[faultPrefix+string(f)]++
 	}
+	return w.cascades(obj)
 }

@@ -62,14 +62,6 @@ func allHabits() []habit {
 	}
 }
 
-func cloudFaults() []Fault {
-	all := []Fault{CloudCreatesTwice, CloudLoses, CloudRenames, CloudLies}
-	for _, one := range allHabits() {
-		all = append(all, one.fault)
-	}
-	return all
-}
-
 // refusing returns what refuses the calls of one operation.
 func refusing(op cloud.Operation, class cloud.Class) func(*habits, cloud.Operation) error {
 	return func(_ *habits, asked cloud.Operation) error {
@@ -163,7 +155,7 @@ func (w *World) drawHabits() *habits {
 			rotates: w.has(CloudRotates) && w.choices.pick(2) == 1, limited: w.choices.pick(2) == 1,
 		}
 	}
-	for _, f := range cloudFaults() {
+	for _, f := range faultsOf(ofClouds()) {
 		w.drawnTo[f] = false
 	}
 	return nil

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,3 +55,29 @@ func (f *BrokenError) Error() string { return f.Invariant + ": " + f.Message }
 
 // Table returns the history as text, with the broken invariant last.
 func (f *BrokenError) Table() string { return f.History.Table() + "broken: " + f.Error() + "\n" }
+
+// fight names what is written most often at this moment, and by whom: two who lead, an actor, or a process alone.
+func (w *World) fight() string {
+	times, by, most := map[string]int{}, map[string][]string{}, ""
+	for _, e := range slices.Backward(w.history.Events) {
+		if e.At != w.Now().Sub(w.begun) {
+			break
+		}
+		verb, _, _ := strings.Cut(e.What, " ")
+		if !slices.Contains([]string{"create", "delete", "patch", "update"}, verb) {
+			continue
+		}
+		times[e.What]++
+		if !slices.Contains(by[e.What], e.Actor) {
+			by[e.What] = append(by[e.What], e.Actor)
+		}
+		if times[e.What] > times[most] || times[e.What] == times[most] && e.What < most {
+			most = e.What
+		}
+	}
+	if times[most] < mostWrites {
+		return ""
+	}
+	slices.Sort(by[most])
+	return fmt.Sprintf(" in a fight at one instant: %s: %s", strings.Join(by[most], " and "), most)
+}

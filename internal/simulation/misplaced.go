@@ -8,15 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// UserRestoresElsewhere means that a person restores the objects of the first namespace into another one beside them, and deletes the
-// copies at another time: they have other UIDs, and the recorded instances, Nodes, ledgers and marks of the originals.
-const UserRestoresElsewhere Fault = "user restores into another namespace"
-
-// misplaced is the namespace of such copies.
+// misplaced is the namespace of copies: they have other UIDs, and the recorded instances, Nodes, ledgers and marks of the originals.
 const misplaced = "misplaced"
 
-// restoresElsewhere copies the Machines, sets and deployments with what they refer to, or deletes the copies. Some tools keep owner references, and the garbage
-// collector then deletes copies whose owners have other UIDs.
+// restoresElsewhere copies the Machines, sets and deployments with what they refer to, or deletes the copies. Some tools keep owner
+// references, and the garbage collector then deletes copies whose owners have other UIDs.
 func (w *World) restoresElsewhere(ctx context.Context) {
 	if w.deletesMisplaced(ctx) != "" {
 		return
@@ -26,18 +22,21 @@ func (w *World) restoresElsewhere(ctx context.Context) {
 		if obj.GetNamespace() != namespace || obj.GetKind() == poolKind || obj.GetKind() == poolInfraKind || obj.GetKind() == checkKind {
 			continue
 		}
-		twin := obj.DeepCopy()
-		twin.SetNamespace(misplaced)
-		twin.SetUID("")
-		twin.SetResourceVersion("")
-		twin.SetDeletionTimestamp(nil)
-		if !keeps {
-			twin.SetOwnerReferences(nil)
-		}
-		unstructured.RemoveNestedField(twin.Object, "metadata", "creationTimestamp")
-		w.note("user", fmt.Sprintf("restore %s %s into namespace %s", obj.GetKind(), obj.GetName(), misplaced),
-			said(w.store.Client().Create(ctx, twin)))
+		w.copies(obj, misplaced, keeps)
 	}
+}
+
+// copies creates an object again, with its owners or without.
+func (w *World) copies(obj *unstructured.Unstructured, namespace string, owned bool) {
+	twin := obj.DeepCopy()
+	for _, field := range []string{"uid", "resourceVersion", "deletionTimestamp", "creationTimestamp"} {
+		unstructured.RemoveNestedField(twin.Object, "metadata", field)
+	}
+	if twin.SetNamespace(namespace); !owned {
+		twin.SetOwnerReferences(nil)
+	}
+	w.note("user", fmt.Sprintf("create %s %s in namespace %s", obj.GetKind(), obj.GetName(), namespace),
+		said(w.store.Client().Create(w.ctx, twin)))
 }
 
 // deletesMisplaced deletes the copies, and returns what is there of them. Once the faults have stopped, a person leaves the instances of
@@ -52,7 +51,7 @@ func (w *World) deletesMisplaced(ctx context.Context) (left string) {
 			w.patch(ctx, obj, `{"metadata":{"finalizers":null},"spec":{"providerID":null}}`)
 		}
 		if obj.GetDeletionTimestamp() == nil {
-			w.note("user", "delete the copy of "+obj.GetKind()+" "+obj.GetName(), said(w.store.Client().Delete(ctx, obj.DeepCopy())))
+			w.deletes(obj, ", a copy")
 		}
 	}
 	return left

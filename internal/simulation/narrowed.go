@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,7 +38,7 @@ func (w *World) drawNarrowing() *narrowing {
 	if w.pool != nil {
 		kinds = kinds[:1]
 	}
-	return &narrowing{kind: kinds[w.choices.pick(len(kinds))]}
+	return &narrowing{kind: oneOf(w, kinds...)}
 }
 
 // beginNarrowing narrows the cache of a process, or of both. In half of the histories the template has the label already.
@@ -45,7 +46,7 @@ func (w *World) beginNarrowing(ctx context.Context) {
 	if w.narrow == nil {
 		return
 	}
-	w.narrowTo([][2]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)])
+	w.narrowTo(oneOf(w, [2]bool{true, true}, [2]bool{true, false}, [2]bool{false, true}))
 	if w.choices.pick(2) == 1 {
 		w.labelsTemplate(ctx)
 	}
@@ -69,16 +70,14 @@ func (w *World) narrowTo(of [2]bool) {
 
 // narrows changes what the caches leave out: of one object, of the template, or of a process.
 func (w *World) narrows(ctx context.Context) {
-	switch all := w.Objects(w.narrow.kind); w.choices.pick(6) {
+	switch w.choices.pick(6) {
 	case 0:
 		w.narrowTo([2]bool{w.choices.pick(2) == 0, w.choices.pick(2) == 0})
 	case 1:
 		w.labelsTemplate(ctx)
 	default:
-		if len(all) > 0 {
-			obj := all[w.choices.pick(len(all))]
-			_, has := obj.GetLabels()[elsewhereLabel]
-			w.patch(ctx, obj, elsewhereIf(!has))
+		if obj := oneOf(w, w.Objects(w.narrow.kind)...); obj != nil {
+			w.patch(ctx, obj, elsewhereIf(!isElsewhere(obj)))
 		}
 	}
 }
@@ -103,11 +102,12 @@ func (w *World) registersElsewhere() bool {
 
 // leavesOut reports whether the cache of a process leaves an object out; of a narrowing that is nil too.
 func (n *narrowing) leavesOut(p *process, obj *unstructured.Unstructured) bool {
-	if n == nil || obj.GetKind() != n.kind || !n.of[p.number] {
-		return false
-	}
-	_, has := obj.GetLabels()[elsewhereLabel]
-	return has
+	return n != nil && obj.GetKind() == n.kind && n.of[p.number] && isElsewhere(obj)
+}
+
+func isElsewhere(obj *unstructured.Unstructured) bool {
+	_, is := obj.GetLabels()[elsewhereLabel]
+	return is
 }
 
 // sent returns what the watch of a process sends for an event of the API server: an object that the selector does not let through any more
@@ -127,13 +127,9 @@ func (w *World) sent(p *process, e change, before *unstructured.Unstructured) []
 // shown are the objects of a kind that the cache of a process has once it is not behind.
 func (w *World) shown(p *process, gvk schema.GroupVersionKind) []*unstructured.Unstructured {
 	session := p.view.kinds[gvk.GroupKind()].session
-	var all []*unstructured.Unstructured
-	for _, obj := range w.Objects(gvk.Kind) {
-		if !w.narrow.leavesOut(p, obj) && session.shows(w.clusterWith(obj)) {
-			all = append(all, obj)
-		}
-	}
-	return all
+	return slices.DeleteFunc(w.Objects(gvk.Kind), func(obj *unstructured.Unstructured) bool {
+		return w.narrow.leavesOut(p, obj) || !session.shows(w.clusterWith(obj))
+	})
 }
 
 // unknown is how many Machines a plan for a set may not know of: those that the cache leaves out and that are being deleted, or of other

@@ -245,11 +245,7 @@ func (o *owner) wants() {
 
 // chosen returns one of the owners that match; nil without.
 func (w *World) chosen(match func(*owner) bool) *owner {
-	some := slices.DeleteFunc(slices.Clone(w.owners), func(o *owner) bool { return o.stored() == nil || !match(o) })
-	if len(some) == 0 {
-		return nil
-	}
-	return some[w.choices.pick(len(some))]
+	return oneOf(w, slices.DeleteFunc(slices.Clone(w.owners), func(o *owner) bool { return o.stored() == nil || !match(o) })...)
 }
 
 func (o *owner) hasReplicas() bool { return o.kind != "Machine" }

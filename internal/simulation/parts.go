@@ -143,7 +143,6 @@ func (w *World) refsOf(m *unstructured.Unstructured) []partRef {
 // changesRefused is a person who changes the template, in a history with templates, when a Machine was refused: what was made for it stays.
 func (w *World) changesRefused(r Request) {
 	if w.parts && !w.calm && r.Verb == "create" && r.Kind == "Machine" && w.has(UserRollsOut) && w.choices.pick(3) == 0 {
-		w.seen[faultPrefix+string(UserRollsOut)]++
-		w.rollsOut(w.ctx)
+		w.happens(w.ctx, UserRollsOut)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,15 +38,36 @@ const (
 	UserMarksNode   Fault = "user marks a node"
 )
 
-func poolFaults() []Fault {
-	return []Fault{PoolLags, PoolRepeats, PoolForgets, PoolRespells, PoolReplaces, UserDeletesPool, UserMarksNode}
-}
-
 func poolDisturbances() []disturbance {
 	return []disturbance{
-		{PoolLags, (*World).poolLags}, {PoolRepeats, (*World).poolRepeats}, {PoolForgets, (*World).poolForgets},
-		{PoolRespells, (*World).poolRespells}, {PoolReplaces, (*World).poolReplaces}, {UserDeletesPool, (*World).deletesPool},
+		{PoolLags, (*World).poolLags},
+		{PoolRepeats, func(w *World, _ context.Context) { w.pool.repeats = !w.pool.repeats }},
+		{PoolForgets, ofInstance(func(_ *World, i *poolInstance) { i.forgotten = !i.forgotten })},
+		{PoolRespells, func(w *World, _ context.Context) { w.pool.respelled = !w.pool.respelled }},
+		{PoolReplaces, ofInstance((*World).poolReplaces)},
+		{UserDeletesPool, (*World).deletesPool},
 		{UserMarksNode, (*World).marksNode},
+	}
+}
+
+// ofInstance is what happens to an instance that has not ended.
+func ofInstance(do func(*World, *poolInstance)) func(*World, context.Context) {
+	return func(w *World, _ context.Context) {
+		if live := w.pool.live(); len(live) > 0 {
+			do(w, live[w.choices.pick(len(live))])
+		}
+	}
+}
+
+func (w *World) poolLags(context.Context) {
+	w.pool.mute = w.Now().Add(time.Duration(1+w.choices.pick(10)) * 30 * time.Second)
+	w.note("provider", "reports nothing until "+w.pool.mute.Sub(w.begun).String(), "")
+}
+
+func (w *World) poolReplaces(i *poolInstance) {
+	w.ends(i)
+	if w.choices.pick(3) == 2 {
+		w.starts(i.name)
 	}
 }
 
@@ -65,7 +86,7 @@ func poolKinds() []fake.ServedKind {
 // drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
 	if w.choices.pick(4) > 0 {
-		for _, f := range poolFaults() {
+		for _, f := range faultsOf(poolDisturbances()) {
 			w.drawnTo[f] = false
 		}
 		return nil
@@ -98,7 +119,7 @@ func (w *World) createPool(ctx context.Context) error {
 		w.pool.wanted = 3
 	}
 	return errors.Join(w.createPoolInfra(ctx), w.store.Client().Create(ctx, obj),
-		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other")))
+		w.store.Client().Create(ctx, w.readyNode(otherNode, "fake:///other", "")))
 }
 
 func (w *World) createPoolInfra(ctx context.Context) error {
@@ -107,8 +128,9 @@ func (w *World) createPoolInfra(ctx context.Context) error {
 	return w.store.Client().Create(ctx, infra)
 }
 
-func (w *World) readyNode(name, id string) *corev1.Node {
+func (w *World) readyNode(name, id, version string) *corev1.Node {
 	node := fake.Node(name, id)
+	node.Status.NodeInfo.KubeletVersion = cmp.Or(version, "v1.36.0")
 	w.reports(node, corev1.ConditionTrue)
 	return node
 }
@@ -179,12 +201,11 @@ func (w *World) missingNodeOfPool() string {
 
 // miscountOfPool says what the status of the pool counts wrongly.
 func (w *World) miscountOfPool(root *unstructured.Unstructured) string {
-	ready, _, _ := unstructured.NestedInt64(root.Object, "status", "readyReplicas")
-	phase, _, _ := unstructured.NestedString(root.Object, "status", "phase")
+	ready, phase := cmp.Or(textAt(root, "status", "readyReplicas"), "0"), textAt(root, "status", "phase")
 	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
 	live, n := len(w.pool.live()), w.pool.owner.desired()
-	if live != n || int(ready) != n || len(refs) != n || phase != "Running" {
-		return fmt.Sprintf("%d instances, %d ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
+	if live != n || ready != strconv.Itoa(n) || len(refs) != n || phase != "Running" {
+		return fmt.Sprintf("%d instances, %s ready and %d Nodes of %d, and the phase is %s: %s", live, ready, len(refs), n, phase, w.saidOfPool())
 	}
 	return ""
 }
@@ -205,17 +226,12 @@ func (w *World) saidOfPool() string {
 
 // poolMarked reports whether a pool or a person has cordoned or marked a Node.
 func poolMarked(node *unstructured.Unstructured) bool {
-	keys := []string{
-		machinepool.CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation, machinepool.DeleteMachineAnnotation,
-	}
-	return slices.ContainsFunc(keys, func(key string) bool { _, found := node.GetAnnotations()[key]; return found })
+	return has(node, machinepool.CordonedAnnotation) || has(node, contract.DrainStartedAnnotation) ||
+		has(node, contract.DrainedAnnotation) || isMarked(node)
 }
 
 // deletesPool is the user who deletes the pool.
 func (w *World) deletesPool(ctx context.Context) {
-	if w.pool == nil {
-		return
-	}
 	if root := w.pool.owner.stored(); root != nil && w.choices.pick(3) == 2 {
 		policy := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
@@ -226,25 +242,22 @@ func (w *World) deletesPool(ctx context.Context) {
 }
 
 // marksNode is the user who wants one instance to be drained, or does not any more.
-func (w *World) marksNode(ctx context.Context) {
-	if w.pool == nil {
-		return
-	}
+func (w *World) marksNode(context.Context) {
 	if all := w.Objects("Node"); len(all) > 0 {
-		w.markNode(ctx, all[w.choices.pick(len(all))])
+		w.markNode(all[w.choices.pick(len(all))])
 	}
 }
 
-func (w *World) markNode(ctx context.Context, node *unstructured.Unstructured) {
+func (w *World) markNode(node *unstructured.Unstructured) {
 	value := `""`
 	if isMarked(node) {
 		value = "null"
 	}
-	w.patch(ctx, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, machinepool.DeleteMachineAnnotation, value))
+	w.patch(w.ctx, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, machinepool.DeleteMachineAnnotation, value))
 }
 
 // calmPool ends what the provider and the users do to a pool.
-func (w *World) calmPool(ctx context.Context) {
+func (w *World) calmPool() {
 	if w.pool == nil {
 		return
 	}
@@ -254,13 +267,12 @@ func (w *World) calmPool(ctx context.Context) {
 	}
 	for _, node := range w.Objects("Node") {
 		if isMarked(node) {
-			w.markNode(ctx, node)
+			w.markNode(node)
 		}
 	}
 }
 
 // isMarked reports whether a Node is marked as one that leaves.
 func isMarked(node *unstructured.Unstructured) bool {
-	_, found := node.GetAnnotations()[machinepool.DeleteMachineAnnotation]
-	return found
+	return has(node, machinepool.DeleteMachineAnnotation)
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machinepool"
 )
 
 // Names of the invariants about MachinePools, which are checked in histories whose root is one.
@@ -70,8 +69,7 @@ func poolKeepsNodes(w *World, e Write) error {
 	}
 	i := w.pool.instanceOf(e.Before)
 	respelled := w.seen[faultPrefix+string(PoolRespells)] > 0
-	_, marked := e.Before.GetAnnotations()[machinepool.DeleteMachineAnnotation]
-	if i == nil || i.ended || respelled && (marked || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue) {
+	if i == nil || i.ended || respelled && (isMarked(e.Before) || readyOf(typed[corev1.Node](e.Before)).Status != corev1.ConditionTrue) {
 		return nil
 	}
 	return fmt.Errorf("the Node %s goes, and its instance %s stays", e.After.GetName(), i.id)
@@ -108,7 +106,7 @@ func (w *World) poolEnds(e Write) error {
 	}
 	for _, i := range w.pool.live() {
 		node := w.object("Node", "", i.name)
-		if node != nil && i.boots.Before(w.Now()) && (w.recordsNode(typed[corev1.Node](node)) || i.isListed(w.pool.owner.stored()) || i.isListed(e.After)) {
+		if node != nil && i.due.Before(w.Now()) && (w.recordsNode(node) || i.isListed(w.pool.owner.stored()) || i.isListed(e.After)) {
 			if err := w.poolDrained(node); err != nil {
 				return err
 			}

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"context"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,36 +30,29 @@ func (w *World) machineOfPool(i *poolInstance) *unstructured.Unstructured {
 
 // poolStands keeps the infrastructure objects of a pool with Machines: one for each instance while that runs, and the end of an instance
 // whose object is deleted.
-func (w *World) poolStands(ctx context.Context, i *poolInstance) func() {
+func (w *World) poolStands(i *poolInstance) func() {
 	part := w.partOf(i)
 	switch {
 	case !w.pool.machines:
 		return nil
 	case part == nil && !i.ended && w.poolInfra() != nil && w.poolInfra().GetDeletionTimestamp() == nil:
-		return func() { w.represents(ctx, i) }
+		return func() { w.represents(i) }
 	case part == nil || providerIDIn(part) != i.id || isPaused(part):
 		return nil
-	case part.GetDeletionTimestamp() != nil && !i.ended:
-		return func() { w.ends(i) }
-	case part.GetDeletionTimestamp() != nil && slices.Contains(part.GetFinalizers(), providerFinalizer):
-		return func() { w.writes(part, "", `{"metadata":{"finalizers":null}}`)(ctx) }
-	case w.calm && !i.ended && hasFailure(part): // the provider gives it up
+	case part.GetDeletionTimestamp() != nil && i.ended && slices.Contains(part.GetFinalizers(), providerFinalizer):
+		return w.writes(part, `{"metadata":{"finalizers":null}}`)
+	case !i.ended && (part.GetDeletionTimestamp() != nil || w.calm && hasFailure(part)): // the provider gives a failed one up
 		return func() { w.ends(i) }
 	case part.GetDeletionTimestamp() == nil && i.ended:
-		return func() {
-			w.note("provider", "delete "+part.GetName(), said(w.store.Client().Delete(ctx, part.DeepCopy())))
-		}
-	}
-	if provisioned, _, _ := unstructured.NestedBool(part.Object, "status", "initialization", "provisioned"); !provisioned && !i.ended {
-		return func() {
-			w.writes(part, "status", `{"status":{"initialization":{"provisioned":true},`+readyNow(w, true)+`}}`)(ctx)
-		}
+		return func() { w.deletesAs("provider", part.GetName(), part) }
+	case !i.ended && textAt(part, "status", "initialization", "provisioned") != "true":
+		return w.states(part, `{"status":{"initialization":{"provisioned":true},`+readyNow(w, true)+`}}`)
 	}
 	return nil
 }
 
 // represents creates the infrastructure object of an instance.
-func (w *World) represents(ctx context.Context, i *poolInstance) {
+func (w *World) represents(i *poolInstance) {
 	infra, part := w.poolInfra(), fake.InfraMachine(contract.V1Beta2, i.name, fake.WithField(i.id, "spec", "providerID"))
 	part.SetNamespace(namespace)
 	part.SetFinalizers([]string{providerFinalizer})
@@ -69,7 +60,7 @@ func (w *World) represents(ctx context.Context, i *poolInstance) {
 	part.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID(),
 	}})
-	w.note("provider", "create "+part.GetKind()+" "+i.name, said(w.store.Client().Create(ctx, part)))
+	w.note("provider", "create "+part.GetKind()+" "+i.name, said(w.store.Client().Create(w.ctx, part)))
 }
 
 // releases is the provider that has the Machine of an instance deleted, which drains its Node; nil while that is under way.
@@ -78,7 +69,5 @@ func (w *World) releases(i *poolInstance) func() {
 	if m.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	return func() {
-		w.note("provider", fmt.Sprintf("delete Machine %s", m.GetName()), said(w.store.Client().Delete(w.ctx, m.DeepCopy())))
-	}
+	return func() { w.deletesAs("provider", "Machine "+m.GetName(), m) }
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -38,7 +35,8 @@ type pool struct {
 // poolInstance is an instance of a pool.
 type poolInstance struct {
 	name, id                  string
-	boots, endedAt            time.Time
+	version                   string    // of its kubelet: that of the template when it started
+	due                       time.Time // when its Node joins or, after its end, counts as not answering
 	leaving, ended, forgotten bool
 	// asked: the provider has marked its Node.
 	asked bool
@@ -69,116 +67,101 @@ func (w *World) poolInfra() *unstructured.Unstructured {
 // poolProvider is the actor.
 type poolProvider struct{}
 
-func (poolProvider) can(ctx context.Context, w *World) []func() {
-	p := w.pool
-	var all []func()
-	if do := w.poolStep(ctx); do != nil {
-		all = append(all, do)
+func (poolProvider) can(_ context.Context, w *World) []func() {
+	all := []func(){w.poolStep()}
+	for _, i := range w.pool.instances {
+		all = append(all, w.poolStands(i))
+		all = append(all, w.nodeOfPool(i)...)
 	}
-	for _, i := range p.instances {
-		node := w.object("Node", "", i.name)
-		if do := w.poolStands(ctx, i); do != nil {
-			all = append(all, do)
-		}
-		switch {
-		case !i.ended && node == nil && !w.Now().Before(i.boots):
-			all = append(all, func() {
-				w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(ctx, w.readyNode(i.name, i.id))))
-			})
-		case i.ended && node != nil && p.instanceOf(node) == i && !w.Now().Before(i.endedAt.Add(silentIn)):
-			all = append(all, w.lostNode(ctx, typed[corev1.Node](node))...)
-		}
-	}
-	return all
+	return slices.DeleteFunc(all, func(do func()) bool { return do == nil })
 }
 
-// lostNode is what the cluster does about the Node of an instance that has ended: it says that the kubelet does not answer, and the cloud
-// controller manager deletes a Node that no pool has recorded.
-func (w *World) lostNode(ctx context.Context, node *corev1.Node) []func() {
-	var all []func()
-	if readyOf(node).Status != corev1.ConditionUnknown {
-		all = append(all, func() { w.setReady(ctx, node, corev1.ConditionUnknown) })
+// nodeOfPool is what happens to the Node of an instance: its kubelet creates it and, when the instance has ended, does not answer. The cloud
+// controller manager then deletes a Node that no pool has recorded.
+func (w *World) nodeOfPool(i *poolInstance) []func() {
+	obj := w.object("Node", "", i.name)
+	switch {
+	case w.Now().Before(i.due):
+		return nil
+	case obj == nil && !i.ended:
+		return []func(){func() {
+			w.note("kubelet", "create Node "+i.name, said(w.store.Client().Create(w.ctx, w.readyNode(i.name, i.id, i.version))))
+		}}
+	case obj == nil || !i.ended || w.pool.instanceOf(obj) != i:
+		return nil
 	}
-	if w.calm && !w.recordsNode(node) {
-		all = append(all, func() { w.collects(ctx, node) })
+	var all []func()
+	node := typed[corev1.Node](obj)
+	if readyOf(node).Status != corev1.ConditionUnknown {
+		all = append(all, func() { w.setReady(w.ctx, node, corev1.ConditionUnknown) })
+	}
+	if w.calm && !w.recordsNode(obj) {
+		all = append(all, func() { w.collects(w.ctx, node) })
 	}
 	return all
 }
 
 // recordsNode reports whether the pool has recorded a Node.
-func (w *World) recordsNode(node *corev1.Node) bool {
+func (w *World) recordsNode(node *unstructured.Unstructured) bool {
 	root := w.pool.owner.stored()
 	if root == nil {
 		return false
 	}
 	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
-	return slices.ContainsFunc(refs, func(ref any) bool { r, _ := ref.(map[string]any); return r["uid"] == string(node.UID) })
+	return slices.ContainsFunc(refs, func(ref any) bool { r, _ := ref.(map[string]any); return r["uid"] == string(node.GetUID()) })
 }
 
 func (poolProvider) next(w *World) time.Time {
-	var next time.Time
-	for _, at := range append([]time.Time{w.pool.mute}, w.pool.times()...) {
-		if at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
+	times := []time.Time{w.pool.mute}
+	for _, i := range w.pool.instances {
+		times = append(times, i.due)
 	}
-	return next
-}
-
-func (p *pool) times() []time.Time {
-	all := make([]time.Time, 0, len(p.instances))
-	for _, i := range p.instances {
-		if i.ended {
-			all = append(all, i.endedAt.Add(silentIn))
-			continue
-		}
-		all = append(all, i.boots)
+	if times = slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(w.Now()) }); len(times) == 0 {
+		return time.Time{}
 	}
-	return all
+	return slices.MinFunc(times, time.Time.Compare)
 }
 
 // poolStep returns the next thing that the provider does; nil when everything is as the pool wants it, and reported.
-func (w *World) poolStep(ctx context.Context) func() {
+func (w *World) poolStep() func() {
 	p, infra, root := w.pool, w.poolInfra(), w.pool.owner.stored()
-	paused := infra != nil && infra.GetAnnotations()[contract.PausedAnnotation] != ""
-	switch live := p.live(); {
-	case paused:
-		return nil
+	switch {
 	case infra == nil || infra.GetDeletionTimestamp() != nil:
-		if len(live) > 0 && (infra == nil || !p.machines || w.partOf(live[0]) == nil) {
-			return func() { w.ends(live[0]) }
-		}
-		if infra != nil && slices.Contains(infra.GetFinalizers(), poolFinalizer) {
-			return func() { w.provides(ctx, infra, withFinalizer(infra, poolFinalizer, false), false) }
-		}
-		return nil
-	case root == nil || root.GetDeletionTimestamp() != nil || metav1.GetControllerOf(infra) == nil:
+		return w.poolGoes(infra)
+	case infra.GetAnnotations()[contract.PausedAnnotation] != "", p.owner.leaves(), metav1.GetControllerOf(infra) == nil:
 		return nil
 	case !slices.Contains(infra.GetFinalizers(), poolFinalizer):
-		return func() { w.provides(ctx, infra, withFinalizer(infra, poolFinalizer, true), false) }
+		return w.holds(infra, poolFinalizer, true)
 	}
 	want := p.owner.desired()
 	if p.elsewhere && p.wanted != want {
-		return func() { w.patch(ctx, root, fmt.Sprintf(`{"spec":{"replicas":%d}}`, p.wanted)) }
+		return func() { w.patch(w.ctx, root, fmt.Sprintf(`{"spec":{"replicas":%d}}`, p.wanted)) }
 	}
 	if do := w.poolScale(want); do != nil {
 		return do
 	}
-	return w.poolReport(ctx, infra)
+	return w.poolReport(infra)
+}
+
+// poolGoes ends the instances of infrastructure that is being deleted, which may be gone, and lets it go.
+func (w *World) poolGoes(infra *unstructured.Unstructured) func() {
+	live := w.pool.live()
+	switch {
+	case infra != nil && infra.GetAnnotations()[contract.PausedAnnotation] != "":
+		return nil
+	case len(live) > 0 && (infra == nil || !w.pool.machines || w.partOf(live[0]) == nil):
+		return func() { w.ends(live[0]) }
+	case infra != nil && slices.Contains(infra.GetFinalizers(), poolFinalizer):
+		return w.holds(infra, poolFinalizer, false)
+	}
+	return nil
 }
 
 // poolScale starts an instance, or ends one once it may go.
 func (w *World) poolScale(want int) func() {
 	p := w.pool
-	live := p.live()
-	var stay, leaving []*poolInstance
-	for _, i := range live {
-		if i.leaving {
-			leaving = append(leaving, i)
-		} else {
-			stay = append(stay, i)
-		}
-	}
+	stay := slices.DeleteFunc(p.live(), func(i *poolInstance) bool { return i.leaving })
+	leaving := slices.DeleteFunc(p.live(), func(i *poolInstance) bool { return !i.leaving })
 	switch {
 	case len(stay) < want && len(leaving) > 0:
 		return func() { leaving[0].leaving = false }
@@ -193,7 +176,7 @@ func (w *World) poolScale(want int) func() {
 	}
 	for _, i := range leaving {
 		node := w.object("Node", "", i.name)
-		if node == nil && !w.Now().Before(i.boots) || node != nil && node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID()) {
+		if node == nil && !w.Now().Before(i.due) || node != nil && saysDrained(node) {
 			return func() { w.ends(i) }
 		}
 	}
@@ -202,37 +185,38 @@ func (w *World) poolScale(want int) func() {
 
 func (w *World) starts(name string) {
 	p := w.pool
-	i := &poolInstance{name: name, id: fmt.Sprintf("fake:///zone-a/i-%d", p.made), boots: w.Now().Add(bootsIn)}
+	i := &poolInstance{name: name, id: fmt.Sprintf("fake:///zone-a/i-%d", p.made), due: w.Now().Add(bootsIn)}
+	if root := p.owner.stored(); root != nil {
+		i.version = textAt(root, "spec", "template", "spec", "version")
+	}
 	p.made++
 	p.instances, p.ids[i.id] = append(p.instances, i), i
 	w.note("provider", "start the instance "+i.name+" as "+i.id, "")
 }
 
 func (w *World) ends(i *poolInstance) {
-	i.ended, i.endedAt, i.leaving = true, w.Now(), false
+	i.ended, i.due, i.leaving = true, w.Now().Add(silentIn), false
 	w.note("provider", "the instance "+i.name+" as "+i.id+" ends", "")
 }
 
 // poolReport writes what the provider says, if that is something else than before: spec and metadata first, status later. A list that lacks
 // an instance is no list of all instances at any moment: the status counts more before it gets another one.
-func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured) func() {
+func (w *World) poolReport(infra *unstructured.Unstructured) func() {
 	p := w.pool
 	if w.Now().Before(p.mute) {
 		return nil
 	}
 	replicas := int64(len(p.live()))
-	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")
-	count := func() {
-		status := map[string]any{"replicas": replicas, "ready": true, "initialization": map[string]any{"provisioned": true}}
-		if p.machines {
-			status["infrastructureMachineKind"] = partGVK().Kind
-		}
-		w.provides(ctx, infra, jsonOf(map[string]any{"status": status}), true)
+	status := map[string]any{"replicas": replicas, "ready": true, "initialization": map[string]any{"provisioned": true}}
+	if p.machines {
+		status["infrastructureMachineKind"] = partGVK().Kind
 	}
+	count := w.states(infra, jsonOf(map[string]any{"status": status}))
+	n, counted, _ := unstructured.NestedInt64(infra.Object, "status", "replicas")
 	if counted && n < replicas && slices.ContainsFunc(p.live(), func(i *poolInstance) bool { return i.forgotten }) {
 		return count
 	}
-	if do := w.poolAsks(ctx); do != nil {
+	if do := w.poolAsks(); do != nil {
 		return do
 	}
 	list := p.list()
@@ -241,18 +225,17 @@ func (w *World) poolReport(ctx context.Context, infra *unstructured.Unstructured
 		ids = list
 	}
 	has, found, _ := unstructured.NestedStringSlice(infra.Object, "spec", "providerIDList")
-	if !slices.Equal(has, list) || found != (ids != nil) {
-		body, err := json.Marshal(map[string]any{"spec": map[string]any{"providerIDList": ids}})
-		return func() { w.fail("a report can be written", err); w.provides(ctx, infra, string(body), false) }
-	}
-	if !counted || n != replicas {
+	switch {
+	case !slices.Equal(has, list) || found != (ids != nil):
+		return w.writes(infra, jsonOf(map[string]any{"spec": map[string]any{"providerIDList": ids}}))
+	case !counted || n != replicas:
 		return count
 	}
 	return nil
 }
 
 // poolAsks marks the Node of an instance that is about to leave, and takes back the mark of one that stays.
-func (w *World) poolAsks(ctx context.Context) func() {
+func (w *World) poolAsks() func() {
 	for _, i := range w.pool.live() {
 		node := w.object("Node", "", i.name)
 		if node == nil || i.leaving == i.asked && (!i.leaving || isMarked(node)) {
@@ -260,7 +243,7 @@ func (w *World) poolAsks(ctx context.Context) func() {
 		}
 		return func() {
 			if i.asked = i.leaving; isMarked(node) != i.leaving {
-				w.markNode(ctx, node)
+				w.markNode(node)
 			}
 		}
 	}
@@ -269,16 +252,14 @@ func (w *World) poolAsks(ctx context.Context) func() {
 
 // list is what the provider says about its instances.
 func (p *pool) list() []string {
-	form := func(i *poolInstance) string {
-		if p.respelled {
-			return respelled(i.id)
-		}
-		return i.id
-	}
 	ids := []string{}
 	for _, i := range p.live() {
-		if !i.forgotten {
-			ids = append(ids, form(i))
+		switch {
+		case i.forgotten:
+		case p.respelled:
+			ids = append(ids, respelled(i.id))
+		default:
+			ids = append(ids, i.id)
 		}
 	}
 	if p.repeats && len(ids) > 0 {
@@ -291,62 +272,4 @@ func (p *pool) list() []string {
 // respelled is the other form of a provider ID.
 func respelled(id string) string {
 	return "fake://" + strings.ToUpper(strings.TrimPrefix(id, "fake:///"))
-}
-
-func (w *World) provides(ctx context.Context, infra *unstructured.Unstructured, body string, status bool) {
-	into, p := infra.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(body))
-	var err error
-	if status {
-		err = w.store.Client().Status().Patch(ctx, into, p)
-	} else {
-		err = w.store.Client().Patch(ctx, into, p)
-	}
-	w.note("provider", "patch "+poolInfraKind+" "+body, said(err))
-}
-
-// poolLags, repeats, forgets, respells and replaces are what providers do.
-func (w *World) poolLags(context.Context) {
-	if w.pool != nil {
-		w.pool.mute = w.Now().Add(time.Duration(1+w.choices.pick(10)) * 30 * time.Second)
-		w.note("provider", "reports nothing until "+w.pool.mute.Sub(w.begun).String(), "")
-	}
-}
-
-func (w *World) poolRepeats(context.Context) {
-	if w.pool != nil {
-		w.pool.repeats = !w.pool.repeats
-	}
-}
-
-func (w *World) poolForgets(context.Context) {
-	if i := w.someInstance(); i != nil {
-		i.forgotten = !i.forgotten
-	}
-}
-
-func (w *World) poolRespells(context.Context) {
-	if w.pool != nil {
-		w.pool.respelled = !w.pool.respelled
-	}
-}
-
-func (w *World) poolReplaces(context.Context) {
-	if i := w.someInstance(); i != nil {
-		w.ends(i)
-		if w.choices.pick(3) == 2 {
-			w.starts(i.name)
-		}
-	}
-}
-
-// someInstance is one that has not ended; nil without.
-func (w *World) someInstance() *poolInstance {
-	if w.pool == nil {
-		return nil
-	}
-	live := w.pool.live()
-	if len(live) == 0 {
-		return nil
-	}
-	return live[w.choices.pick(len(live))]
 }

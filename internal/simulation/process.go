@@ -179,6 +179,7 @@ const (
 // deliver gives the process the next event of a kind, which wakes what its sources say.
 func (p *process) deliver(kind *viewed) {
 	e := kind.deliver()
+	p.world.events.shows(p, e.object)
 	if p.world.note(p.name, "sees "+describe(e), ""); !e.bookmark {
 		p.wakeUnsourced(e.object)
 	}

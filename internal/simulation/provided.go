@@ -52,26 +52,20 @@ func configTemplateGVK() schema.GroupVersionKind {
 	return configGVK().GroupVersion().WithKind(configGVK().Kind + contract.TemplateSuffix)
 }
 
-// isPart reports whether an object is what a Machine refers to.
-func isPart(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() == partGVK().Kind || obj.GetKind() == configGVK().Kind
-}
-
 // referred are the objects of the providers.
 func (w *World) referred() []*unstructured.Unstructured {
 	return append(w.Objects(partGVK().Kind), w.Objects(configGVK().Kind)...)
 }
 
-func (provider) can(ctx context.Context, w *World) []func() {
+func (provider) can(_ context.Context, w *World) []func() {
 	var all []func()
 	for _, obj := range w.referred() {
-		if !w.isOfPool(obj) && w.works(obj) && w.nextOf(obj) != nil {
-			key := obj
-			all = append(all, func() { w.providesFor(ctx, key) })
+		if !w.isOfPool(obj) && w.nextOf(obj) != nil {
+			all = append(all, func() { w.providesFor(obj) })
 		}
 	}
 	if w.calm {
-		all = append(all, w.givesUp(ctx)...)
+		all = append(all, w.givesUp()...)
 	}
 	return all
 }
@@ -82,28 +76,27 @@ func (w *World) works(obj *unstructured.Unstructured) bool {
 }
 
 // providesFor does the next thing for an object, unless it was done or has become impossible meanwhile.
-func (w *World) providesFor(ctx context.Context, obj *unstructured.Unstructured) {
+func (w *World) providesFor(obj *unstructured.Unstructured) {
 	now := w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
-	if now == nil || now.GetUID() != obj.GetUID() || !w.works(now) {
+	if now == nil || now.GetUID() != obj.GetUID() {
 		return
 	}
 	if do := w.nextOf(now); do != nil {
-		do(ctx)
+		do()
 	}
 }
 
-// act is one thing that a provider does.
-type act = func(context.Context)
-
 // nextOf returns what a provider does next for an object; nil for nothing.
-func (w *World) nextOf(obj *unstructured.Unstructured) act {
+func (w *World) nextOf(obj *unstructured.Unstructured) func() {
 	switch machine := w.machineOf(obj); {
+	case !w.works(obj):
+		return nil
 	case obj.GetDeletionTimestamp() != nil:
 		return w.removes(obj)
 	case machine == nil:
 		return nil
 	case !slices.Contains(obj.GetFinalizers(), providerFinalizer):
-		return w.writes(obj, "", withFinalizer(obj, providerFinalizer, true))
+		return w.holds(obj, providerFinalizer, true)
 	case obj.GetKind() == configGVK().Kind:
 		return w.bootstraps(obj)
 	default:
@@ -125,15 +118,15 @@ func (w *World) machineOf(obj *unstructured.Unstructured) *unstructured.Unstruct
 }
 
 // removes ends what an object stands for, and lets it go.
-func (w *World) removes(obj *unstructured.Unstructured) act {
+func (w *World) removes(obj *unstructured.Unstructured) func() {
 	if !slices.Contains(obj.GetFinalizers(), providerFinalizer) {
 		return nil
 	}
 	i, found := w.built(obj)
 	switch {
 	case found && i.State != cloud.Deleting:
-		return func(ctx context.Context) {
-			_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+		return func() {
+			_, err := w.cloud.Delete(w.ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
 			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
 			delete(w.provided.fresh, i.Token)
 			w.note("provider", "delete the instance "+i.Name, said(err))
@@ -141,7 +134,7 @@ func (w *World) removes(obj *unstructured.Unstructured) act {
 	case found:
 		return nil
 	}
-	return w.writes(obj, "", withFinalizer(obj, providerFinalizer, false))
+	return w.holds(obj, providerFinalizer, false)
 }
 
 // built is the instance of an infrastructure object.
@@ -163,95 +156,97 @@ func (w *World) built(obj *unstructured.Unstructured) (cloud.Instance, bool) {
 }
 
 // bootstraps makes the data of a bootstrap object, and reports it: the name of its Secret, and that it is there.
-func (w *World) bootstraps(obj *unstructured.Unstructured) act {
-	name, _, _ := unstructured.NestedString(obj.Object, "status", "dataSecretName")
-	created, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "dataSecretCreated")
-	naming := w.writes(obj, "status", fmt.Sprintf(`{"status":{"dataSecretName":%q}}`, obj.GetName()))
+func (w *World) bootstraps(obj *unstructured.Unstructured) func() {
+	name := textAt(obj, "status", "dataSecretName")
+	created := textAt(obj, "status", "initialization", "dataSecretCreated") == "true"
+	naming := w.states(obj, fmt.Sprintf(`{"status":{"dataSecretName":%q}}`, obj.GetName()))
 	switch {
 	case w.object("Secret", obj.GetNamespace(), obj.GetName()) == nil:
-		return func(ctx context.Context) { w.createsSecret(ctx, obj) }
+		return func() { w.createsSecret(obj) }
 	case name == "" && created:
 		return naming
 	case name == "":
-		return w.halves(naming, w.writes(obj, "status", `{"status":{"initialization":{"dataSecretCreated":true}}}`))
+		return w.halves(naming, w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true}}}`))
 	case !created:
-		return w.writes(obj, "status", `{"status":{"initialization":{"dataSecretCreated":true},`+readyNow(w, true)+`}}`)
+		return w.states(obj, `{"status":{"initialization":{"dataSecretCreated":true},`+readyNow(w, true)+`}}`)
 	}
 	return nil
 }
 
 // createsSecret creates the Secret of a bootstrap object, which the garbage collector deletes with it.
-func (w *World) createsSecret(ctx context.Context, obj *unstructured.Unstructured) {
+func (w *World) createsSecret(obj *unstructured.Unstructured) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())},
 	}}
-	w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(ctx, secret)))
+	w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(w.ctx, secret)))
 }
 
 // builds makes the instance of an infrastructure object once its Machine has bootstrap data, and reports it: its provider ID, and that it
 // is there.
-func (w *World) builds(obj, machine *unstructured.Unstructured) act {
+func (w *World) builds(obj, machine *unstructured.Unstructured) func() {
 	id := providerIDIn(obj)
-	provisioned, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "provisioned")
-	failed, _, _ := unstructured.NestedString(obj.Object, "status", "failureReason")
-	data, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
+	provisioned := textAt(obj, "status", "initialization", "provisioned") == "true"
 	i, found := w.built(obj)
 	report := `{"status":{"initialization":{"provisioned":true},"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],` +
 		readyNow(w, true) + `}}`
-	naming := w.writes(obj, "", fmt.Sprintf(`{"spec":{"providerID":%q}}`, i.ProviderID))
+	naming := w.writes(obj, fmt.Sprintf(`{"spec":{"providerID":%q}}`, i.ProviderID))
 	switch {
-	case failed != "" || data == "" && !found && id == "":
+	case hasFailure(obj) || textAt(machine, "spec", "bootstrap", "dataSecretName") == "" && !found && id == "":
 		return nil
 	case !found && id == "":
-		return func(ctx context.Context) { w.createsInstance(ctx, obj, machine) }
+		return func() { w.createsInstance(obj, machine) }
 	case !found: // the instance of an object that was restored is gone
-		return w.writes(obj, "status", failedNow(w, "InstanceLost"))
+		return w.states(obj, failedNow(w, "InstanceLost"))
 	case id == "" && provisioned:
 		return naming
 	case id == "":
-		return w.halves(naming, w.writes(obj, "status", report))
+		return w.halves(naming, w.states(obj, report))
 	case !provisioned:
-		return w.writes(obj, "status", report)
+		return w.states(obj, report)
 	}
 	return nil
 }
 
 // halves is what is right, or what comes too early in a history with that fault.
-func (w *World) halves(right, early act) act {
-	return func(ctx context.Context) {
+func (w *World) halves(right, early func()) func() {
+	return func() {
 		if w.drawn([]Fault{ProviderReportsHalf}, 2) == "" {
-			right(ctx)
+			right()
 			return
 		}
 		w.seen[faultPrefix+string(ProviderReportsHalf)]++
-		early(ctx)
+		early()
 	}
 }
 
-func (w *World) createsInstance(ctx context.Context, obj, machine *unstructured.Unstructured) {
-	i, err := w.cloud.Create(ctx, cloud.Request{
+func (w *World) createsInstance(obj, machine *unstructured.Unstructured) {
+	i, err := w.cloud.Create(w.ctx, cloud.Request{
 		Token: string(machine.GetUID()), Name: obj.GetName(), Cluster: w.clusterOf(machine.GetNamespace()).name, Spec: []byte(`{"size":"small"}`),
 	})
 	w.provided.fresh[i.Token], w.provided.until[i.Token] = i, w.Now().Add(listedAfter)
 	w.note("provider", "create the instance "+i.Name, said(err))
 }
 
-// writes returns a patch of an object, or of a subresource of it.
-func (w *World) writes(obj *unstructured.Unstructured, subresource, body string) act {
-	return func(ctx context.Context) {
-		into, patch := &unstructured.Unstructured{}, client.RawPatch(types.MergePatchType, []byte(body))
-		into.SetGroupVersionKind(obj.GroupVersionKind())
-		into.SetNamespace(obj.GetNamespace())
-		into.SetName(obj.GetName())
-		var err error
-		if subresource != "" {
-			err = w.store.Client().SubResource(subresource).Patch(ctx, into, patch)
-		} else {
-			err = w.store.Client().Patch(ctx, into, patch)
-		}
+// writes returns a patch of an object by its provider, states one of its status, and holds one of a finalizer.
+func (w *World) writes(obj *unstructured.Unstructured, body string) func() {
+	return func() { w.patchAs(w.ctx, "provider", obj, body) }
+}
+
+func (w *World) states(obj *unstructured.Unstructured, body string) func() {
+	return func() {
+		err := w.store.Client().Status().Patch(w.ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(body)))
 		w.note("provider", "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 	}
+}
+
+func (w *World) holds(obj *unstructured.Unstructured, finalizer string, on bool) func() {
+	return w.writes(obj, withFinalizer(obj, finalizer, on))
+}
+
+// deletesAs is somebody who deletes an object.
+func (w *World) deletesAs(who, what string, obj *unstructured.Unstructured) {
+	w.note(who, "delete "+what, said(w.store.Client().Delete(w.ctx, obj.DeepCopy())))
 }
 
 // readyNow is the condition Ready of a provider.

@@ -23,68 +23,44 @@ const (
 	UserDeletesPart Fault = "user deletes a part"
 )
 
-func providerFaults() []Fault {
-	return []Fault{ProviderIsSlow, ProviderReportsHalf, ProviderForgets, ProviderFails, UserDeletesPart}
-}
-
 func providerDisturbances() []disturbance {
 	return []disturbance{
-		{ProviderIsSlow, (*World).providerIsSlow}, {ProviderForgets, (*World).providerForgets}, {ProviderFails, (*World).providerFails},
-		{UserDeletesPart, (*World).deletesPart},
+		{ProviderIsSlow, ofPart((*World).providerIsSlow)},
+		{ProviderForgets, ofPart(func(w *World, obj *unstructured.Unstructured) { w.states(obj, `{"status":null}`)() })},
+		{ProviderFails, ofPart(func(w *World, obj *unstructured.Unstructured) { w.states(obj, failedNow(w, "Broken"))() })},
+		{UserDeletesPart, ofPart(func(w *World, obj *unstructured.Unstructured) {
+			w.deletesAs("user", obj.GetKind()+" "+obj.GetName(), obj)
+		})},
 	}
 }
 
-func isOfProviders(f Fault) bool { return slices.Contains(providerFaults(), f) }
-
-// anyPart is one of the objects of the providers; nil without.
-func (w *World) anyPart() *unstructured.Unstructured {
-	all := w.referred()
-	if len(all) == 0 {
-		return nil
-	}
-	if leaving := slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
-		return o.GetDeletionTimestamp() == nil
-	}); len(leaving) > 0 && w.choices.pick(2) == 0 {
-		all = leaving
-	}
-	return all[w.choices.pick(len(all))]
-}
-
-func (w *World) providerIsSlow(context.Context) {
-	if obj := w.anyPart(); obj != nil {
-		lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 20 * time.Minute}[w.choices.pick(3)]
-		w.provided.slow[obj.GetUID()] = w.Now().Add(lasts)
-		w.note("provider", fmt.Sprintf("does nothing for %s %s for %s", obj.GetKind(), obj.GetName(), lasts), "")
+// ofPart is what happens to one of the objects of the providers, of those in deletion in half of the cases.
+func ofPart(do func(*World, *unstructured.Unstructured)) func(*World, context.Context) {
+	return func(w *World, _ context.Context) {
+		all := w.referred()
+		leaving := slices.DeleteFunc(w.referred(), func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() == nil })
+		if len(leaving) > 0 && w.choices.pick(2) == 0 {
+			all = leaving
+		}
+		if len(all) > 0 {
+			do(w, all[w.choices.pick(len(all))])
+		}
 	}
 }
 
-func (w *World) providerForgets(ctx context.Context) {
-	if obj := w.anyPart(); obj != nil {
-		w.writes(obj, "status", `{"status":null}`)(ctx)
-	}
-}
-
-func (w *World) providerFails(ctx context.Context) {
-	if obj := w.anyPart(); obj != nil {
-		w.writes(obj, "status", failedNow(w, "Broken"))(ctx)
-	}
-}
-
-func (w *World) deletesPart(ctx context.Context) {
-	if obj := w.anyPart(); obj != nil {
-		w.note("user", "delete "+obj.GetKind()+" "+obj.GetName(), said(w.store.Client().Delete(ctx, obj.DeepCopy())))
-	}
+func (w *World) providerIsSlow(obj *unstructured.Unstructured) {
+	lasts := []time.Duration{20 * time.Second, 3 * time.Minute, 20 * time.Minute}[w.choices.pick(3)]
+	w.provided.slow[obj.GetUID()] = w.Now().Add(lasts)
+	w.note("provider", fmt.Sprintf("does nothing for %s %s for %s", obj.GetKind(), obj.GetName(), lasts), "")
 }
 
 // givesUp is the person who deletes the Machines that have failed for good once the faults have stopped, and those whose object was
 // deleted.
-func (w *World) givesUp(ctx context.Context) []func() {
+func (w *World) givesUp() []func() {
 	var all []func()
 	for _, m := range w.owned() {
 		if m.GetDeletionTimestamp() == nil && w.hasFailed(m) {
-			all = append(all, func() {
-				w.note("user", "delete Machine "+m.GetName()+", which has failed", said(w.store.Client().Delete(ctx, m.DeepCopy())))
-			})
+			all = append(all, func() { w.deletesAs("user", "Machine "+m.GetName()+", which has failed", m) })
 		}
 	}
 	return all
@@ -94,15 +70,11 @@ func (w *World) givesUp(ctx context.Context) []func() {
 func (w *World) hasFailed(m *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(w.refsOf(m), func(ref partRef) bool {
 		obj := w.object(ref.kind, m.GetNamespace(), ref.name)
-		if obj == nil || obj.GetDeletionTimestamp() != nil {
-			return true
-		}
-		return hasFailure(obj)
+		return obj == nil || obj.GetDeletionTimestamp() != nil || hasFailure(obj)
 	})
 }
 
 // hasFailure reports whether a provider has failed for good.
 func hasFailure(obj *unstructured.Unstructured) bool {
-	failed, _, _ := unstructured.NestedString(obj.Object, "status", "failureReason")
-	return failed != ""
+	return textAt(obj, "status", "failureReason") != ""
 }

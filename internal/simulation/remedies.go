@@ -12,7 +12,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 const (
@@ -65,17 +64,26 @@ func since(obj *unstructured.Unstructured, kind string) time.Time {
 }
 
 func conditionIn(obj *unstructured.Unstructured, kind string) map[string]any {
+	for _, c := range storedConditions(obj) {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// storedConditions are those of an object, as they are stored; none of no object.
+func storedConditions(obj *unstructured.Unstructured) []map[string]any {
 	if obj == nil {
 		return nil
 	}
 	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["type"] == kind {
-			return c
-		}
+	some := make([]map[string]any, len(all))
+	for i, one := range all {
+		some[i], _ = one.(map[string]any)
 	}
-	return nil
+	return some
 }
 
 // checkFor returns the health check that selects a Machine, as the API server has it; nil without.
@@ -123,12 +131,18 @@ func (w *World) unwell() string {
 	return ""
 }
 
-// helps is the person who repairs what no check judges, and otherwise does what the conditions say once the check has had its time.
+// helps is the person who makes the checks again that were deleted, repairs what no check judges, and otherwise does what the conditions
+// say once the check has had its time.
 func (w *World) helps(ctx context.Context) {
 	if w.health == nil {
 		return
 	}
-	w.undoes(ctx)
+	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
+		if w.object(checkKind, c.namespace, CheckName) == nil {
+			c.limit = nil
+			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
+		}
+	}
 	for _, m := range w.Objects("Machine") {
 		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
 		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
@@ -144,21 +158,6 @@ func (w *World) helps(ctx context.Context) {
 				delete(w.health.lame, node.Name)
 				w.setReady(ctx, node, corev1.ConditionTrue)
 			}
-		}
-	}
-}
-
-// undoes is the person who ends the freezing that they asked for, and makes the checks again that were deleted.
-func (w *World) undoes(ctx context.Context) {
-	for _, obj := range append(w.Objects("MachineDeployment"), w.Objects("MachineSet")...) {
-		if isFrozen(obj) && obj.GetAnnotations()[safety.FrozenByAnnotation] == "" {
-			w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
-		}
-	}
-	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
-		if w.object(checkKind, c.namespace, CheckName) == nil {
-			c.limit = nil
-			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
 		}
 	}
 }
@@ -185,7 +184,7 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 		(strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
 		w.patch(ctx, m, annotate(remediate, ""))
 	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
-		w.note("user", "delete Machine "+m.GetName(), said(w.store.Client().Delete(ctx, m.DeepCopy())))
+		w.deletes(m, "")
 	}
 }
 

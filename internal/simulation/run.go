@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +24,10 @@ const (
 	calmFor = 2 * time.Minute
 	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
+	// mostAtOnce are the rounds at one instant that are a circle too.
+	mostAtOnce = 300
+	// mostWrites of one object at one instant are a fight.
+	mostWrites = 100
 	// mostEvents to each step are those after which the faults stop, and calmEvents more for the time before there are any: people act in
 	// waits too, which no step counts, and each Machine that they leave makes what follows longer. Of 500 histories, none has half of them.
 	mostEvents, calmEvents = 100, 1000
@@ -169,43 +172,33 @@ func (w *World) between() {
 	}
 }
 
-// disturbance is a fault that does not concern one request.
-type disturbance struct {
-	fault Fault
-	do    func(*World, context.Context)
-}
-
-func disturbances() []disturbance {
-	return append([]disturbance{
-		{TwoLeaders, (*World).elects}, {Skew, (*World).skews}, {UserScales, (*World).scales}, {UserDeletes, (*World).deletes},
-		{UserStrips, (*World).strips}, {UserRollsOut, (*World).rollsOut}, {UserRollsBack, (*World).rollsBack},
-		{UserRollsOutAfter, (*World).rollsOutAfter}, {UserPausesRollout, (*World).pausesRollout}, {Autoscales, (*World).autoscales}, {UserPauses, (*World).pauses}, {UserDeletesSet, (*World).deletesSet},
-		{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
-		{UserNamesNoTemplate, (*World).namesNoTemplate}, {UserChangesCluster, (*World).changesCluster},
-		{Relist, (*World).relists}, {WatchStalls, (*World).watchStalls},
-		{KubeletDies, (*World).kubeletDies},
-		{KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns}, {NodeReplaced, (*World).nodeIsDeleted},
-		{Hooks, (*World).hooks}, {ClockJumps, (*World).clockJumps}, {NodeComesBack, (*World).nodeComesBack},
-		{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
-		{UserEditsHealthCheck, (*World).editsCheck}, {UserMarksForRemediation, (*World).asks}, {UserSkips, (*World).skips},
-		{UserFreezes, (*World).freezes}, {ServerAway, (*World).serverGoes},
-		{CacheNarrowed, (*World).narrows}, {ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged},
-	}, slices.Concat(ofClouds(), poolDisturbances(), providerDisturbances(), writerDisturbances())...)
-}
-
 // disturb lets something go wrong, or a person act.
 func (w *World) disturb(ctx context.Context) {
-	among := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !w.has(d.fault) })
+	var among []Fault
+	for _, d := range disturbances() {
+		if w.has(d.fault) {
+			among = append(among, d.fault)
+		}
+	}
 	if len(among) > 0 {
-		d := among[w.choices.pick(len(among))]
-		w.seen[faultPrefix+string(d.fault)]++
-		d.do(w, ctx)
-		w.lasts(ctx, d.fault)
+		f := oneOf(w, among...)
+		w.happens(ctx, f)
+		w.lasts(ctx, f)
+	}
+}
+
+// happens lets a fault happen that a disturbance is.
+func (w *World) happens(ctx context.Context, f Fault) {
+	w.seen[faultPrefix+string(f)]++
+	for _, d := range disturbances() {
+		if d.fault == f {
+			d.do(w, ctx)
+		}
 	}
 }
 
 func (w *World) elects(context.Context) {
-	w.leads = [][]bool{{true, true}, {true, false}, {false, true}}[w.choices.pick(3)]
+	w.leads = oneOf(w, []bool{true, true}, []bool{true, false}, []bool{false, true})
 	w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
 }
 
@@ -228,7 +221,7 @@ func (w *World) end(ctx context.Context) {
 	w.widen()
 	w.goesOn(ctx)
 	w.revive(ctx)
-	w.calmPool(ctx)
+	w.calmPool()
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 	w.until(ctx, "", settleFor, func() string { return "time" })
 	w.atRest()
@@ -268,8 +261,7 @@ func (w *World) onceMore(ctx context.Context) {
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)
 	} else {
-		w.seen[faultPrefix+string(UserScales)]++
-		w.scales(ctx)
+		w.happens(ctx, UserScales)
 	}
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
 }
@@ -291,13 +283,15 @@ func (w *World) delete(ctx context.Context) {
 // until runs everything fairly, until nothing is missing; with an empty name only for as long, and until nothing is possible.
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
 	end := w.Now().Add(limit)
-	for range mostRounds {
+	for rounds, atOnce := 0, 0; rounds < mostRounds && atOnce < mostAtOnce; rounds++ {
 		if w.broken != nil {
 			return
 		}
 		if w.round(ctx) {
+			atOnce++
 			continue
 		}
+		atOnce = 0
 		text := missing()
 		if text == "" {
 			return
@@ -310,7 +304,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		}
 		w.pass(w.wait(end))
 	}
-	w.fail("time passes", fmt.Errorf("%d rounds without an end", mostRounds))
+	w.fail("time passes", fmt.Errorf("rounds without an end%s", w.fight()))
 }
 
 // round does everything that is possible now, and reports whether there was anything.

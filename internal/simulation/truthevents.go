@@ -2,12 +2,16 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Names of the invariants about the events that the reconcilers record.
@@ -16,18 +20,37 @@ const (
 	toldTrue = truthPrefix + "an event that something was done is recorded when it was"
 )
 
+// writtenTruths are the sentences that hold after each write of a process.
+func writtenTruths() []Invariant {
+	return []Invariant{
+		{Name: truthPrefix + "what waits for a person names what the person can do", AfterWrite: advises},
+		{Name: truthPrefix + "a deletion is completed when nothing is left", AfterWrite: completes},
+		{Name: truthPrefix + "ScalingUp names the refusal that stops it", AfterWrite: namesRefusal},
+	}
+}
+
 // eventLog is what the events of a history depend on.
 type eventLog struct {
 	// told are the events that were recorded, and how often others had written before.
 	told map[eventKey]int
-	// others counts the writes that a process has not made.
+	// others counts what others have written and what a process has seen of it; by has the process of each version, nil of others.
 	others map[*process]int
+	by     map[string]*process
 	// made are the names of the Machines and MachineSets that there are or were.
 	made map[types.NamespacedName]bool
+	// refusals are the last ones of the Machines of sets.
+	refusals map[types.UID]refusal
+}
+
+// refusal is that of a creation, in the pass of a process that began after some events.
+type refusal struct {
+	process *process
+	began   int
+	text    string
 }
 
 func newEventLog() *eventLog {
-	return &eventLog{map[eventKey]int{}, map[*process]int{}, map[types.NamespacedName]bool{}}
+	return &eventLog{map[eventKey]int{}, map[*process]int{}, map[string]*process{}, map[types.NamespacedName]bool{}, map[types.UID]refusal{}}
 }
 
 // eventKey tells an event from others: the process that recorded it, and the start of that.
@@ -53,6 +76,9 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 		w.fail(toldOnce, fmt.Errorf("%s %s: %s", reason, obj.GetName(), text))
 	}
 	w.events.told[key] = w.events.others[p]
+	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {
+		w.events.refusals[obj.GetUID()] = refusal{p, p.began, refused}
+	}
 	if p.began >= w.backups.event { // a backup that is restored undoes what a pass has done
 		w.fail(toldTrue, w.denies(obj.GetNamespace(), reason, text))
 	}
@@ -73,10 +99,18 @@ func (l *eventLog) sees(w *World, obj *unstructured.Unstructured) {
 	if kind := obj.GetKind(); kind == "Machine" || kind == "MachineSet" {
 		l.made[client.ObjectKeyFromObject(obj)] = true
 	}
+	if l.by[obj.GetResourceVersion()] = w.acting; w.isPruned(obj) { // a condition that was lost changes again
+		l.by[obj.GetResourceVersion()] = nil
+	}
 	for _, p := range w.processes {
-		if p != w.acting {
-			l.others[p]++
-		}
+		l.shows(p, obj)
+	}
+}
+
+// shows is called for what a process may find: a write, and its event.
+func (l *eventLog) shows(p *process, obj *unstructured.Unstructured) {
+	if l.by[obj.GetResourceVersion()] != p {
+		l.others[p]++
 	}
 }
 
@@ -98,4 +132,62 @@ func (w *World) denies(namespace, reason, note string) error {
 		}
 	}
 	return nil
+}
+
+// advice is what a condition has for a person, by its reason: one of several texts.
+func advice() map[string]string {
+	return map[string]string{
+		contract.ReasonDoesNotExist: "set|does not exist", contract.ReasonDataSecretNameMissing: "must set", "ProviderIDMissing": "must set",
+		"InstanceGone": "delete the Machine|being deleted", "MachinesNotRestored": "set annotation", "MachinesNotShown": "have the cache",
+		"MachineSetsNotRestored": "set annotation", "MachineSetsNotShown": "have the cache", "LedgerUnreadable": "correct it",
+		"Frozen": "annotation|recover", "Outage": "add the annotation", "InstancesHeld": "delete|change",
+		contract.ReasonAmbiguousNode: "delete", contract.ReasonNodeClaimed: "correct|let each",
+		contract.ReasonOwnedByAnother: "remove|correct|delete",
+	}
+}
+
+// advises is about the conditions that name their own cause: Ready and those of owners repeat others.
+func advises(w *World, e Write) error {
+	if w.acting == nil || e.Removed || !isAmong(reconciled, e.After) {
+		return nil
+	}
+	text := conditionsWhere(e.After, func(kind string, asWanted bool, message string) bool {
+		_, reason, _ := conditionOf(e.After, kind)
+		words, waits := advice()[reason]
+		return waits && !asWanted && !slices.ContainsFunc(strings.Split(words, "|"), func(word string) bool {
+			return strings.Contains(message, word)
+		})
+	})
+	if text != "" {
+		return fmt.Errorf("%s %s: %s", e.After.GetKind(), e.After.GetName(), text)
+	}
+	return nil
+}
+
+// completes is about a set or a deployment whose deletion has the message that it is completed: what the cache of the process shows counts,
+// and the finalizer goes only when the API server has confirmed it.
+func completes(w *World, e Write) error {
+	_, _, message := conditionOf(e.After, contract.ConditionDeleting)
+	if message != "Deletion completed" || !isAmong(ofSets, e.After) || w.acting == nil || w.backups.restored ||
+		!e.Removed && e.Before != nil && isHeld(e.After) {
+		return nil
+	}
+	kind := childKind(e.After)
+	for _, child := range w.Objects(kind) {
+		if owner := metav1.GetControllerOf(child); owner != nil && owner.UID == e.After.GetUID() {
+			return fmt.Errorf("%s %s goes, and %s %s is there", e.After.GetKind(), e.After.GetName(), kind, child.GetName())
+		}
+	}
+	return nil
+}
+
+// namesRefusal is about the status that a pass writes in which Machines could not be created.
+func namesRefusal(w *World, e Write) error {
+	refused, is := w.events.refusals[e.After.GetUID()]
+	status, _, message := conditionOf(e.After, contract.ConditionScalingUp)
+	if !is || w.acting != refused.process || w.acting.began != refused.began || status != isTrue(true) || e.Before == nil ||
+		messages(e.Before) == messages(e.After) || strings.Contains(message, refused.text) {
+		return nil
+	}
+	return fmt.Errorf("MachineSet %s: %s, and not %s", e.After.GetName(), message, refused.text)
 }

@@ -1,7 +1,7 @@
 package simulation
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,33 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-func machineTruths() []truth {
-	const kind = "Machine"
-	return []truth{
-		fact(phaseOf).at(kind, "the phase of a Machine is how far it has come", "status", "phase"),
-		fact(nodeNameOf).at(kind, "a Machine has the Node of its instance", "status", "nodeRef", "name"),
-		fact(nodeUIDOf).at(kind, "a Machine has the UID of its Node", "metadata", "annotations", contract.NodeUIDAnnotation),
-		fact(addressesOf).is(kind, "a Machine has the addresses of its instance", addressesIn),
-		fact(domainIn).at(kind, "a Machine has the failure domain of its instance", "status", "failureDomain"),
-		fact(infrastructureReady).says(kind, contract.ConditionInfrastructureReady, "a Machine says whether its instance runs"),
-		fact(bootstrapReady).says(kind, contract.ConditionBootstrapConfigReady, "a Machine says whether its bootstrap data is there"),
-		fact(nodeReady).says(kind, contract.ConditionNodeReady, "a Machine says whether its Node is ready"),
-		fact(nodeReady).says(kind, machine.ConditionNodeHealthy, "a Machine says whether its Node is healthy"),
-		fact(healthOf).says(kind, contract.ConditionHealthCheckSucceeded, "a Machine says whether its Node passes its check"),
-		fact(readiness).says(kind, contract.ConditionReady, "a Machine is Ready when everything of it is"),
-		fact(availability).says(kind, contract.ConditionAvailable, "a Machine is Available when it has been Ready for a while"),
-		fact(upToDate).says(kind, contract.ConditionUpToDate, "a Machine is UpToDate when it is of the template of its deployment"),
-		constant("False").says(kind, machine.ConditionUpdating, "no Machine is being changed in place"),
-		constant("").is(kind, "a Machine that lives has no record of its deletion", annotationsIn(contract.DrainedAnnotation,
-			contract.VolumesDetachedAnnotation, contract.PreTerminateStartedAnnotation, machine.NodeDeletionStartedAnnotation)),
-		constant("").at(kind, "a Machine that lives has no stages of a deletion", "status", "deletion"),
-		constant("").is(kind, "a Machine of a set that stays has no mark of one that goes", markIn),
-	}
+// generation is that of an object.
+func generation(_ *World, obj *unstructured.Unstructured) string {
+	return fmt.Sprint(obj.GetGeneration())
 }
 
 // markIn is the mark of a deployment, or that of an update in place. Marks of others are theirs, and nothing looks after a Machine that was
@@ -51,22 +31,12 @@ func markIn(w *World, m *unstructured.Unstructured) string {
 	return annotationsIn(contract.InPlaceStateAnnotation, contract.InPlaceSetAnnotation)(w, m)
 }
 
-// annotationsIn are those of some annotations that an object has.
-func annotationsIn(keys ...string) fact {
-	return func(_ *World, obj *unstructured.Unstructured) string {
-		return strings.Join(slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-			_, found := obj.GetAnnotations()[key]
-			return !found
-		}), ", ")
-	}
-}
-
-// instanceOf is the instance that a Machine has recorded.
+// instanceOf is the instance that a Machine has recorded; false where providers report it.
 func (w *World) instanceOf(m *unstructured.Unstructured) (cloud.Instance, bool) {
 	all, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: textAt(m, "spec", "clusterName")})
 	for _, i := range all {
 		if sameID(i.ProviderID, providerIDIn(m)) {
-			return i, true
+			return i, w.provided == nil
 		}
 	}
 	return cloud.Instance{}, false
@@ -75,6 +45,8 @@ func (w *World) instanceOf(m *unstructured.Unstructured) (cloud.Instance, bool) 
 func phaseOf(w *World, m *unstructured.Unstructured) string {
 	provisioned := textAt(m, "status", "initialization", "infrastructureProvisioned") == "true"
 	switch {
+	case m.GetDeletionTimestamp() != nil: // a budget that is never met may hold its drain
+		return "Deleting"
 	case nodeNameOf(w, m) != "" && provisioned:
 		return "Running"
 	case providerIDIn(m) != "", provisioned:
@@ -102,28 +74,21 @@ func nodeUIDOf(w *World, m *unstructured.Unstructured) string {
 
 func addressesOf(w *World, m *unstructured.Unstructured) string {
 	i, runs := w.instanceOf(m)
-	if !runs || w.provided != nil {
+	switch {
+	case !runs:
 		return unasked
+	case len(i.Addresses) == 0:
+		return ""
 	}
-	var all []string
+	var all []any
 	for _, a := range i.Addresses {
-		all = append(all, a.Type+" "+a.Address)
+		all = append(all, map[string]any{"type": a.Type, "address": a.Address})
 	}
-	return strings.Join(all, ", ")
+	return fmt.Sprint(all)
 }
 
-func addressesIn(_ *World, m *unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedSlice(m.Object, "status", "addresses")
-	var all []string
-	for _, one := range list {
-		a, _ := one.(map[string]any)
-		all = append(all, a["type"].(string)+" "+a["address"].(string)) //nolint:forcetypeassert // the schema says so
-	}
-	return strings.Join(all, ", ")
-}
-
-func domainIn(w *World, m *unstructured.Unstructured) string {
-	if i, runs := w.instanceOf(m); runs && w.provided == nil {
+func failureDomainOf(w *World, m *unstructured.Unstructured) string {
+	if i, runs := w.instanceOf(m); runs {
 		return i.FailureDomain
 	}
 	return unasked
@@ -172,20 +137,24 @@ func nodeReady(w *World, m *unstructured.Unstructured) string {
 	return string(metav1.ConditionUnknown)
 }
 
+func isUnready(w *World, m *unstructured.Unstructured) bool { return nodeReady(w, m) != isTrue(true) }
+
 // healthOf is what a check has to find; without a check, the condition is whatever a check that is gone has left.
 func healthOf(w *World, m *unstructured.Unstructured) string {
-	if !w.isSelected(m) {
+	check := w.object(checkKind, m.GetNamespace(), CheckName)
+	if _, skipped := m.GetAnnotations()[skip]; check == nil || skipped || !selects(check, m) {
 		return unasked
 	}
 	_, marked := m.GetAnnotations()[remediate]
 	return isTrue(!marked && nodeReady(w, m) == string(corev1.ConditionTrue))
 }
 
-// isSelected reports whether a check judges a Machine.
-func (w *World) isSelected(m *unstructured.Unstructured) bool {
-	check := w.object(checkKind, m.GetNamespace(), CheckName)
-	_, skipped := m.GetAnnotations()[skip]
-	return check != nil && !skipped && selects(check, m)
+// remediationOf is that of no Machine that a check finds healthy.
+func remediationOf(w *World, m *unstructured.Unstructured) string {
+	if healthOf(w, m) == isTrue(true) {
+		return ""
+	}
+	return unasked
 }
 
 func readiness(w *World, m *unstructured.Unstructured) string {
@@ -199,8 +168,7 @@ func availability(w *World, m *unstructured.Unstructured) string {
 
 // upToDate is whether the template of the deployment is that of the set of a Machine. One without a deployment keeps what it has.
 func upToDate(w *World, m *unstructured.Unstructured) string {
-	set := w.controllerOf(m, "MachineSet")
-	deployment := w.controllerOf(set, "MachineDeployment")
+	deployment := w.controllerOf(w.controllerOf(m, "MachineSet"), "MachineDeployment")
 	if deployment == nil || w.ownerOf(m) == nil {
 		return unasked
 	}
@@ -222,37 +190,19 @@ func (w *World) controllerOf(obj *unstructured.Unstructured, kind string) *unstr
 	return nil
 }
 
-// nodeTruths are about Nodes whose Machines live.
-func nodeTruths() []truth {
-	machineOf := func(w *World, node *unstructured.Unstructured) *unstructured.Unstructured {
-		for _, m := range w.Objects("Machine") {
-			if sameID(providerIDIn(m), providerIDIn(node)) {
-				return m
-			}
-		}
-		return nil
+func machineNameOf(w *World, node *unstructured.Unstructured) string {
+	if m := w.machineWith(providerIDIn(node)); m != nil {
+		return m.GetName()
 	}
-	return []truth{
-		fact(func(w *World, node *unstructured.Unstructured) string {
-			if m := machineOf(w, node); m != nil {
-				return m.GetName()
-			}
-			return unasked
-		}).at("Node", "a Node names its Machine", "metadata", "annotations", "cluster.x-k8s.io/machine"),
-		constant("").at("Node", "a Node that stays is not cordoned", "spec", "unschedulable"),
-		constant("").is("Node", "a Node of the current revision has no taint of an old one", outdatedTaint),
-		constant("").is("Node", "a Node that stays has no mark of one that leaves", annotationsIn(contract.DrainStartedAnnotation,
-			contract.DrainedAnnotation, scale.DeleteAnnotation, "machinist.dev/cordoned-by-pool-since")),
-	}
+	return unasked
 }
 
 // outdatedTaint is the taint of a Node whose Machine is of an old revision.
 func outdatedTaint(w *World, node *unstructured.Unstructured) string {
 	text := textAt(node, "spec", "taints")
-	for _, m := range w.Objects("Machine") {
-		if sameID(providerIDIn(m), providerIDIn(node)) && upToDate(w, m) == isTrue(false) || !strings.Contains(text, "outdated-revision") {
-			return ""
-		}
+	m := w.machineWith(providerIDIn(node))
+	if !strings.Contains(text, "outdated-revision") || m != nil && upToDate(w, m) == isTrue(false) {
+		return ""
 	}
 	return text
 }

@@ -383,9 +383,7 @@ func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
 // behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
 // not see what it is about to judge is rare in a short history.
 func (w *World) behind(ctx context.Context, d time.Duration) {
-	among := slices.DeleteFunc([]disturbance{
-		{KubeletReturns, (*World).kubeletReturns}, {UserDeletes, (*World).deletes}, {UserStrips, (*World).strips},
-	}, func(unseen disturbance) bool { return !w.has(unseen.fault) })
+	among := slices.DeleteFunc([]Fault{KubeletReturns, UserDeletes, UserStrips}, func(f Fault) bool { return !w.has(f) })
 	if w.nested > 0 || len(among) == 0 || w.choices.pick(2) == 0 {
 		return
 	}
@@ -393,9 +391,7 @@ func (w *World) behind(ctx context.Context, d time.Duration) {
 	if w.choices.pick(2) == 1 {
 		wait()
 	}
-	unseen := among[w.choices.pick(len(among))]
-	w.seen[faultPrefix+string(unseen.fault)]++
-	unseen.do(w, ctx)
+	w.happens(ctx, oneOf(w, among...))
 	wait()
 }
 

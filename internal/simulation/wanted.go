@@ -28,12 +28,9 @@ func isAvailable(m *unstructured.Unstructured) bool {
 
 // missing returns what is not as desired.
 func (w *World) missing(ctx context.Context) string {
-	w.confirmRestored(ctx)
 	w.relent(ctx)
 	w.helps(ctx)
-	w.deletesOutdated(ctx)
-	w.deletesLoose(ctx)
-	w.makesAgain(ctx)
+	w.tidies(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
 		return left
 	}
@@ -103,7 +100,7 @@ func (o *owner) rolloutAfter() (after time.Time, asked bool) {
 // said returns the messages of the conditions of the owner and its sets.
 func (o *owner) said() string {
 	var text []string
-	for _, obj := range append(o.world.Objects("MachineDeployment"), o.world.Objects("MachineSet")...) {
+	for _, obj := range o.world.keepers() {
 		if m := messages(obj); m != "" && o.world.ownerOf(obj) == o {
 			text = append(text, m)
 		}
@@ -113,11 +110,9 @@ func (o *owner) said() string {
 
 // messages returns the messages of the conditions of an object.
 func messages(obj *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
 	var text []string
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["message"] != nil && c["message"] != "" {
+	for _, c := range storedConditions(obj) {
+		if c["message"] != nil && c["message"] != "" {
 			text = append(text, fmt.Sprintf("%s %s: %v", obj.GetName(), c["type"], c["message"]))
 		}
 	}

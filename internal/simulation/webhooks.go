@@ -14,16 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Faults of webhooks that act on what the processes write, for one kind and for a time.
-const (
-	// WebhookRefuses: it refuses a verb, or all of them. WebhookRewrites: it adds a label and an annotation.
-	WebhookRefuses  Fault = "webhook refuses"
-	WebhookRewrites Fault = "webhook rewrites"
-	// WebhookStrips: it takes the labels, annotations, owner references or finalizers away.
-	WebhookStrips Fault = "webhook strips"
-	// WebhookPrunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
-	WebhookPrunes Fault = "webhook prunes"
-)
+// WebhookPrunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
+const WebhookPrunes Fault = "webhook prunes"
 
 // webhook is what becomes of the writes of one kind until a time.
 type webhook struct {
@@ -34,21 +26,30 @@ type webhook struct {
 	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
 	refuses error
 	change  webhookChange
+	// prunes: the change is to fields of the status.
+	prunes bool
 }
 
 // webhookChange is what a webhook does to an object.
 type webhookChange = func(*unstructured.Unstructured)
 
+// webhookDisturbances are webhooks that act on what the processes write, for one kind and for a time.
 func webhookDisturbances() []disturbance {
 	return []disturbance{
-		{WebhookRefuses, (*World).webhookRefuses}, {WebhookRewrites, (*World).webhookRewrites}, {WebhookStrips, (*World).webhookStrips},
-		{WebhookPrunes, (*World).webhookPrunes},
+		{"webhook refuses", (*World).webhookRefuses}, // a verb, or all of them
+		{"webhook rewrites", func(w *World, _ context.Context) { // with a label and an annotation
+			w.begins(webhook{kind: w.anyServed(), change: rewrites}, "rewrites")
+		}},
+		{"webhook strips", func(w *World, _ context.Context) {
+			w.webhookRemoves("strips ", oneOf(w, "labels", "annotations", "ownerReferences", "finalizers"))
+		}},
+		{WebhookPrunes, func(w *World, _ context.Context) { w.webhookRemoves("prunes ", "status") }},
 	}
 }
 
 // lastLong is how long a webhook or a fight lasts: for minutes, or as long as there are faults.
 func (w *World) lastLong() time.Time {
-	return w.Now().Add([]time.Duration{time.Minute, 10 * time.Minute, 1000 * time.Hour}[w.choices.pick(3)])
+	return w.Now().Add(oneOf(w, time.Minute, 10*time.Minute, 1000*time.Hour))
 }
 
 // begins installs a webhook for a kind in the place of the one before.
@@ -58,44 +59,36 @@ func (w *World) begins(h webhook, what string) {
 	w.note("webhook", fmt.Sprintf("%s for %s of %s until %s", what, h.verb+"*", h.kind, h.until.Sub(w.begun)), "")
 }
 
-func (w *World) anyServed() string { return w.served[w.choices.pick(len(w.served))].Kind }
+func (w *World) anyServed() string { return oneOf(w, w.served...).Kind }
 
 func (w *World) webhookRefuses(context.Context) {
-	verb := []string{"", "create", "patch", "patch status", "update", "delete", "evict"}[w.choices.pick(7)]
-	kind := w.anyServed()
-	if verb == "evict" {
-		kind = "Pod"
+	h := webhook{verb: oneOf(w, "", "create", "patch", "patch status", "update", "delete", "evict"), kind: w.anyServed()}
+	if h.verb == "evict" {
+		h.kind = "Pod"
 	}
-	answer := []error{
-		apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New(`admission webhook "guard.example.com" denied the request`)),
-		apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "", nil),
+	denied := errors.New(`admission webhook "guard.example.com" denied the request`)
+	h.refuses = oneOf[error](w,
+		apierrors.NewForbidden(schema.GroupResource{Resource: h.kind}, "", denied),
+		apierrors.NewInvalid(schema.GroupKind{Kind: h.kind}, "", nil),
 		apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com": context deadline exceeded`)),
-	}[w.choices.pick(3)]
-	w.begins(webhook{kind: kind, verb: verb, refuses: answer}, "refuses with "+string(apierrors.ReasonForError(answer)))
+	)
+	w.begins(h, "refuses with "+string(apierrors.ReasonForError(h.refuses)))
 }
 
-func (w *World) webhookRewrites(context.Context) {
-	w.begins(webhook{kind: w.anyServed(), change: func(obj *unstructured.Unstructured) {
-		for _, name := range []string{"labels", "annotations"} {
-			_ = unstructured.SetNestedField(obj.Object, "rewritten", "metadata", name, "example.com/webhook") // they are maps
-		}
-	}}, "rewrites")
+func rewrites(obj *unstructured.Unstructured) {
+	for _, name := range []string{"labels", "annotations"} {
+		_ = unstructured.SetNestedField(obj.Object, "rewritten", "metadata", name, "example.com/webhook") // they are maps
+	}
 }
 
-func (w *World) webhookStrips(context.Context) {
-	w.removesOf([]string{"labels", "annotations", "ownerReferences", "finalizers"}[w.choices.pick(4)], "strips ")
-}
-
-func (w *World) webhookPrunes(context.Context) { w.removesOf("status", "prunes ") }
-
-// removesOf begins a webhook that removes a field of a class that an object has now.
-func (w *World) removesOf(class, what string) {
+// webhookRemoves begins a webhook that removes a field of a class that an object has now.
+func (w *World) webhookRemoves(what, class string) {
 	kind, path := w.anyField(class, func([]string) bool { return true })
 	if path == nil {
 		return
 	}
-	verb := []string{"", "create", "patch"}[w.choices.pick(3)]
-	w.begins(webhook{kind: kind, verb: verb, change: func(obj *unstructured.Unstructured) {
+	verb := oneOf(w, "", "create", "patch")
+	w.begins(webhook{kind: kind, verb: verb, prunes: class == "status", change: func(obj *unstructured.Unstructured) {
 		if !isForeign(obj) {
 			w.takes(obj, path)
 			unstructured.RemoveNestedField(obj.Object, path...)
@@ -115,6 +108,12 @@ func (w *World) admits(r Request, call func() error) error {
 		return call()
 	}
 	return r.rewritten(h.change)
+}
+
+// isPruned reports whether fields of the status of an object disappear, or did until the faults stopped.
+func (w *World) isPruned(obj *unstructured.Unstructured) bool {
+	h := w.writers.webhook
+	return h != nil && h.prunes && h.kind == obj.GetKind()
 }
 
 // sending sends an object as a request does.

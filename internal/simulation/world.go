@@ -227,12 +227,8 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 
 // reasons counts the reasons of the conditions of an object.
 func (w *World) reasons(obj *unstructured.Unstructured) {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c != nil {
-			w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
-		}
+	for _, c := range storedConditions(obj) {
+		w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
 	}
 }
 

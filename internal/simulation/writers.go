@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,16 +16,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
-)
-
-// Faults of other programs that write objects.
-const (
-	// Fights: a controller undoes cordons, or removes owner references, or a label or an annotation of ours, each time that they appear.
-	Fights Fault = "fight"
-	// GuestFinalizers: a controller adds a finalizer to the objects of a kind, and removes it some minutes after their deletion.
-	GuestFinalizers Fault = "finalizers of another controller"
-	// GitOps: a controller applies the roots as they are now again and again, without their replicas.
-	GitOps Fault = "GitOps"
 )
 
 // writers are the other writers of a history, and what the invariants excuse because of them.
@@ -48,31 +39,21 @@ type writers struct {
 	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
 	uncordoned map[types.UID]bool
 	// sent are the writes of processes in a fight.
-	sent map[string]*bucket
+	sent map[string]*rate.Limiter
 }
 
 func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
-		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*bucket{},
+		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*rate.Limiter{},
 	}
 }
 
+// writerDisturbances are the faults of those who write objects beside the library, and not as it wants.
 func writerDisturbances() []disturbance {
-	all := append(webhookDisturbances(), disturbance{Fights, (*World).fightBegins}, disturbance{GuestFinalizers, (*World).guestsCome},
-		disturbance{GitOps, (*World).gitOpsBegins})
-	for _, e := range edits() {
-		all = append(all, e.disturbance())
-	}
-	return all
-}
-
-func writerFaults() []Fault {
-	var all []Fault
-	for _, d := range writerDisturbances() {
-		all = append(all, d.fault)
-	}
-	return all
+	return slices.Concat(webhookDisturbances(), anyEdits(), []disturbance{
+		{"fight", (*World).fightBegins}, {"finalizers of another controller", (*World).guestsCome}, {"GitOps", (*World).gitOpsBegins},
+	})
 }
 
 // takes is called before somebody takes a field from an object.
@@ -113,7 +94,7 @@ func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
 	}
 }
 
-// fight is a controller that removes a field from the objects of a kind.
+// fight is a controller that removes a field from the objects of a kind each time that it appears.
 type fight struct {
 	kind string
 	path []string
@@ -130,8 +111,9 @@ const (
 	mostFights = 3
 )
 
+// fightBegins is about cordons, owner references, or a label or an annotation of ours.
 func (w *World) fightBegins(context.Context) {
-	class := []string{"unschedulable", "labels", "annotations", "ownerReferences"}[w.choices.pick(4)]
+	class := oneOf(w, "unschedulable", "labels", "annotations", "ownerReferences")
 	kind, path := w.anyField(class, func(path []string) bool {
 		key := path[len(path)-1]
 		return class == key && len(path) == 2 && class != "labels" && class != "annotations" ||
@@ -151,46 +133,28 @@ func (w *World) fightBegins(context.Context) {
 func (f *fight) isOver(w *World) bool { return w.calm || w.exhausted() || !w.Now().Before(f.until) }
 
 // opponents are the controllers that undo.
-type opponents struct{}
-
-func (opponents) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func opponents(ctx context.Context, w *World) []due {
+	var all []due
 	for _, f := range w.writers.fights {
 		before := f.due
 		f.due = map[types.UID]time.Time{}
 		for _, obj := range w.Objects(f.kind) {
-			if _, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...); !has || f.isOver(w) || isForeign(obj) ||
-				f.undone[obj.GetUID()] >= mostUndone {
+			uid := obj.GetUID()
+			_, has, _ := unstructured.NestedFieldNoCopy(obj.Object, f.path...)
+			if !has || f.isOver(w) || isForeign(obj) || f.undone[uid] >= mostUndone {
 				continue
 			}
-			at, known := before[obj.GetUID()]
-			if !known {
-				at = w.Now().Add(reaction)
+			if f.due[uid] = before[uid]; before[uid].IsZero() {
+				f.due[uid] = w.Now().Add(reaction)
 			}
-			if f.due[obj.GetUID()] = at; !at.After(w.Now()) {
-				all = append(all, func() { f.undoes(ctx, w, obj) })
-			}
+			all = append(all, due{f.due[uid], func() {
+				f.undone[uid]++
+				delete(f.due, uid)
+				w.patchAs(ctx, "opponent", obj, w.without(obj, f.path))
+			}})
 		}
 	}
 	return all
-}
-
-func (f *fight) undoes(ctx context.Context, w *World, obj *unstructured.Unstructured) {
-	f.undone[obj.GetUID()]++
-	delete(f.due, obj.GetUID())
-	w.patchAs(ctx, "opponent", obj, w.without(obj, f.path))
-}
-
-func (opponents) next(w *World) time.Time {
-	var next time.Time
-	for _, f := range w.writers.fights {
-		for _, at := range f.due {
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
-		}
-	}
-	return next
 }
 
 // guestFinalizer is that of a controller that has nothing to do with the library.
@@ -199,7 +163,7 @@ const guestFinalizer = "example.com/guest"
 func (w *World) guestsCome(context.Context) {
 	kind := w.anyServed()
 	w.writers.guests[kind] = true
-	w.writers.stay = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}[w.choices.pick(3)]
+	w.writers.stay = oneOf(w, time.Minute, 5*time.Minute, 15*time.Minute)
 	w.note("guest", "adds its finalizer to each "+kind, "")
 }
 
@@ -278,12 +242,6 @@ func (gitOps) can(ctx context.Context, w *World) []func() {
 // InAFight is the invariant about what a process sends while somebody undoes what it writes.
 const InAFight = "in a fight there is at most one write a second for an object"
 
-// bucket counts the writes of one process for one object.
-type bucket struct {
-	level float64
-	at    time.Time
-}
-
 // burst is how many writes at once are allowed.
 const burst = 20
 
@@ -293,18 +251,12 @@ func (w *World) isSlow(p *process, r Request) error {
 		clear(w.writers.sent)
 		return nil
 	}
-	if !r.Write || r.Cloud {
-		return nil
-	}
 	name := strings.Join([]string{p.name, r.Kind, r.Namespace, r.Name}, " ")
-	b := w.writers.sent[name]
-	if b == nil {
-		b = &bucket{}
-		w.writers.sent[name] = b
+	if w.writers.sent[name] == nil {
+		w.writers.sent[name] = rate.NewLimiter(1, burst+1)
 	}
-	b.level = max(0, b.level-w.Now().Sub(b.at).Seconds()) + 1
-	if b.at = w.Now(); b.level > burst+1 {
-		return fmt.Errorf("%s has %.0f writes more than one a second", name, b.level)
+	if r.Write && !r.Cloud && !w.writers.sent[name].AllowN(w.Now(), 1) {
+		return fmt.Errorf("%s has more than one write a second", name)
 	}
 	return nil
 }
