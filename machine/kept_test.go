@@ -84,7 +84,7 @@ func TestANodeIsToldAsRecordedOnceItIs(t *testing.T) {
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.Empty(t, w.events(machine.EventNodeMatched))
 	on.Store(false)
-	w.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(nil) })
+	w.change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"a": "b"}) })
 	w.reaches(m, string(phases.Running))
 	w.recorded(machine.EventNodeMatched, 1)
 }
