@@ -141,8 +141,15 @@ func (operators) can(ctx context.Context, w *World) []func() {
 	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
 		all = append(all, func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) })
 	}
-	instances := w.instances()
-	for _, i := range instances {
+	all = append(all, w.strayInstances(ctx, restored)...)
+	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
+	return append(all, w.strayNodes(ctx, restored || pruned || len(w.writers.released) > 0)...)
+}
+
+// strayInstances are the deletions of instances without a Machine, if people may have caused that.
+func (w *World) strayInstances(ctx context.Context, restored bool) []func() {
+	var all []func()
+	for _, i := range w.instances() {
 		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (restored || w.isReleased(i)) {
 			all = append(all, func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
@@ -150,8 +157,7 @@ func (operators) can(ctx context.Context, w *World) []func() {
 			})
 		}
 	}
-	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
-	return append(all, w.strayNodes(ctx, restored || pruned || len(w.writers.released) > 0)...)
+	return all
 }
 
 // strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.

@@ -251,7 +251,8 @@ func (w *World) available(p *process) map[types.UID]int {
 }
 
 func foreignStays(w *World, e Write) error {
-	if e.After.GetName() == ForeignName && !isMisplaced(e.After) && e.After.GetKind() == "Machine" && e.After.GetDeletionTimestamp() != nil && !w.ending {
+	is := e.After.GetName() == ForeignName && !isMisplaced(e.After) && e.After.GetKind() == "Machine"
+	if is && e.After.GetDeletionTimestamp() != nil && !w.ending {
 		return fmt.Errorf("%s is being deleted", ForeignName)
 	}
 	return nil

@@ -85,7 +85,9 @@ func (w *World) drawOwners() {
 	}
 	for range w.choices.pick(3) {
 		o := others[w.choices.pick(len(others))]
-		if !slices.ContainsFunc(w.owners, func(is *owner) bool { return is.kind != poolKind && is.namespace == o.namespace && is.name == o.name }) {
+		if !slices.ContainsFunc(w.owners, func(is *owner) bool {
+			return is.kind != poolKind && is.namespace == o.namespace && is.name == o.name
+		}) {
 			w.owners = append(w.owners, o)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WebhookPrunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
+// WebhookPrunes means that a webhook prunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
 const WebhookPrunes Fault = "webhook prunes"
 
 // webhook is what becomes of the writes of one kind until a time.
