@@ -10,10 +10,10 @@
 //
 // A World has a fake.Store as the API server, a cloud (fake.Driver), kubelets, and two managers with caches that are behind by some events,
 // kind by kind. It has up to four owners of equal names in two namespaces: MachineDeployments of every strategy with numbers or
-// percentages, MachineSets, a MachinePool with or without Machines, a Machine by itself. The Nodes of the second namespace may be in a workload cluster
-// of their own. A history may also have Pods with a budget and drain runners; health checks with limits, zones, a freezer and gates;
-// templates from which sets clone, with or without providers of what they clone; a cloud with bad habits, one or two accounts and
-// Collectors. In half of the histories sets give their Machines no finalizer, and half begin when everything runs.
+// percentages, MachineSets, a MachinePool with or without Machines, a Machine by itself. The Nodes of the second namespace may be in a
+// workload cluster of their own. A history may also have Pods with a budget and drain runners; health checks with limits, zones, a freezer
+// and gates; templates from which sets clone, with or without providers of what they clone; a cloud with bad habits, one or two accounts
+// and Collectors. In half of the histories sets give their Machines no finalizer, and half begin when everything runs.
 //
 // # What happens
 //
