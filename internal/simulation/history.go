@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,8 +47,16 @@ func (h *History) Table() string {
 type BrokenError struct {
 	History
 
-	// Invariant is its name, and Message says what is wrong.
+	// Invariant is its name, and Message says what is wrong. Causes are facts behind it, by which an Expectation knows it.
 	Invariant, Message string
+	Causes             []string
+}
+
+// caused is an error with its causes.
+type caused struct {
+	error
+
+	causes []string
 }
 
 // Error implements error.
@@ -56,8 +65,9 @@ func (f *BrokenError) Error() string { return f.Invariant + ": " + f.Message }
 // Table returns the history as text, with the broken invariant last.
 func (f *BrokenError) Table() string { return f.History.Table() + "broken: " + f.Error() + "\n" }
 
-// fight names what is written most often at this moment, and by whom: two who lead, an actor, or a process alone.
-func (w *World) fight() string {
+// circle is the error of rounds without an end. It names what is written most often at this moment, and by whom: two who lead, an actor, or
+// a process alone.
+func (w *World) circle() error {
 	times, by, most := map[string]int{}, map[string][]string{}, ""
 	for _, e := range slices.Backward(w.history.Events) {
 		if e.At != w.Now().Sub(w.begun) {
@@ -76,8 +86,12 @@ func (w *World) fight() string {
 		}
 	}
 	if times[most] < mostWrites {
-		return ""
+		return errors.New("rounds without an end")
 	}
 	slices.Sort(by[most])
-	return fmt.Sprintf(" in a fight at one instant: %s: %s", strings.Join(by[most], " and "), most)
+	what, _, _ := strings.Cut(most, kindOf("Machine").Kind+" ")
+	return caused{
+		fmt.Errorf("rounds without an end in a fight at one instant: %s: %s", strings.Join(by[most], " and "), most),
+		[]string{strings.Join(by[most], " and ") + ": " + what + kindOf("Machine").Kind},
+	}
 }

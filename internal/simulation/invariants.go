@@ -118,7 +118,7 @@ func oneInstance(w *World, _ Write) error {
 			n = alive[token]
 		}
 		if n > 1 {
-			return fmt.Errorf("%s has %d, one was deleted for a copy: %t", m.GetName(), n, taken)
+			return caused{fmt.Errorf("%s has %d", m.GetName(), n), []string{fmt.Sprintf("deleted for a copy: %t", taken)}}
 		}
 	}
 	return nil
@@ -145,8 +145,8 @@ func notTooMany(w *World, e Write) error {
 	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
-		return fmt.Errorf("%s is number %d, and there should never be more than %d; its owner has named another cluster: %t",
-			e.After.GetName(), n, most, o.moved)
+		err := fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
+		return caused{err, []string{fmt.Sprintf("another cluster: %t", o.moved)}}
 	}
 	return nil
 }

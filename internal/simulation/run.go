@@ -52,8 +52,8 @@ func Run(ctx context.Context, choices *Choices, o Options) (History, error) {
 	return w.history, err
 }
 
-// errSkipped is the error of a history that lacks what is needed.
-var errSkipped = errors.New("the history lacks what is needed")
+// errUnneeded is the error of a history that lacks what is needed.
+var errUnneeded = errors.New("the history lacks what is needed")
 
 func run(ctx context.Context, choices *Choices, o Options, needs []string) (*World, error) {
 	w, err := newWorld(ctx, choices, o)
@@ -62,7 +62,7 @@ func run(ctx context.Context, choices *Choices, o Options, needs []string) (*Wor
 	}
 	defer w.stop()
 	if !w.hasAll(needs) {
-		return nil, errSkipped
+		return nil, errUnneeded
 	}
 	w.begin(ctx)
 	for i := 0; i < w.options.Steps && w.broken == nil && !w.exhausted(); i++ {
@@ -300,13 +300,13 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		}
 		if !w.Now().Before(end) {
 			if name != "" {
-				w.fail(name, fmt.Errorf("after %s: %s", limit, text))
+				w.fail(name, caused{fmt.Errorf("after %s: %s", limit, text), w.lacks})
 			}
 			return
 		}
 		w.pass(w.wait(end))
 	}
-	w.fail("time passes", fmt.Errorf("rounds without an end%s", w.fight()))
+	w.fail("time passes", w.circle())
 }
 
 // round does everything that is possible now, and reports whether there was anything.

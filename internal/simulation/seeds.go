@@ -37,7 +37,7 @@ type Seeds struct {
 // Expectation is an invariant that one seed, or any for "*", breaks until a mechanism has been written again.
 type Expectation struct {
 	Seed, Mechanism string
-	// Invariant is the beginning of its name. Text is a part of the message for any seed, or else the story of the seed.
+	// Invariant is the beginning of its name. Text is one of the causes for any seed, or "any", or else the story of the seed.
 	Invariant, Text string
 	// Met counts the histories that break it.
 	Met int
@@ -46,13 +46,13 @@ type Expectation struct {
 // covers reports whether a broken invariant is the one that is expected.
 func (e Expectation) covers(seed uint64, broken *BrokenError) bool {
 	return strings.HasPrefix(broken.Invariant, e.Invariant) &&
-		(e.Seed == strconv.FormatUint(seed, 10) || e.Seed == "*" && strings.Contains(broken.Message, e.Text))
+		(e.Seed == strconv.FormatUint(seed, 10) || e.Seed == "*" && (e.Text == "any" || slices.Contains(broken.Causes, e.Text)))
 }
 
 // Report is what came of the histories.
 type Report struct {
-	// Histories ran, with Events lines in all. Skipped are those that lack one of Seeds.Needs.
-	Histories, Events, Skipped uint64
+	// Histories ran, with Events lines in all. Unneeded are those that lack one of Seeds.Needs, and did not.
+	Histories, Events, Unneeded uint64
 	// Took is the time that all of them took.
 	Took time.Duration
 	// Failed are the broken invariants by seed, without those that are Expected.
@@ -112,8 +112,8 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	w, err := run(ctx, Seeded(seed), r.of.Options, r.of.Needs)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if errors.Is(err, errSkipped) {
-		r.Skipped++
+	if errors.Is(err, errUnneeded) {
+		r.Unneeded++
 		return
 	}
 	if broken, is := errors.AsType[*BrokenError](err); is {
@@ -150,7 +150,7 @@ func (r *running) breaks(seed uint64, broken *BrokenError) {
 func (r *running) line() {
 	r.printed, r.Took = time.Now(), time.Since(r.begun)
 	if r.of.Progress != nil {
-		_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second\n", r.Histories+r.Skipped,
+		_, _ = fmt.Fprintf(r.of.Progress, "%d of %d histories, %d failed, %.1f a second\n", r.Histories+r.Unneeded,
 			r.of.Count+uint64(len(r.of.Also)), len(r.Failed), r.rate())
 	}
 }

@@ -49,7 +49,10 @@ func (t truth) denies(w *World, obj *unstructured.Unstructured) error {
 		got = t.got(w, obj)
 	}
 	if want := t.want(w, obj); want != got && want != unasked {
-		return fmt.Errorf("%s %s/%s has %q and not %q: %s", obj.GetKind(), obj.GetNamespace(), obj.GetName(), got, want, messages(obj))
+		_, reason, _ := conditionOf(obj, t.what)
+		name := obj.GetNamespace() + "/" + obj.GetName()
+		err := fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
+		return caused{err, []string{name, "has " + got, "reason " + reason}}
 	}
 	return nil
 }

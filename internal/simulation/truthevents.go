@@ -73,7 +73,7 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	key := eventKey{p, p.life, obj.GetUID(), reason, text}
 	looks := w.habits != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" // each look may find something else
 	if others, again := w.events.told[key]; again && others == w.events.others[p] && !looks && !isAttempt(reason) {
-		w.fail(toldOnce, fmt.Errorf("%s %s: %s", reason, obj.GetName(), text))
+		w.fail(toldOnce, caused{fmt.Errorf("%s %s: %s", reason, obj.GetName(), text), []string{reason}})
 	}
 	w.events.told[key] = w.events.others[p]
 	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {

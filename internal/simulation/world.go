@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,6 +61,7 @@ type World struct {
 	session  *session                    // of the request that is being carried out
 	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
 	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
+	lacks    []string                    // the causes of what is missing
 	ending   bool                        // everything is being deleted
 	typed    typedNodes
 	// originals are kept in one history of some, because that costs time.
@@ -252,7 +254,8 @@ func (w *World) check(e Write) {
 // fail keeps the first failure.
 func (w *World) fail(invariant string, err error) {
 	if err != nil && w.broken == nil {
-		w.broken = &BrokenError{Invariant: invariant, Message: err.Error()}
+		because, _ := errors.AsType[caused](err)
+		w.broken = &BrokenError{Invariant: invariant, Message: err.Error(), Causes: because.causes}
 	}
 }
 
