@@ -80,11 +80,11 @@ func (p *Scope) isListed(node *corev1.Node) bool {
 // The API server confirms which instances are listed: the first list of a process may be older than what the process before it has read,
 // and a provider may already have read that a Node was drained.
 func (p *Scope) removeNodes(ctx context.Context) error {
-	if p.nodesKnown && p.ledByMachines() {
-		return p.deleteAbandoned(ctx)
-	}
-	if !p.nodesKnown {
+	switch {
+	case !p.nodesKnown:
 		return nil
+	case p.ledByMachines():
+		return p.deleteAbandoned(ctx)
 	}
 	plan := planLeaving(leavingFacts{
 		Nodes: p.match.Nodes, Retired: p.match.Retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
