@@ -24,19 +24,38 @@ func (g *collector) keys(e event) []objectKey {
 		if len(meta.GetOwnerReferences()) > 0 || meta.GetDeletionTimestamp() != nil {
 			out = append(out, keyOf(e.current))
 		}
-		if e.previous == nil || e.previous.uid == e.current.uid { // Store.Restore may replace an object by another one of its name
-			return out
+	}
+	if e.previous == nil {
+		return out
+	}
+	if e.current == nil || e.previous.uid != e.current.uid { // Store.Restore may replace an object by another one of its name
+		for _, rec := range g.dependents(e.previous.uid) {
+			out = append(out, keyOf(rec))
 		}
 	}
-	for _, rec := range g.dependents(e.previous.uid) {
-		out = append(out, keyOf(rec))
-	}
-	for _, ref := range e.previous.meta().GetOwnerReferences() { // an owner may wait for this object
-		if owner, known := g.owner(e.previous, ref); known && owner != nil {
+	for _, ref := range e.previous.meta().GetOwnerReferences() {
+		is := func(r metav1.OwnerReference) bool { return r.UID == ref.UID }
+		if e.current != nil && slices.ContainsFunc(e.current.meta().GetOwnerReferences(), is) {
+			continue
+		}
+		if owner := g.withUID(ref); owner != nil { // it may wait for this object, which may be in another namespace
 			out = append(out, keyOf(owner))
 		}
 	}
 	return out
+}
+
+// withUID returns the object that a reference names, in whatever namespace; nil without.
+func (g *collector) withUID(ref metav1.OwnerReference) *record {
+	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	if k := g.registry.kinds[gk]; k != nil {
+		for _, rec := range k.all("") {
+			if rec.uid == ref.UID {
+				return rec
+			}
+		}
+	}
+	return nil
 }
 
 func (g *collector) dependents(uid types.UID) []*record {
