@@ -69,6 +69,7 @@ type Collector struct {
 	mu      sync.Mutex
 	started time.Time
 	seen    map[safety.InstanceKey]safety.Sighting
+	listed  map[string]time.Time // when the instances of a cluster were listed last
 }
 
 // NewCollector returns a Collector. It makes no request.
@@ -93,7 +94,7 @@ func NewCollector(o CollectorOptions) (*Collector, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Collector{options: o, started: o.Clock.Now()}, nil
+	return &Collector{options: o, started: o.Clock.Now(), listed: map[string]time.Time{}}, nil
 }
 
 // Start makes passes until the context ends. What was seen before does not count: another process may have led since.
@@ -188,10 +189,13 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
-// list lists the instances of all clusters. Clusters that ask for the same are one.
+// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Clusters that ask for
+// the same are one.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
-	for _, name := range clustersOf(owners) {
+	clusters, now := clustersOf(owners), c.options.Clock.Now()
+	slices.SortStableFunc(clusters, func(a, b string) int { return c.listed[a].Compare(c.listed[b]) })
+	for _, name := range clusters {
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
 			continue // its instances are no part of the facts, so that nothing is decided about them
 		}
@@ -201,6 +205,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 		r, err := c.options.RequestOf(ctx, keyOf(name))
 		if same := r.Cluster + "\x00" + r.Account; err == nil && asked[same] {
+			c.listed[name] = now
 			continue
 		} else if err == nil {
 			asked[same] = true
@@ -214,6 +219,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 			errs = append(errs, fmt.Errorf("list the instances of cluster %s: %w", name, err))
 			continue
 		}
+		c.listed[name] = now
 		for i := range all {
 			into.Instances = append(into.Instances, safety.Instance{
 				Cluster: name, Token: all[i].Token, ProviderID: all[i].ProviderID, Name: all[i].Name, Leaving: all[i].State == provider.Deleting,

@@ -363,3 +363,30 @@ func TestNewCollectorSaysWhatIsMissing(t *testing.T) {
 	_, err = guard.NewCollector(guard.CollectorOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
 	require.ErrorContains(t, err, "every instance would be an orphan")
 }
+
+func TestARateThatIsNotEnoughForAllClusters(t *testing.T) {
+	var listed []string
+	f := newFleet(t, 0, func(f *fleet) {
+		list := f.options.Calls.List
+		f.options.Calls.List = func(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+			if len(listed)%2 == 1 {
+				listed = append(listed, "")
+				return nil, &provider.Error{Class: provider.RateLimited, Message: "one list a pass"}
+			}
+			listed = append(listed, r.Cluster)
+			return list(ctx, r)
+		}
+		for _, cluster := range []string{"a", "b"} {
+			u := testenv.Object(f.kinds.Machine.GVK, "of-"+cluster)
+			u.Object["spec"] = map[string]any{"clusterName": cluster}
+			f.Create(u)
+		}
+	})
+	listed = nil
+	for range 4 {
+		_, err := f.c.Pass(t.Context())
+		require.ErrorContains(t, err, "one list a pass")
+		f.clock.Step(time.Minute)
+	}
+	require.Subset(t, listed, []string{"a", "b"}, "each cluster has its turn")
+}
