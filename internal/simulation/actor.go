@@ -16,79 +16,62 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// actor is a part of the World that acts by itself, beside the processes and the users.
-type actor interface {
-	// can returns what it can do now, in an order that nothing but the history decides. Each function allows for what others did meanwhile.
-	can(ctx context.Context, w *World) []func()
-	// next is when it can do something although nothing else happens; the zero time if it does not know one.
-	next(w *World) time.Time
+// actor is a part of the World that acts by itself, beside the processes and the users. It returns what it can do, now or later although
+// nothing else happens, in an order that nothing but the history decides. Each function allows for what others did meanwhile.
+type actor func(context.Context, *World) []due
+
+// due is what happens at a time; at once with the zero time.
+type due struct {
+	at time.Time
+	do func()
 }
-
-// prompt is an actor that acts only when something else has happened.
-type prompt struct{}
-
-func (prompt) next(*World) time.Time { return time.Time{} }
 
 func (w *World) addActors() {
 	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
-	w.actors = []actor{
-		w.left, operators{}, network{}, kubelets{back: map[types.NamespacedName]time.Time{}}, updater{},
-		loops{w.store.Step(w.apps.loops())}, agenda(opponents), guests{}, gitOps{},
-	}
+	w.loops = w.store.Step(w.apps.loops())
+	w.actors = []actor{w.left.act, operators, network, kubelets(), updater, loops, opponents, guests, gitOps}
 	if w.apps != nil {
-		w.actors = append(w.actors, drainers{}, agenda(evictions))
+		w.actors = append(w.actors, drainers, evictions)
 	}
 	if w.health != nil {
-		w.actors = append(w.actors, agenda(probes), agenda(reports))
+		w.actors = append(w.actors, probes, reports)
 	}
 	if w.habits != nil {
-		looking := collectors{of: map[*process]*collecting{}}
-		w.actors = append(w.actors, looking, custodians{of: looking})
+		looking := collectors{}
+		w.actors = append(w.actors, looking.look, looking.custodians)
 	}
 	if w.provided != nil {
-		w.actors = append(w.actors, provider{})
+		w.actors = append(w.actors, provider)
 	}
 	if w.pool != nil {
 		w.pool.asks = w.pool.asks && w.apps != nil // without Pods the managers have no drainer
-		w.actors = append(w.actors, poolProvider{})
+		w.actors = append(w.actors, poolProvider)
 	}
-}
-
-// kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
-type kubelets struct {
-	back map[types.NamespacedName]time.Time // by key of a Node that is there, or that was deleted
 }
 
 // startsAgainAfter is how long a kubelet takes for that.
 const startsAgainAfter = time.Second
 
-func (k kubelets) can(ctx context.Context, w *World) []func() {
-	var all []func()
-	for _, i := range w.instances() {
-		key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
-		switch back, registered := k.back[key]; {
-		case w.nodeOn(i) != nil:
-			k.back[key] = time.Time{}
-		case registered && back.IsZero():
-			k.back[key] = w.Now().Add(startsAgainAfter)
-		case i.State == cloud.Running && !w.Now().Before(back) && !w.health.neverJoins(i):
-			all = append(all, func() { w.joins(ctx, i) })
+// kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
+func kubelets() actor {
+	starts := map[types.NamespacedName]time.Time{} // by key of a Node that is there, or that was deleted
+	return func(ctx context.Context, w *World) []due {
+		var all []due
+		for _, i := range w.instances() {
+			key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
+			switch at, registered := starts[key]; {
+			case w.nodeOn(i) != nil:
+				starts[key] = time.Time{}
+			case registered && at.IsZero():
+				starts[key] = w.Now().Add(startsAgainAfter)
+				fallthrough
+			case i.State == cloud.Running && !w.health.neverJoins(i):
+				all = append(all, due{starts[key], func() { w.joins(ctx, i) }})
+			}
 		}
+		return all
 	}
-	return all
-}
-
-func (k kubelets) next(w *World) time.Time { return soonest(w, slices.Collect(maps.Values(k.back))...) }
-
-// soonest is the first of some times that are to come; the zero time without one.
-func soonest(w *World, times ...time.Time) (next time.Time) {
-	for _, at := range times {
-		if at.After(w.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next
 }
 
 // joins creates the Node of an instance.
@@ -109,8 +92,6 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 // refused until the Machine's limit for that. Others than the library collect such Nodes: the cloud controller manager, or a person who is
 // told by machineset/guard.
 type cloudControllers struct {
-	prompt
-
 	unseen map[types.NamespacedName]bool
 	given  map[types.NamespacedName]bool // those whose deletion was refused
 }
@@ -147,8 +128,8 @@ func (c *cloudControllers) refused(r Request) {
 	}
 }
 
-func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func (c *cloudControllers) act(ctx context.Context, w *World) []due {
+	var all []due
 	if !w.calm {
 		return nil
 	}
@@ -157,69 +138,47 @@ func (c *cloudControllers) can(ctx context.Context, w *World) []func() {
 		if c.given[key] && node != nil && w.hasInstance(node, w.instances()) {
 			continue
 		}
-		all = append(all, func() {
+		all = append(all, due{do: func() {
 			delete(c.unseen, key)
 			if node != nil {
 				w.collects(ctx, node)
 			}
-		})
+		}})
 	}
 	return all
 }
 
-// loops are the controllers of Kubernetes in the store.
-type loops struct{ stepped *fake.Stepped }
-
-// can returns one function for each loop: it looks at everything that is due.
-func (l loops) can(_ context.Context, w *World) []func() {
-	due := map[string][]fake.Task{}
-	for _, task := range l.stepped.Tasks() {
-		if !task.Due.After(w.Now()) {
-			due[task.Loop] = append(due[task.Loop], task)
+// loops are the controllers of Kubernetes in the store, with one function for each: it looks at everything that is due.
+func loops(_ context.Context, w *World) []due {
+	tasks := map[string][]fake.Task{}
+	for _, task := range w.loops.Tasks() {
+		if of := tasks[task.Loop]; len(of) == 0 || !task.Due.After(w.Now()) {
+			tasks[task.Loop] = append(of, task)
 		}
 	}
-	var all []func()
-	for _, name := range slices.Sorted(maps.Keys(due)) {
-		all = append(all, func() {
+	var all []due
+	for _, name := range slices.Sorted(maps.Keys(tasks)) {
+		all = append(all, due{tasks[name][0].Due, func() {
 			before := w.version
-			for _, task := range due[name] {
-				l.stepped.Do(task)
+			for _, task := range tasks[name] {
+				w.loops.Do(task)
 			}
 			if w.version != before {
-				w.note(name, fmt.Sprintf("looks at %d objects", len(due[name])), "")
+				w.note(name, fmt.Sprintf("looks at %d objects", len(tasks[name])), "")
 			}
-		})
+		}})
 	}
 	return all
-}
-
-// tasks are those of the loops.
-func (w *World) tasks() []fake.Task {
-	for _, a := range w.actors {
-		if l, is := a.(loops); is {
-			return l.stepped.Tasks()
-		}
-	}
-	return nil
-}
-
-func (l loops) next(*World) time.Time {
-	if tasks := l.stepped.Tasks(); len(tasks) > 0 {
-		return tasks[0].Due
-	}
-	return time.Time{}
 }
 
 // network delivers requests whose sender has given up.
-type network struct{ prompt }
-
-func (network) can(_ context.Context, w *World) []func() {
+func network(_ context.Context, w *World) []due {
 	if len(w.late) == 0 {
 		return nil
 	}
-	return []func(){func() {
+	return []due{{do: func() {
 		first := w.late[0]
 		w.late = w.late[1:]
 		first()
-	}}
+	}}}
 }

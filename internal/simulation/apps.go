@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -45,13 +45,11 @@ type apps struct {
 	replicas, budgeted int
 	// stops is how long a Pod takes to stop, within its grace period. limit is the one of the drains, 0 without.
 	stops, limit time.Duration
-	// pods and budget are as the API server has them; the budget is nil without.
-	pods map[types.NamespacedName]*corev1.Pod
+	typed        memo[corev1.Pod]
 	// asked is when the deletion of each Pod was first asked for.
 	asked map[types.UID]time.Time
 	// excused are the Pods that a drain did not wait for, because they terminated on a Node that did not answer.
 	excused map[types.UID]bool
-	budget  *policyv1.PodDisruptionBudget
 	before  budgetBefore
 }
 
@@ -63,7 +61,7 @@ func (w *World) drawApps() *apps {
 	pick := func(among ...time.Duration) time.Duration { return among[w.choices.pick(len(among))] }
 	return &apps{
 		replicas: 1 + w.choices.pick(4), budgeted: w.choices.pick(budgets), stops: pick(5*time.Second, 40*time.Second, 10*time.Minute),
-		limit: pick(0, 10*time.Minute, time.Minute), pods: map[types.NamespacedName]*corev1.Pod{},
+		limit: pick(0, 10*time.Minute, time.Minute), typed: memo[corev1.Pod]{},
 		asked: map[types.UID]time.Time{}, excused: map[types.UID]bool{},
 	}
 }
@@ -126,54 +124,43 @@ func (a *apps) budgetSpec() *policyv1.PodDisruptionBudgetSpec {
 	return nil
 }
 
-// hear takes an event of the API server.
-func (a *apps) hear(w *World, obj *unstructured.Unstructured, removed bool) {
-	switch obj.GetKind() {
-	case "Pod":
-		pod, key := typed[corev1.Pod](obj), client.ObjectKeyFromObject(obj)
-		if _, asked := a.asked[pod.UID]; !asked && pod.DeletionTimestamp != nil { // a shorter period later moves the time on to that moment
-			a.asked[pod.UID] = pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
-		}
-		if a.pods[key] = pod; removed {
-			delete(a.pods, key)
-		}
-		for _, p := range w.processes {
-			for _, d := range p.drainers() {
-				d.hear(pod, removed)
-			}
-		}
-	case "PodDisruptionBudget":
-		if a.budget = typed[policyv1.PodDisruptionBudget](obj); removed {
-			a.budget = nil
-		}
-		for _, p := range w.processes {
-			for _, d := range p.drainers() {
-				d.unseen = append(d.unseen, a.budget)
-			}
-		}
+// sees takes a write; of an apps that is nil too.
+func (a *apps) sees(obj *unstructured.Unstructured) {
+	if a == nil || obj.GetKind() != "Pod" {
+		return
 	}
+	pod := a.typed.of(obj)
+	if _, asked := a.asked[pod.UID]; !asked && pod.DeletionTimestamp != nil { // a shorter period later moves the time on to that moment
+		a.asked[pod.UID] = pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+	}
+}
+
+// pods are the Pods as the API server has them.
+func (w *World) pods() []*corev1.Pod {
+	var all []*corev1.Pod
+	for _, obj := range w.Objects("Pod") {
+		all = append(all, w.apps.typed.of(obj))
+	}
+	return all
+}
+
+// budget is the budget as the API server has it; nil without.
+func (w *World) budget() *policyv1.PodDisruptionBudget {
+	obj := w.object(budgetGVK().Kind, namespace, appName)
+	if obj == nil {
+		return nil
+	}
+	return typed[policyv1.PodDisruptionBudget](obj)
+}
+
+func budgetGVK() schema.GroupVersionKind {
+	return policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
 }
 
 func typed[T any](obj *unstructured.Unstructured) *T {
 	into := new(T)
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into) // the store made it of such an object
 	return into
-}
-
-// on returns the Pods of a Node, as the API server has them.
-func (a *apps) on(node string) []*corev1.Pod {
-	var all []*corev1.Pod
-	for _, pod := range a.pods {
-		if pod.Spec.NodeName == node {
-			all = append(all, pod)
-		}
-	}
-	return byName(all)
-}
-
-func byName(pods []*corev1.Pod) []*corev1.Pod {
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return pods
 }
 
 // undeploy is the user who deletes the Pods and their budget with everything else.
@@ -192,16 +179,13 @@ const relentAfter = 10 * time.Minute
 
 // relent is the person who deletes a budget that never lets a Pod go, or whose Pods find no other Node, when a drain has waited for long.
 func (w *World) relent(ctx context.Context) {
-	a := w.apps
-	if a == nil || a.budget == nil || a.budget.Status.DisruptionsAllowed > 0 || !w.drainsSince(w.Now().Add(-relentAfter)) {
+	a, budget := w.apps, w.budget()
+	if a == nil || budget == nil || budget.Status.DisruptionsAllowed > 0 || !w.drainsSince(w.Now().Add(-relentAfter)) {
 		return
 	}
-	homeless := false
-	for _, pod := range a.pods {
-		homeless = homeless || pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil
-	}
-	if homeless || len(a.pods) == 0 || a.budgeted == neverAllows || a.onlyOneFits() {
-		w.note("user", "delete PodDisruptionBudget "+appName, said(w.store.Client().Delete(ctx, a.budget)))
+	homeless := slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
+	if homeless || len(w.pods()) == 0 || a.budgeted == neverAllows || a.onlyOneFits() {
+		w.note("user", "delete PodDisruptionBudget "+appName, said(w.store.Client().Delete(ctx, budget)))
 	}
 }
 

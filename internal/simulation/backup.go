@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
@@ -110,36 +109,27 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	if k.session.isAway(w) {
 		return
 	}
-	before := k.objects
-	k.inOrder = nil
-	k.objects, k.pending, k.version, k.stalled = map[types.NamespacedName]*unstructured.Unstructured{}, nil, w.version, time.Time{}
-	for _, obj := range w.shown(p, gvk) {
-		k.objects[client.ObjectKeyFromObject(obj)] = obj
-	}
-	k.tellAll(before, k.objects)
-	p.wakeUnsourced(nil)
+	k.list(w.shown(p, gvk), w.version)
 }
 
 // operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their
 // instance is gone, and instances and Nodes whose Machine the backup does not know. They create the infrastructure of a MachinePool whose
 // deletion the backup has ended, when it was too late for that.
-type operators struct{ prompt }
-
-func (operators) can(ctx context.Context, w *World) []func() {
+func operators(ctx context.Context, w *World) []due {
 	if !w.calm {
 		return nil
 	}
 	restored := w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
-	var all []func()
+	var all []due
 	for _, m := range w.owned() {
 		if restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
-			all = append(all, func() {
+			all = append(all, due{do: func() {
 				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
-			})
+			}})
 		}
 	}
 	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
-		all = append(all, func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) })
+		all = append(all, due{do: func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
 	}
 	all = append(all, w.strayInstances(ctx, restored)...)
 	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
@@ -147,26 +137,26 @@ func (operators) can(ctx context.Context, w *World) []func() {
 }
 
 // strayInstances are the deletions of instances without a Machine, if people may have caused that.
-func (w *World) strayInstances(ctx context.Context, restored bool) []func() {
-	var all []func()
+func (w *World) strayInstances(ctx context.Context, restored bool) []due {
+	var all []due
 	for _, i := range w.instances() {
 		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (restored || w.isReleased(i)) {
-			all = append(all, func() {
+			all = append(all, due{do: func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
 				w.note("operator", "delete the instance "+i.Name, said(err))
-			})
+			}})
 		}
 	}
 	return all
 }
 
 // strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
-func (w *World) strayNodes(ctx context.Context, byHand bool) []func() {
-	var all []func()
+func (w *World) strayNodes(ctx context.Context, byHand bool) []due {
+	var all []due
 	instances := w.instances()
 	for _, node := range w.Objects("Node") {
 		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
-			all = append(all, func() { w.collects(ctx, node) })
+			all = append(all, due{do: func() { w.collects(ctx, node) }})
 		}
 	}
 	return all

@@ -48,7 +48,7 @@ func keepsForBlocked(w *World, e Write) error {
 // keepsForCluster is about what the passes over an owner and its sets do; those over a Machine in deletion go on.
 func keepsForCluster(w *World, e Write) error {
 	o := w.ownerOf(e.After)
-	if w.acting == nil || w.acting.kind == "Machine" || o == nil || !o.elsewhere || o.leaves() || e.After.GetKind() != "Machine" ||
+	if w.acting == nil || w.acting.controller == "machine" || o == nil || !o.elsewhere || o.leaves() || e.After.GetKind() != "Machine" ||
 		w.isFreed(e.After) {
 		return nil
 	}

@@ -17,27 +17,20 @@ func jumps() []time.Duration {
 	return []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * time.Minute, -40 * time.Minute, 0}
 }
 
-// skewed is the clock of a process.
-type skewed struct{ process *process }
+// skewed is the clock of a process, with the timers of the World, which are not used.
+type skewed struct {
+	clock.WithTicker
+
+	process *process
+}
+
+func (p *process) clock() skewed { return skewed{p.world.clock, p} }
 
 // Now implements clock.PassiveClock.
 func (s skewed) Now() time.Time { return s.process.world.Now().Add(s.process.skew) }
 
 // Since implements clock.PassiveClock.
 func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
-
-// drainClock is the clock of a process with the timers of the World, which are not used.
-type drainClock struct {
-	clock.WithTicker
-
-	skewed skewed
-}
-
-// Now implements clock.PassiveClock.
-func (c drainClock) Now() time.Time { return c.skewed.Now() }
-
-// Since implements clock.PassiveClock.
-func (c drainClock) Since(t time.Time) time.Duration { return c.skewed.Since(t) }
 
 func (w *World) skews(context.Context) {
 	p := w.processes[w.choices.pick(len(w.processes))]

@@ -59,7 +59,7 @@ func (w *World) drawClusters() {
 		w.clusters = append(w.clusters, c)
 	}
 	w.served = append(w.served, schema.GroupVersionKind{Group: "c2", Version: "v1", Kind: "Node"})
-	w.actors = append(w.actors, links{})
+	w.actors = append(w.actors, links)
 }
 
 // isSplit reports whether there is a second workload cluster.
@@ -93,14 +93,10 @@ func (w *World) nodeOn(i cloud.Instance) *unstructured.Unstructured {
 
 // podsOn returns the Pods on a Node: only the first cluster has some.
 func (w *World) podsOn(node client.Object) []*corev1.Pod {
-	return w.podsIn(w.clusterWith(node), node.GetName())
-}
-
-func (w *World) podsIn(c *workloadCluster, node string) []*corev1.Pod {
-	if c != w.clusters[0] {
+	if w.clusterWith(node) != w.clusters[0] {
 		return nil
 	}
-	return w.apps.on(node)
+	return slices.DeleteFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName != node.GetName() })
 }
 
 // instances are those of the cloud, in order.

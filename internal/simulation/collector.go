@@ -26,11 +26,7 @@ const (
 
 // collectors look for instances without a Machine, in each process, in the histories whose cloud has habits. A crash loses what they have
 // seen.
-type collectors struct {
-	prompt
-
-	of map[*process]*collecting
-}
+type collectors map[*process]*collecting
 
 // collecting are the Collectors of one life of a process, one for each account.
 type collecting struct {
@@ -46,7 +42,7 @@ type collecting struct {
 
 // collector returns those of a process, which begin anew with it.
 func (c collectors) collector(w *World, p *process) *collecting {
-	if one := c.of[p]; one != nil && one.life == p.life {
+	if one := c[p]; one != nil && one.life == p.life {
 		return one
 	}
 	one := &collecting{life: p.life, due: w.Now()}
@@ -58,20 +54,20 @@ func (c collectors) collector(w *World, p *process) *collecting {
 			RequestOf: func(_ context.Context, cluster types.NamespacedName) (cloud.Request, error) {
 				return cloud.Request{Cluster: cluster.Name, Account: account, Credentials: w.habits.credentials(account)}, nil
 			},
-			Delete: true, Clock: drainClock{WithTicker: w.clock, skewed: skewed{p}},
+			Delete: true, Clock: p.clock(),
 		})
 		w.fail("a collector is made", err)
 		one.all = append(one.all, made)
 	}
-	c.of[p] = one
+	c[p] = one
 	return one
 }
 
-func (c collectors) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func (c collectors) look(ctx context.Context, w *World) []due {
+	var all []due
 	for i, p := range w.processes {
-		if one := c.collector(w, p); w.leads[i] && !p.busy && !one.due.After(w.Now()) {
-			all = append(all, func() { one.look(ctx, w, p) })
+		if one := c.collector(w, p); w.leads[i] && !p.busy {
+			all = append(all, due{one.due, func() { one.look(ctx, w, p) }})
 		}
 	}
 	return all
@@ -105,35 +101,29 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 // custodians are the people who do what a cloud with habits leaves to them once it has none any more: they delete Machines that say that
 // their instance is lost or refused for ever, instances of which a Collector says that it cannot be sure or that one of two is not needed,
 // and the last ones of a cluster that has no Machine any more. The cloud controller manager collects the Nodes of instances that are gone.
-type custodians struct {
-	prompt
-
-	of collectors
-}
-
-func (c custodians) can(ctx context.Context, w *World) []func() {
+func (c collectors) custodians(ctx context.Context, w *World) []due {
 	if !w.calm {
 		return nil
 	}
-	var all []func()
+	var all []due
 	for _, m := range w.owned() {
 		if m.GetDeletionTimestamp() == nil && isLost(m) {
-			all = append(all, func() {
+			all = append(all, due{do: func() {
 				w.note("operator", "delete Machine "+m.GetName()+", which is lost", said(w.store.Client().Delete(ctx, m.DeepCopy())))
-			})
+			}})
 		}
 	}
 	for _, i := range w.surplus() {
-		if !w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || c.of.leave(i) {
-			all = append(all, func() {
+		if !w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || c.leave(i) {
+			all = append(all, due{do: func() {
 				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
 				w.note("operator", "delete the instance "+i.Name, said(err))
-			})
+			}})
 		}
 	}
 	for _, node := range w.Objects("Node") {
 		if w.habits.nodes[node.GetName()] && !w.hasInstance(node, w.instances()) {
-			all = append(all, func() { w.collects(ctx, node) })
+			all = append(all, due{do: func() { w.collects(ctx, node) }})
 		}
 	}
 	return all
@@ -141,7 +131,7 @@ func (c custodians) can(ctx context.Context, w *World) []func() {
 
 // leave reports whether a Collector has left an instance to people.
 func (c collectors) leave(i cloud.Instance) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(c.of)), func(one *collecting) bool { return one.left[i.ProviderID] })
+	return slices.ContainsFunc(slices.Collect(maps.Values(c)), func(one *collecting) bool { return one.left[i.ProviderID] })
 }
 
 // hasMachines reports whether there are Machines of a cluster.

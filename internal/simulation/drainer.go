@@ -7,48 +7,69 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// drainer drains the Nodes of the Machines of one process, with caches of its own. A crash loses it.
+// drainer drains the Nodes of the Machines of one process. A crash loses it.
 type drainer struct {
 	*runner.Runner
 
 	process *process
 	session *session         // nil with one workload cluster
 	of      *workloadCluster // whose Pods it evicts
-	podCache
-	budgets budgetCache
-	unseen  []*policyv1.PodDisruptionBudget // versions that the process has yet to see; nil is a budget that is gone
+	pods    podCache
 	owners  map[string]types.NamespacedName // of what is drained, by Node
 	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
 }
 
+// podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a
+// list, which is a consistent read; later events come in their order, each when the choices say so.
+type podCache map[string]*podWatch
+
+type podWatch struct {
+	*viewed
+
+	again time.Time // before which a list that has failed is not repeated
+}
+
+var _ runner.PodSource = podCache{}
+
+// Pods implements runner.PodSource.
+func (c podCache) Pods(node string) ([]*corev1.Pod, bool, error) {
+	if c[node] == nil {
+		c[node] = &podWatch{viewed: newViewed("Pod")}
+		c[node].unlisted = true
+	}
+	var all []*corev1.Pod
+	for _, obj := range c[node].sorted() {
+		all = append(all, typed[corev1.Pod](obj))
+	}
+	return all, !c[node].unlisted, nil
+}
+
+// Release implements runner.PodSource.
+func (c podCache) Release(node string) { delete(c, node) }
+
+// Run implements runner.PodSource. It is not called: the World wakes reconcilers itself.
+func (c podCache) Run(context.Context, func(string)) error { return nil }
+
 // newDrainer returns a drainer that remembers nothing.
 func newDrainer(c *connection) (*drainer, error) {
 	p := c.process
-	d := &drainer{
-		process: p, session: c.session, of: p.world.clusters[0],
-		podCache: podCache{nodes: map[string]*followedNode{}}, owners: map[string]types.NamespacedName{},
-		budgets: budgetCache{budget: p.world.apps.budget},
-	}
+	d := &drainer{process: p, session: c.session, of: p.world.clusters[0], pods: podCache{}, owners: map[string]types.NamespacedName{}}
 	if c.session != nil {
 		d.of = c.session.to
 	}
 	var err error
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c, Pods: &d.podCache, Budgets: &d.budgets,
-		Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
-		Clock: drainClock{WithTicker: p.world.clock, skewed: skewed{p}}, CallTimeout: time.Hour,
+		Nodes: c, Pods: d.pods, Budgets: p.view, Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
+		Clock: p.clock(), CallTimeout: time.Hour,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, err
 }
 
 // Release implements workload.Drainer.
@@ -83,7 +104,7 @@ func (d *drainer) delete(ctx context.Context, pod runner.PodRef, o runner.Delete
 func (d *drainer) request(verb string, pod runner.PodRef, call func() error) error {
 	w := d.process.world
 	return w.request(d.process, Request{Verb: verb, Kind: "Pod", Name: pod.Name, Write: true, session: d.session}, func() error {
-		w.apps.remember(w.tasks())
+		w.remember()
 		if verb == "evict" && w.refuses() {
 			return w.refusal()
 		}
@@ -94,7 +115,7 @@ func (d *drainer) request(verb string, pod runner.PodRef, call func() error) err
 // workload is the access of a process to the Nodes.
 func (p *process) workload() (machine.Workload, error) {
 	if len(p.links) > 0 { // no Node is one of a Machine that names no cluster
-		return machine.Workload{Nodes: nodes{view: p.view, kind: newViewed()}}, nil
+		return machine.Workload{Nodes: newViewed("Node").nodes}, nil
 	}
 	access := machine.Workload{Nodes: p.nodes(p.world.clusters[0])}
 	if p.world.apps == nil {
@@ -115,114 +136,76 @@ func (p *process) drainers() []*drainer {
 	return slices.DeleteFunc(all, func(d *drainer) bool { return d == nil })
 }
 
-// drainers are the drainers of all processes, as an actor.
-type drainers struct{}
-
-func (drainers) can(ctx context.Context, w *World) []func() {
-	var all []func()
-	for i, p := range w.processes {
-		for _, d := range p.drainers() {
-			all = append(all, d.errands(ctx, w.leads[i])...)
-		}
-	}
-	return all
-}
-
-func (drainers) next(w *World) time.Time {
-	var times []time.Time
+// drainers are the drainers of all processes that lead, as an actor.
+func drainers(ctx context.Context, w *World) []due {
+	var all []due
 	for i, p := range w.processes {
 		if !w.leads[i] {
 			continue
 		}
 		for _, d := range p.drainers() {
-			times = append(times, d.next)
-			for _, f := range d.nodes {
-				times = append(times, f.again) // a list that has succeeded is not before it
+			for _, node := range slices.Sorted(maps.Keys(d.pods)) {
+				if f := d.pods[node]; f.unlisted {
+					all = append(all, due{f.again, func() { d.list(ctx, node, f) }})
+				}
+			}
+			if !d.next.IsZero() {
+				all = append(all, due{d.next, func() { d.send(ctx) }})
 			}
 		}
-	}
-	return soonest(w, times...)
-}
-
-// hear takes an event of the API server, which the process has yet to see.
-func (d *drainer) hear(pod *corev1.Pod, removed bool) {
-	if d.of == d.process.world.clusters[0] {
-		d.podCache.hear(pod, removed)
-	}
-}
-
-// errands are what the caches and the requests of a drainer can do now.
-func (d *drainer) errands(ctx context.Context, leads bool) []func() {
-	var all []func()
-	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		f := d.nodes[node]
-		switch {
-		case !f.listed && f.again.After(d.process.world.Now()):
-		case !f.listed && leads:
-			all = append(all, func() { d.list(ctx, node, f) })
-		case len(f.pending) > 0:
-			all = append(all, func() { d.sees(node, f) })
-		}
-	}
-	if len(d.unseen) > 0 {
-		all = append(all, d.seesBudget)
-	}
-	if leads && !d.next.IsZero() && !d.next.After(d.process.world.Now()) {
-		all = append(all, func() { d.send(ctx) })
 	}
 	return all
 }
 
+// followed are its watches of Pods.
+func (d *drainer) followed() []*viewed {
+	var all []*viewed
+	for _, node := range slices.Sorted(maps.Keys(d.pods)) {
+		all = append(all, d.pods[node].viewed)
+	}
+	return all
+}
+
+// follows reports whether a Pod is on a Node of the cluster whose Pods the drainer evicts: only the first one has some.
+func (d *drainer) follows(pod *unstructured.Unstructured, node string) bool {
+	return d.of == d.process.world.clusters[0] && textAt(pod, "spec", "nodeName") == node
+}
+
+// sees takes a write of a Pod, which the process has yet to see.
+func (d *drainer) sees(e change) {
+	if f := d.pods[textAt(e.object, "spec", "nodeName")]; f != nil && !f.unlisted && d.of == d.process.world.clusters[0] {
+		f.pending = append(f.pending, e)
+	}
+}
+
 // list begins the watch of a Node.
-func (d *drainer) list(ctx context.Context, node string, f *followedNode) {
+func (d *drainer) list(ctx context.Context, node string, f *podWatch) {
 	w := d.process.world
 	err := w.request(d.process, Request{Verb: "list", Kind: "Pod", Name: "of " + node, session: d.session}, func() error {
-		f.list(w.podsIn(d.of, node))
+		f.list(slices.DeleteFunc(w.Objects("Pod"), func(pod *unstructured.Unstructured) bool { return !d.follows(pod, node) }), w.version)
 		return nil
 	})
 	if err != nil { // the answer did not arrive
-		f.listed, f.again = false, w.Now().Add(time.Second) // as a reflector does, about
+		f.unlisted, f.again = true, w.Now().Add(time.Second) // as a reflector does, about
 	}
 	w.restart(ctx, d.process)
 	d.wakeOwner(node)
 }
 
-// sees shows the process the oldest event of a Node, unless that was shown between two requests of another errand.
-func (d *drainer) sees(node string, f *followedNode) {
-	if len(f.pending) == 0 {
-		return
-	}
-	e := f.deliver()
-	text := "sees Pod " + e.pod.Name + " at " + e.pod.ResourceVersion
-	if e.removed {
-		text += ", removed"
-	}
-	d.process.world.note(d.process.name, text, "")
-	d.wakeOwner(node)
-}
-
-// seesBudget shows it the oldest version of the budget, likewise.
-func (d *drainer) seesBudget() {
-	if len(d.unseen) == 0 {
-		return
-	}
-	d.budgets.budget, d.unseen = d.unseen[0], d.unseen[1:]
-	text := "sees that the budget is gone"
-	if b := d.budgets.budget; b != nil {
-		text = "sees PodDisruptionBudget " + b.Name + " at " + b.ResourceVersion
-	}
-	d.process.world.note(d.process.name, text, "")
-	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		d.wakeOwner(node)
+// shows is called for what a watch of the process has shown, and wakes whom it concerns, as the Run of a runner.Runner does.
+func (d *drainer) shows(k *viewed) {
+	for _, node := range slices.Sorted(maps.Keys(d.pods)) {
+		if k.kind == budgetGVK().Kind || k == d.pods[node].viewed {
+			d.wakeOwner(node)
+		}
 	}
 }
 
-// wakeOwner wakes whoever drains a Node, as the Run of a runner.Runner does when the Pods of the Node or a budget change.
+// wakeOwner wakes whoever drains a Node.
 func (d *drainer) wakeOwner(node string) {
-	owner, known := d.owners[node]
-	for i := range d.process.all {
-		if known {
-			d.process.wake(i, owner, 0)
+	if owner, known := d.owners[node]; known {
+		for name := range d.process.controllers {
+			d.process.wake(name, owner, 0)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -170,49 +170,35 @@ func selects(check, m *unstructured.Unstructured) bool {
 		labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }
 
-// setUpHealth adds to the reconcilers of the library those of health checks and of the safety, as examples/manager does.
-func setUpHealth(ctx context.Context, m Manager) ([]Reconciler, error) {
+// setUpHealth adds the reconcilers of the library, and beside them those of health checks and of the safety, as examples/manager does.
+func (m *manager) setUpHealth(ctx context.Context) error {
 	w, p := m.process.world, m.process
-	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
-	if err != nil {
-		return nil, err
-	}
-	m.gate, err = guard.NewGate(guard.GateOptions{
-		Clock: drainClock{WithTicker: w.clock, skewed: skewed{p}}, Management: func(context.Context) error { return w.probe(p, kinds.Machine) },
+	kinds, unknown := remediation.ClusterAPI(contract.V1Beta2)
+	gate, err := guard.NewGate(guard.GateOptions{
+		Clock: p.clock(), Management: func(context.Context) error { return w.probe(p, kinds.Machine) },
 	})
-	if err != nil {
-		return nil, err
+	if err := errors.Join(unknown, err); err != nil {
+		return err
 	}
-	g := &guards{gate: m.gate, next: w.Now(), pass: pass{process: p}}
-	w.health.guards[p] = g
-	all, err := setUpLibrary(m)
-	if err != nil {
-		return nil, err
+	w.health.guards[p] = &guards{gate: gate, next: w.Now(), pass: pass{process: p}}
+	if err := m.setUp(ctx, gate); err != nil {
+		return err
 	}
-	nodesOf, events := p.reach()
-	checks, err := remediation.New(kinds, remediation.Ports{
-		Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events, ReachOf: m.gate.Of,
-	}, remediation.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder(), Matching: matching()})
+	ports := remediation.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload, ReachOf: gate.Of}
+	ports.NodesOf, ports.WorkloadEvents = p.reach()
+	checks, err := remediation.New(kinds, ports,
+		remediation.Options{Clock: p.clock(), Controller: m.options(), Parallel: 1, Recorder: recorder{p}, Matching: matching()})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	freezer, err := guard.NewFreezer(guard.Kinds{
 		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
-		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
-		Machine:    contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-	}, m.Ports, guard.FreezerOptions{Clock: m.Clock})
+		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()), Machine: kinds.Machine,
+	}, ports.Ports, guard.FreezerOptions{Clock: p.clock(), Controller: m.options()})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all = append(all, Reconciler{checkKind, checks.Reconcile, checks.AddToManager})
-	for i, of := range all {
-		all[i].Reconcile = func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			g.begins(p, of.Kind, r.NamespacedName)
-			return of.Reconcile(ctx, r)
-		}
-	}
-	return append(all, Reconciler{"MachineSet", freezer.Sets.Reconcile, nil},
-		Reconciler{"MachineDeployment", freezer.Deployments.Reconcile, nil}), errors.Join(checks.Index(ctx), freezer.Index(ctx))
+	return errors.Join(checks.AddToManager(ctx, m), freezer.AddToManager(ctx, m))
 }
 
 // isClosed reports whether the API server has not answered, as far as the process knows.

@@ -134,7 +134,7 @@ func awaitsTimeout(_ *World, e Write, b *pass) string {
 	for _, version := range b.versions() {
 		timeout = min(timeout, timeoutIn(version))
 	}
-	if lasted := max((skewed{b.process}).Since(begun), b.at.Sub(begun)); lasted < timeout {
+	if lasted := max(b.process.clock().Since(begun), b.at.Sub(begun)); lasted < timeout {
 		return fmt.Sprintf("is marked after %s of %s", lasted, timeout)
 	}
 	return ""

@@ -10,17 +10,15 @@ import (
 )
 
 // updater is the hook of updates in place, which may fail. Once the faults have stopped, a person has the failed ones selected again.
-type updater struct{ prompt }
-
-func (updater) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func updater(ctx context.Context, w *World) []due {
+	var all []due
 	for _, m := range w.owned() {
 		switch state := m.GetAnnotations()[contract.InPlaceStateAnnotation]; {
 		case isPaused(m) || m.GetDeletionTimestamp() != nil:
 		case state == contract.InPlaceSelected:
-			all = append(all, func() { w.updates(ctx, m) })
+			all = append(all, due{do: func() { w.updates(ctx, m) }})
 		case state == contract.InPlaceFailed && w.calm:
-			all = append(all, func() { w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)) })
+			all = append(all, due{do: func() { w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)) }})
 		}
 	}
 	return all

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -27,113 +32,121 @@ func libraryKinds() []fake.ServedKind {
 	return append(all, poolKinds()...)
 }
 
-func setUpLibrary(m Manager) ([]Reconciler, error) {
-	machines, err := setUpMachines(m)
-	if err != nil {
-		return nil, err
+// setUp adds the reconcilers of the library, as an operator's main function does. The gate holds sets and deployments; nil holds nothing.
+func (m *manager) setUp(ctx context.Context, gate *guard.Gate) error {
+	err := errors.Join(m.addMachines(ctx), m.addSets(ctx, gate), m.addDeployments(ctx, gate))
+	if m.process.world.pool != nil {
+		err = errors.Join(err, m.addPools(ctx))
 	}
-	sets, err := setUpSets(m)
-	if err != nil {
-		return nil, err
-	}
-	deployments, err := setUpDeployments(m)
-	all := []Reconciler{machines, sets, deployments}
-	if err != nil || m.process.world.pool == nil {
-		return all, err
-	}
-	pools, err := setUpPools(m)
-	return append(all, pools), err
-}
-
-func setUpMachines(m Manager) (Reconciler, error) {
-	steps, err := stepsOf(m)
-	if err != nil {
-		return Reconciler{}, err
-	}
-	rollouts, err := machine.RolloutFromCache(m.Ports.Cache, contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
-		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()))
-	if err != nil {
-		return Reconciler{}, err
-	}
-	metrics := machine.NewMetrics(machine.MetricsOptions{})
-	nodesOf, events := m.process.reach()
-	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
-		machine.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events,
-			RolloutOf: rollouts.Of, RolloutEvents: m.process.rolloutEvents},
-		machine.Options{Steps: steps, Clock: m.Clock, Controller: m.Controller, Metrics: metrics, Matching: matching(), Recorder: m.recorder()})
-	if err != nil {
-		return Reconciler{}, err
-	}
-	return Reconciler{"Machine", machines.Reconcile, machines.AddToManager}, errors.Join(m.register(metrics), metrics.WatchDeployments(
-		m.process.world.ctx, m.Ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())))
-}
-
-// stepsOf returns the steps of Machines: those of the cloud, or the library's own where providers make the instances.
-func stepsOf(m Manager) ([]machine.Step, error) {
-	if m.process.world.provided != nil {
-		return machine.Steps(), nil
-	}
-	steps, err := machineSteps(m)
-	return withParts(m, steps, err)
+	return err
 }
 
 // matching takes the forms of a provider ID for one that differ in the case of letters.
 func matching() noderef.Rules { return noderef.Rules{Canonical: strings.ToLower} }
 
-func setUpSets(m Manager) (Reconciler, error) {
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+func (m *manager) addMachines(ctx context.Context) error {
+	ports := machine.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
+	sets, deployments := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
+		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+	rollouts, err := machine.RolloutFromCache(ports.Cache, sets, deployments)
 	if err != nil {
-		return Reconciler{}, err
+		return err
 	}
-	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](m.gate))
+	steps, err := m.machineSteps()
 	if err != nil {
-		return Reconciler{}, err
+		return err
 	}
-	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	options := machineset.Options{
-		Clock: m.Clock, Controller: m.Controller, Parallel: 1, Steps: steps, Metrics: metrics, Recorder: m.recorder(),
-	}
-	if m.process.world.bare {
-		options.MachineFinalizers = []string{}
-	}
-	sets, err := machineset.New(kinds, machineset.Ports{Ports: m.Ports}, options)
+	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
+	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, m.process.rolloutEvents
+	metrics := machine.NewMetrics(machine.MetricsOptions{})
+	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), ports, machine.Options{
+		Steps: steps, Clock: m.process.clock(), Controller: m.options(), Metrics: metrics, Matching: matching(), Recorder: recorder{m.process},
+	})
 	if err != nil {
-		return Reconciler{}, err
+		return err
 	}
-	return Reconciler{"MachineSet", sets.Reconcile, sets.AddToManager}, m.register(metrics)
+	return errors.Join(machines.AddToManager(ctx, m), m.process.metrics.Register(metrics),
+		metrics.WatchDeployments(ctx, ports.Cache, deployments))
 }
 
-func setUpDeployments(m Manager) (Reconciler, error) {
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
-	if err != nil {
-		return Reconciler{}, err
+// machineSteps returns the steps of Machines: those of the cloud, without bootstrap data, or the library's own where providers make the
+// instances.
+func (m *manager) machineSteps() ([]machine.Step, error) {
+	w := m.process.world
+	if w.provided != nil {
+		return machine.Steps(), nil
 	}
-	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](m.gate))
-	if err != nil {
-		return Reconciler{}, err
-	}
-	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
-	deployments, err := deployment.New(kinds, deployment.Ports{Ports: m.Ports},
-		deployment.Options{Clock: m.Clock, Controller: m.Controller, Steps: steps, Recorder: m.recorder(), Metrics: metrics})
-	if err != nil {
-		return Reconciler{}, err
-	}
-	return Reconciler{"MachineDeployment", deployments.Reconcile, deployments.AddToManager}, m.register(metrics)
-}
-
-// register lets the Report count what the metrics of a reconciler count.
-func (m Manager) register(metrics prometheus.Collector) error { return m.Registry.Register(metrics) }
-
-// machineSteps returns the steps of Machines whose instances the cloud of a World makes, without bootstrap data.
-func machineSteps(m Manager) ([]machine.Step, error) {
 	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
-		Calls: m.Calls, Poll: pollEvery,
+		Calls: m.process.cloudCalls(), Poll: pollEvery,
 		RequestOf: func(_ context.Context, s *contract.MachineState) (cloud.Request, error) {
-			return m.process.world.habits.requestOf(s.Key.Name), nil
+			return w.habits.requestOf(s.Key.Name), nil
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return engine.Remove(steps, machine.StepBootstrap)
+	if steps, err = engine.Remove(steps, machine.StepBootstrap); err != nil || !w.parts {
+		return steps, err
+	}
+	return engine.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m.client))
+}
+
+func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
+	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
+	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
+	if err := errors.Join(unknown, err, m.process.metrics.Register(metrics)); err != nil {
+		return err
+	}
+	options := machineset.Options{Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics}
+	if m.process.world.bare {
+		options.MachineFinalizers = []string{}
+	}
+	_, err = machineset.SetupWithManager(ctx, m, kinds, options)
+	return err
+}
+
+func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
+	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
+	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
+	if err := errors.Join(unknown, err, m.process.metrics.Register(metrics)); err != nil {
+		return err
+	}
+	_, err = deployment.SetupWithManager(ctx, m, kinds,
+		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics})
+	return err
+}
+
+func (m *manager) addPools(ctx context.Context) error {
+	kinds, unknown := machinepool.ClusterAPI(contract.V1Beta2)
+	ports := machinepool.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
+	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
+	pools, err := machinepool.New(kinds, ports,
+		machinepool.Options{Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Recorder: recorder{m.process}})
+	if err := errors.Join(unknown, err); err != nil {
+		return err
+	}
+	return pools.AddToManager(ctx, m)
+}
+
+// rolloutEvents wake all Machines for each event of a set or a deployment: machine.Rollouts starts its sources later, from a goroutine.
+func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {
+	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		wake := func(any) {
+			for _, m := range p.view.kinds[kindOf("Machine").GroupKind()].sorted() {
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+			}
+		}
+		for _, kind := range []string{"MachineSet", "MachineDeployment"} {
+			p.view.kinds[kindOf(kind).GroupKind()].add(toolscache.ResourceEventHandlerFuncs{
+				AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(before, after any) {
+					if before.(client.Object).GetGeneration() != after.(client.Object).GetGeneration() { //nolint:forcetypeassert // of a view
+						wake(after)
+					}
+				},
+			})
+		}
+		return nil
+	})
 }

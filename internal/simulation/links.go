@@ -18,6 +18,36 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
+// tracked are the Nodes of a connection for a Tracker, which starts their source from a goroutine: the World waits for that, and starts it.
+type tracked struct {
+	*cluster.NodeIndex
+
+	process *process
+}
+
+// Source implements workload.Nodes.
+func (t tracked) Source(mapper cluster.NodeMapper) source.SyncingSource {
+	return trackedSource{t.NodeIndex.Source(mapper), t.process}
+}
+
+type trackedSource struct {
+	source.SyncingSource
+
+	process *process
+}
+
+// Start implements source.Source.
+func (s trackedSource) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.process.mu.Lock()
+	defer s.process.mu.Unlock()
+	s.process.starts = append(s.process.starts, func() { s.process.world.fail("a source starts", s.SyncingSource.Start(ctx, q)) })
+	s.process.starting.Done()
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource. It ends the goroutine of a Tracker: a link wakes the objects of its cluster itself.
+func (trackedSource) WaitForSync(context.Context) error { return errAway }
+
 // link keeps the connection of a process to a workload cluster, as cluster.Clusters does: it connects, lists the Nodes, notices after a
 // while that the API server does not answer or that the kubeconfig leads elsewhere, and connects again, with caches that have nothing yet.
 // A process has none in a history with one workload cluster.
@@ -69,7 +99,7 @@ func (l *link) viewed() *viewed { return l.process.view.kinds[l.kind().GroupKind
 
 // lead begins a connection to a cluster, and ends the one before; to nil is none.
 func (l *link) lead(to *workloadCluster) (err error) {
-	p, now := l.process, skewed{l.process}.Now()
+	p, now := l.process, l.process.clock().Now()
 	if (l.session.to == nil) != (to == nil) || l.since.IsZero() {
 		l.since = now
 	}
@@ -77,7 +107,7 @@ func (l *link) lead(to *workloadCluster) (err error) {
 		l.session.ended, l.seen = true, now
 	}
 	l.session, l.client, l.drainer = &session{of: l.of, to: to}, nil, nil
-	k := newViewed()
+	k := newViewed("Node")
 	k.session, k.unlisted = l.session, true
 	p.view.kinds[l.kind().GroupKind()] = k
 	if to == nil {
@@ -100,7 +130,7 @@ func (l *link) workload() (machine.Workload, error) {
 		return machine.Workload{LastSeen: l.seen, Since: l.since}, down
 	}
 	access := machine.Workload{
-		Nodes: l.process.nodes(l.of), Client: l.client, APIReader: l.client, LastSeen: skewed{l.process}.Now(), Since: l.since,
+		Nodes: tracked{l.process.nodes(l.of), l.process}, Client: l.client, APIReader: l.client, LastSeen: l.process.clock().Now(), Since: l.since,
 	}
 	if l.drainer != nil {
 		access.Drainer = l.drainer
@@ -154,17 +184,15 @@ func (l *link) list() error {
 }
 
 // links are those of all processes, and the kubeconfigs that lead where they should again, as an actor.
-type links struct{ prompt }
-
-func (links) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func links(ctx context.Context, w *World) []due {
+	var all []due
 	if c := w.clusters[1]; c.exchanged != nil && (w.calm || !w.Now().Before(c.until)) {
-		all = append(all, func() { w.kubeconfigReturns(ctx, c) })
+		all = append(all, due{do: func() { w.kubeconfigReturns(ctx, c) }})
 	}
 	for _, p := range w.processes {
 		for _, l := range p.links {
 			if l.next() != nil {
-				all = append(all, func() { l.goOn(ctx) })
+				all = append(all, due{do: func() { l.goOn(ctx) }})
 			}
 		}
 	}

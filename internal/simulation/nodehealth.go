@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -224,7 +223,7 @@ func (w *World) nodeComesBack(ctx context.Context) {
 
 // moves is a Pod that restarts, and that the scheduler puts on a Node.
 func (w *World) moves(ctx context.Context, node string) {
-	for _, pod := range byName(slices.Collect(maps.Values(w.apps.pods))) {
+	for _, pod := range w.pods() {
 		if pod.Spec.NodeName == node || pod.DeletionTimestamp != nil {
 			continue
 		}

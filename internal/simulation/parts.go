@@ -72,28 +72,19 @@ func (o *owner) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, re
 }
 
 // removesPart is a step that deletes what was cloned for a Machine before the Machine goes.
-func removesPart(m Manager) machine.Step {
+func removesPart(c client.Client) machine.Step {
 	return machine.Step{Name: "remove-part", On: engine.InDeletion, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		if s.State.Infrastructure.IsZero() {
 			return machine.Result{}, nil
 		}
 		part := &unstructured.Unstructured{}
 		part.SetGroupVersionKind(partGVK())
-		key := client.ObjectKey{Namespace: s.State.Key.Namespace, Name: s.State.Infrastructure.Name}
-		err := m.Ports.Client.Get(ctx, key, part)
+		err := c.Get(ctx, client.ObjectKey{Namespace: s.State.Key.Namespace, Name: s.State.Infrastructure.Name}, part)
 		if err == nil {
-			err = m.Ports.Client.Delete(ctx, part, client.Preconditions{UID: new(part.GetUID())})
+			err = c.Delete(ctx, part, client.Preconditions{UID: new(part.GetUID())})
 		}
 		return machine.Result{}, client.IgnoreNotFound(err)
 	}}
-}
-
-// withParts adds that step in the histories with templates.
-func withParts(m Manager, steps []machine.Step, err error) ([]machine.Step, error) {
-	if err != nil || !m.process.world.parts {
-		return steps, err
-	}
-	return engine.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m))
 }
 
 // madeOfOneTemplate is about a Machine that a process creates: people may give one another infrastructure object. The version tells the

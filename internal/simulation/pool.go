@@ -149,18 +149,6 @@ func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
 	p.view.kinds[external.CRDGVK().GroupKind()] = &viewed{objects: of}
 }
 
-// setUpPools makes the reconciler of pools.
-func setUpPools(m Manager) (Reconciler, error) {
-	kinds, unknown := machinepool.ClusterAPI(contract.V1Beta2)
-	nodesOf, events := m.process.reach()
-	pools, err := machinepool.New(kinds, machinepool.Ports{Ports: m.Ports, Workload: m.Workload, NodesOf: nodesOf, WorkloadEvents: events},
-		machinepool.Options{Clock: m.Clock, Controller: m.Controller, Parallel: 1, Recorder: m.recorder()})
-	if err := errors.Join(unknown, err); err != nil {
-		return Reconciler{}, err
-	}
-	return Reconciler{poolKind, pools.Reconcile, pools.AddToManager}, nil
-}
-
 // missingOfPool says what is not as desired of the pool.
 func (w *World) missingOfPool() string {
 	root, infra := w.pool.owner.stored(), w.poolInfra()

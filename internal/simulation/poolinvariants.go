@@ -30,7 +30,7 @@ func poolInvariants() []Invariant {
 // ofPool checks what a process writes in a pass over a pool.
 func ofPool(check func(*World, Write) error) func(*World, Write) error {
 	return func(w *World, e Write) error {
-		if w.pool == nil || w.acting == nil || w.acting.kind != poolKind || e.Before == nil {
+		if w.pool == nil || w.acting == nil || w.acting.controller != "machinepool" || e.Before == nil {
 			return nil
 		}
 		return check(w, e)
@@ -130,7 +130,7 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	if shown == nil || shown.UID != node.GetUID() || w.overPoolLimit(node) || root != nil && w.overPoolLimit(root) {
 		return nil
 	}
-	for _, pod := range w.apps.on(node.GetName()) {
+	for _, pod := range w.podsOn(node) {
 		if !excused(w.acting, shown, pod) {
 			return fmt.Errorf("the Node %s has the Pod %s", node.GetName(), pod.Name)
 		}
@@ -141,7 +141,7 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 // partDrained reports an error for a Pod that holds the Node of an instance with an infrastructure object.
 func (w *World) partDrained(p *process, part *unstructured.Unstructured) error {
 	node := w.object("Node", "", w.pool.ids[providerIDIn(part)].name)
-	if node == nil || providerIDIn(node) != providerIDIn(part) || p.kind != "Machine" {
+	if node == nil || providerIDIn(node) != providerIDIn(part) || p.controller != "machine" {
 		return nil
 	}
 	return w.poolDrained(node)
@@ -150,5 +150,5 @@ func (w *World) partDrained(p *process, part *unstructured.Unstructured) error {
 // overPoolLimit reports whether the time for the drain can be over by the clock of the process that acts.
 func (w *World) overPoolLimit(obj *unstructured.Unstructured) bool {
 	began, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
-	return w.apps.limit > 0 && err == nil && skewed{w.acting}.Since(began)+skewSlack+2*w.far >= w.apps.limit
+	return w.apps.limit > 0 && err == nil && w.acting.clock().Since(began)+skewSlack+2*w.far >= w.apps.limit
 }

@@ -66,15 +66,23 @@ func (w *World) poolInfra() *unstructured.Unstructured {
 }
 
 // poolProvider is the actor.
-type poolProvider struct{}
-
-func (poolProvider) can(_ context.Context, w *World) []func() {
-	all := []func(){w.poolStep()}
+func poolProvider(_ context.Context, w *World) []due {
+	all := []due{{do: w.poolStep()}}
+	times := []time.Time{w.pool.mute}
 	for _, i := range w.pool.instances {
-		all = append(all, w.poolStands(i))
-		all = append(all, w.nodeOfPool(i)...)
+		times = append(times, i.due)
+		all = append(all, due{do: w.poolStands(i)})
+		for _, do := range w.nodeOfPool(i) {
+			all = append(all, due{do: do})
+		}
 	}
-	return slices.DeleteFunc(all, func(do func()) bool { return do == nil })
+	all = slices.DeleteFunc(all, func(d due) bool { return d.do == nil })
+	for _, at := range times {
+		if at.After(w.Now()) {
+			all = append(all, due{at: at})
+		}
+	}
+	return all
 }
 
 // nodeOfPool is what happens to the Node of an instance: its kubelet creates it and, when the instance has ended, does not answer. The
@@ -110,17 +118,6 @@ func (w *World) recordsNode(node *unstructured.Unstructured) bool {
 	}
 	refs, _, _ := unstructured.NestedSlice(root.Object, "status", "nodeRefs")
 	return slices.ContainsFunc(refs, func(ref any) bool { r, _ := ref.(map[string]any); return r["uid"] == string(node.GetUID()) })
-}
-
-func (poolProvider) next(w *World) time.Time {
-	times := []time.Time{w.pool.mute}
-	for _, i := range w.pool.instances {
-		times = append(times, i.due)
-	}
-	if times = slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(w.Now()) }); len(times) == 0 {
-		return time.Time{}
-	}
-	return slices.MinFunc(times, time.Time.Compare)
 }
 
 // poolStep returns the next thing that the provider does; nil when everything is as the pool wants it, and reported.

@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // errCrashed ends every request of a process that has crashed.
@@ -23,32 +24,33 @@ var errCrashed = errors.New("the process has crashed")
 
 // process is one manager: its caches, its reconcilers with their memory, and what it is about to do. A crash loses all of it.
 type process struct {
-	world   *World
-	name    string
-	number  int // of the processes
-	skew    time.Duration
-	view    *view
-	all     []Reconciler
-	queue   []queued
-	failed  map[string]int
-	crashed bool
-	busy    bool
-	life    int      // counts the starts
-	began   int      // how many events there were when its pass began
-	kind    string   // of the object that it reconciles, or has reconciled last
-	adding  int      // the reconciler whose sources are being started
-	stop    func()   // ends what the last start began
-	drainer *drainer // nil in a history without Pods, or with links
-	metrics *prometheus.Registry
-	links   []*link
-	reaches []*reach
-	// starting are the sources that Trackers start.
+	world       *World
+	name        string
+	number      int // of the processes
+	skew        time.Duration
+	view        *view
+	controllers map[string]startable
+	queue       []queued
+	failed      map[string]int
+	crashed     bool
+	busy        bool
+	life        int      // counts the starts
+	began       int      // how many events there were when its pass began
+	controller  string   // of its pass, or of the last one
+	stop        func()   // ends what the last start began
+	drainer     *drainer // nil in a history without Pods, or with links
+	metrics     *prometheus.Registry
+	links       []*link
+	reaches     []*reach
+	// starting are the sources that Trackers start, from goroutines, and starts what begins them.
 	starting *sync.WaitGroup
+	mu       sync.Mutex
+	starts   []func()
 }
 
 // queued is a reconciliation that is due.
 type queued struct {
-	reconciler int
+	controller string
 	key        types.NamespacedName
 	due        time.Time
 }
@@ -57,12 +59,13 @@ type queued struct {
 func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
-	p.view, p.queue, p.failed, p.crashed = newView(p.world.served), nil, map[string]int{}, false
+	p.view, p.queue, p.failed, p.crashed = newView(p.world.watched), nil, map[string]int{}, false
+	p.controllers = map[string]startable{}
 	p.beginLinks()
 	p.life++
 	p.count()
 	p.metrics = prometheus.NewRegistry()
-	for _, gvk := range p.world.served {
+	for _, gvk := range p.world.watched {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, obj := range p.world.shown(p, gvk) {
 			k.pending = append(k.pending, change{object: obj})
@@ -71,11 +74,22 @@ func (p *process) start(ctx context.Context) error {
 		k.version = p.world.version
 	}
 	p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2), partGVK(), partTemplateGVK(), configGVK(), configTemplateGVK())
-	if err := p.setUp(ctx); err != nil {
-		return err
+	m := &manager{process: p, client: &connection{WithWatch: p.world.store.Client(), process: p}}
+	workload, err := p.workload()
+	if m.workload = workload; p.world.health != nil {
+		return errors.Join(err, m.setUpHealth(ctx), m.listen(ctx))
 	}
-	p.wakeUnsourced(nil)
-	return p.listen(ctx)
+	return errors.Join(err, m.setUp(ctx, nil), m.listen(ctx))
+}
+
+// nodes are those of a cluster that the process knows.
+func (p *process) nodes(of *workloadCluster) *cluster.NodeIndex {
+	return p.view.kinds[schema.GroupKind{Group: of.space, Kind: "Node"}].nodes
+}
+
+// nodesFor are those of the cluster of a Machine.
+func (p *process) nodesFor(m *unstructured.Unstructured) *cluster.NodeIndex {
+	return p.nodes(p.world.clusterOf(m.GetNamespace()))
 }
 
 // count keeps what the metrics say before they go.
@@ -85,38 +99,18 @@ func (p *process) count() {
 	}
 }
 
-// setUp makes the reconcilers, as an operator's main function does.
-func (p *process) setUp(ctx context.Context) error {
-	workload, err := p.workload()
-	if err != nil {
-		return err
-	}
-	client := &connection{WithWatch: p.world.store.Client(), process: p}
-	m := Manager{
-		Ports: engine.Ports{Client: client, Cache: p.view, APIReader: client}, Clock: skewed{p}, Workload: workload,
-		Registry: p.metrics, Calls: p.cloudCalls(), Controller: p.controllerOptions(),
-		process: p,
-	}
-	if p.world.health != nil {
-		p.all, err = setUpHealth(ctx, m)
-	} else {
-		p.all, err = setUpLibrary(m)
-	}
-	return err
-}
-
 // wake makes a reconciliation due, at once or later. One that is due earlier stays.
-func (p *process) wake(reconciler int, key types.NamespacedName, after time.Duration) {
+func (p *process) wake(controller string, key types.NamespacedName, after time.Duration) {
 	due := p.world.Now().Add(after)
 	for i := range p.queue {
-		if q := &p.queue[i]; q.reconciler == reconciler && q.key == key {
+		if q := &p.queue[i]; q.controller == controller && q.key == key {
 			if due.Before(q.due) {
 				q.due = due
 			}
 			return
 		}
 	}
-	p.queue = append(p.queue, queued{reconciler, key, due})
+	p.queue = append(p.queue, queued{controller, key, due})
 }
 
 // due returns what the process can do now, in an order that depends on nothing else.
@@ -129,7 +123,7 @@ func (p *process) due() []queued {
 		}
 	}
 	slices.SortFunc(ready, func(a, b queued) int {
-		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.reconciler, b.reconciler), cmp.Compare(a.key.String(), b.key.String()))
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.controller, b.controller), cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return ready
 }
@@ -137,25 +131,25 @@ func (p *process) due() []queued {
 // run reconciles one object, and puts it back into the queue as controller-runtime does.
 func (p *process) run(ctx context.Context, q queued) {
 	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
-	p.busy, p.began, p.kind = true, len(p.world.history.Events), p.all[q.reconciler].Kind
-	result, err := p.all[q.reconciler].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
+	p.busy, p.began, p.controller = true, len(p.world.history.Events), q.controller
+	p.world.health.begins(p, q)
+	result, err := p.controllers[q.controller].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
 	p.busy = false
 	if p.crashed {
 		return
 	}
 	p.introduce()
-	id := fmt.Sprint(q.reconciler, " ", q.key)
-	switch {
-	case err != nil:
-		p.failed[id]++
-		p.wake(q.reconciler, q.key, min(time.Second<<min(p.failed[id], 10), maxBackoff))
-		p.world.note(p.name, p.all[q.reconciler].Kind+" "+q.key.Name, "error: "+err.Error())
-	case result.RequeueAfter > 0:
+	id := q.controller + " " + q.key.String()
+	if err == nil {
 		delete(p.failed, id)
-		p.wake(q.reconciler, q.key, result.RequeueAfter)
-	default:
-		delete(p.failed, id)
+		if result.RequeueAfter > 0 {
+			p.wake(q.controller, q.key, result.RequeueAfter)
+		}
+		return
 	}
+	p.failed[id]++
+	p.wake(q.controller, q.key, min(time.Second<<min(p.failed[id], 10), maxBackoff))
+	p.world.note(p.name, q.controller+" "+q.key.Name, "error: "+err.Error())
 }
 
 const (
@@ -165,11 +159,27 @@ const (
 	pollEvery = 10 * time.Second
 )
 
-// deliver gives the process the next event of a kind, which wakes what its sources say.
-func (p *process) deliver(kind *viewed) {
-	e := kind.deliver()
+// watches are all that the process watches, in an order that depends on nothing else.
+func (p *process) watches() []*viewed {
+	all := make([]*viewed, 0, len(p.world.watched))
+	for _, gvk := range p.world.watched {
+		all = append(all, p.view.kinds[gvk.GroupKind()])
+	}
+	for _, d := range p.drainers() {
+		all = append(all, d.followed()...)
+	}
+	return all
+}
+
+// deliver gives the process the next event of a watch, unless that was given between two requests of something else.
+func (p *process) deliver(k *viewed) {
+	if len(k.pending) == 0 {
+		return
+	}
+	e := k.deliver()
 	p.world.events.shows(p, e.object)
-	if p.world.note(p.name, "sees "+describe(e), ""); !e.bookmark {
-		p.wakeUnsourced(e.object)
+	p.world.note(p.name, "sees "+describe(e), "")
+	for _, d := range p.drainers() {
+		d.shows(k)
 	}
 }

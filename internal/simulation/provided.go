@@ -43,8 +43,6 @@ func newProvided() *provided {
 
 // provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
 // server as it is: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
-type provider struct{ prompt }
-
 // configGVK is the kind of bootstrap objects.
 func configGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
 
@@ -57,11 +55,11 @@ func (w *World) referred() []*unstructured.Unstructured {
 	return append(w.Objects(partGVK().Kind), w.Objects(configGVK().Kind)...)
 }
 
-func (provider) can(_ context.Context, w *World) []func() {
-	var all []func()
+func provider(_ context.Context, w *World) []due {
+	var all []due
 	for _, obj := range w.referred() {
 		if !w.isOfPool(obj) && w.nextOf(obj) != nil {
-			all = append(all, func() { w.providesFor(obj) })
+			all = append(all, due{do: func() { w.providesFor(obj) }})
 		}
 	}
 	if w.calm {
@@ -325,11 +323,11 @@ func (w *World) providerIsSlow(obj *unstructured.Unstructured) {
 
 // givesUp is the person who deletes the Machines that have failed for good once the faults have stopped, and those whose object was
 // deleted.
-func (w *World) givesUp() []func() {
-	var all []func()
+func (w *World) givesUp() []due {
+	var all []due
 	for _, m := range w.owned() {
 		if m.GetDeletionTimestamp() == nil && w.hasFailed(m) {
-			all = append(all, func() { w.deletesAs("user", "Machine "+m.GetName()+", which has failed", m) })
+			all = append(all, due{do: func() { w.deletesAs("user", "Machine "+m.GetName()+", which has failed", m) }})
 		}
 	}
 	return all

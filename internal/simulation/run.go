@@ -120,8 +120,8 @@ func (w *World) step(ctx context.Context) {
 	}
 	var possible []func()
 	for i, p := range w.processes {
-		for _, gvk := range w.served {
-			if k := p.view.kinds[gvk.GroupKind()]; w.comes(k) && (!w.has(Lag) || w.choices.pick(3) == 0) {
+		for _, k := range p.watches() {
+			if w.comes(k) && (!w.has(Lag) || w.choices.pick(3) == 0) {
 				possible = append(possible, func() { p.deliver(k) })
 			} else if w.comes(k) {
 				w.seen[faultPrefix+string(Lag)]++
@@ -133,8 +133,12 @@ func (w *World) step(ctx context.Context) {
 			}
 		}
 	}
-	for _, a := range w.actors {
-		possible = append(possible, a.can(ctx, w)...)
+	for _, act := range w.actors {
+		for _, d := range act(ctx, w) {
+			if !d.at.After(w.Now()) {
+				possible = append(possible, d.do)
+			}
+		}
 	}
 	if len(possible) == 0 {
 		w.pass(time.Duration(1+w.choices.pick(20)) * time.Second)
@@ -287,7 +291,8 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		if w.broken != nil {
 			return
 		}
-		if w.round(ctx) {
+		did, next := w.round(ctx, end)
+		if did {
 			if w.calm || w.exhausted() { // faults end by themselves
 				atOnce++
 			}
@@ -304,17 +309,30 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 			}
 			return
 		}
-		w.pass(w.wait(end))
+		w.pass(max(time.Millisecond, min(next.Sub(w.Now()), longestWait)))
 	}
 	w.fail("time passes", w.circle())
 }
 
-// round does everything that is possible now, and reports whether there was anything.
-func (w *World) round(ctx context.Context) (did bool) {
+// longestWait is the longest time for which a history does not look whether anything is due.
+const longestWait = 30 * time.Second
+
+// round does everything that is possible now, and returns whether there was anything and, if not, when something will be due; at the
+// latest, the end.
+func (w *World) round(ctx context.Context, end time.Time) (did bool, next time.Time) {
+	next = end
+	later := func(at time.Time) {
+		if at.Before(next) {
+			next = at
+		}
+	}
 	for i, p := range w.processes {
-		for _, gvk := range w.served {
-			for k := p.view.kinds[gvk.GroupKind()]; w.comes(k); did = true {
+		for _, k := range p.watches() {
+			for ; w.comes(k); did = true {
 				p.deliver(k)
+			}
+			if len(k.pending) > 0 {
+				later(k.stalled)
 			}
 		}
 		if !w.leads[i] {
@@ -324,35 +342,19 @@ func (w *World) round(ctx context.Context) (did bool) {
 			w.reconcile(ctx, p, q)
 			did = true
 		}
+		for _, q := range p.queue {
+			later(q.due)
+		}
 	}
-	for _, a := range w.actors {
-		for _, do := range a.can(ctx, w) {
-			do()
+	for _, act := range w.actors {
+		for _, d := range act(ctx, w) {
+			if d.at.After(w.Now()) {
+				later(d.at)
+				continue
+			}
+			d.do()
 			did = true
 		}
 	}
-	return did
-}
-
-// wait is how long nothing is due.
-func (w *World) wait(end time.Time) time.Duration {
-	next := end.Sub(w.Now())
-	for i, p := range w.processes {
-		for _, q := range p.queue {
-			if w.leads[i] {
-				next = min(next, q.due.Sub(w.Now()))
-			}
-		}
-		for _, k := range p.view.kinds {
-			if len(k.pending) > 0 {
-				next = min(next, k.stalled.Sub(w.Now()))
-			}
-		}
-	}
-	for _, a := range w.actors {
-		if at := a.next(w); !at.IsZero() {
-			next = min(next, at.Sub(w.Now()))
-		}
-	}
-	return max(time.Millisecond, min(next, 30*time.Second))
+	return did, next
 }

@@ -9,25 +9,21 @@ import (
 )
 
 // restless has always something to do while there are faults.
-type restless struct{}
-
-func (restless) can(_ context.Context, w *World) []func() {
+func restless(_ context.Context, w *World) []due {
 	for range 100 { // one of them is drawn
 		if w.drawn([]Fault{Late}, 2) != "" {
-			return []func(){func() { w.note("restless", "acts", "") }}
+			return []due{{do: func() { w.note("restless", "acts", "") }}}
 		}
 	}
 	return nil
 }
-
-func (restless) next(*World) time.Time { return time.Time{} }
 
 func TestAWaitEndsInWhichFaultsAlwaysMakeSomethingPossible(t *testing.T) {
 	t.Parallel()
 	w, err := newWorld(t.Context(), Seeded(0), Options{Steps: 1})
 	require.NoError(t, err)
 	t.Cleanup(w.stop)
-	w.leads, w.actors, w.drawnTo = []bool{false, false}, []actor{restless{}}, map[Fault]bool{Late: true}
+	w.leads, w.actors, w.drawnTo = []bool{false, false}, []actor{restless}, map[Fault]bool{Late: true}
 
 	w.until(t.Context(), "", 5*time.Minute, func() string { return "time" })
 

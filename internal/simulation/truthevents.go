@@ -64,8 +64,6 @@ type eventKey struct {
 // recorder takes the events that the reconcilers of a process record.
 type recorder struct{ process *process }
 
-func (m Manager) recorder() recorder { return recorder{m.process} }
-
 // Eventf implements events.EventRecorder.
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	p, obj := r.process, regarding.(client.Object) //nolint:forcetypeassert // the library records events about objects only

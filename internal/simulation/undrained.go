@@ -64,11 +64,9 @@ type budgetBefore struct {
 }
 
 // remember is called before each request for a Pod.
-func (a *apps) remember(tasks []fake.Task) {
-	a.before = budgetBefore{budget: a.budget, current: true}
-	for _, t := range tasks {
-		a.before.current = a.before.current && t.Loop != "budgets"
-	}
+func (w *World) remember() {
+	behind := slices.ContainsFunc(w.loops.Tasks(), func(t fake.Task) bool { return t.Loop == "budgets" })
+	w.apps.before = budgetBefore{budget: w.budget(), current: !behind}
 }
 
 // keepsBudgets counts anew. While the controller of budgets is behind, only what the status says can be kept.
@@ -82,7 +80,7 @@ func keepsBudgets(w *World, e Write) error {
 		return fmt.Errorf("%s goes, and the budget allows %d disruptions", pod.Name, known.budget.Status.DisruptionsAllowed)
 	}
 	left := 0
-	for _, other := range w.apps.pods {
+	for _, other := range w.pods() {
 		if other.DeletionTimestamp == nil && isReady(other) {
 			left++
 		}
@@ -219,7 +217,7 @@ func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
 	if w.apps.limit == 0 || m.GetDeletionTimestamp() == nil {
 		return w.apps.limit > 0 && w.revived(p, m)
 	}
-	return skewed{p}.Since(m.GetDeletionTimestamp().Time)+skewSlack+2*w.far >= w.apps.limit
+	return p.clock().Since(m.GetDeletionTimestamp().Time)+skewSlack+2*w.far >= w.apps.limit
 }
 
 // knows reports whether a process can know of the Node: it is recorded, or in its cache. A provider that has failed does not name the
@@ -249,7 +247,7 @@ func excused(p *process, node *corev1.Node, pod *corev1.Pod) bool {
 		return false
 	}
 	const after, skip = 5 * time.Minute, time.Minute
-	now := skewed{p}.Now().Add(p.world.far)
+	now := p.clock().Now().Add(p.world.far)
 	for _, other := range p.world.processes { // it may have finished the drain
 		now = now.Add(max(0, other.skew-p.skew))
 	}

@@ -2,10 +2,10 @@ package simulation
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // change is one event of the API server.
@@ -37,7 +39,6 @@ type view struct {
 	kinds   map[schema.GroupKind]*viewed
 	indexes map[string]client.IndexerFunc // by kind and name
 	indexed map[indexedBy][]string        // what the indexes say of objects, which never change
-	typed   typedNodes
 }
 
 type indexedBy struct {
@@ -45,10 +46,11 @@ type indexedBy struct {
 	index  string
 }
 
-// viewed is one kind in a view.
+// viewed is one kind in a view, or what one watch shows of it.
 type viewed struct {
 	handlers
 
+	kind     string
 	pending  []change
 	objects  map[types.NamespacedName]*unstructured.Unstructured
 	inOrder  []*unstructured.Unstructured // the objects, until one changes
@@ -56,21 +58,27 @@ type viewed struct {
 	stalled  time.Time                    // until when nothing is delivered
 	session  *session                     // that shows it; nil for the kinds of the management cluster
 	unlisted bool                         // nothing has been listed yet
+	nodes    *cluster.NodeIndex           // of Nodes
+	typed    memo[corev1.Node]
 }
 
+func nodeKind() schema.GroupKind { return schema.GroupKind{Kind: "Node"} }
+
 func newView(kinds []schema.GroupVersionKind) *view {
-	v := &view{
-		kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}, indexed: map[indexedBy][]string{},
-		typed: typedNodes{},
-	}
+	v := &view{kinds: map[schema.GroupKind]*viewed{}, indexes: map[string]client.IndexerFunc{}, indexed: map[indexedBy][]string{}}
 	for _, gvk := range kinds {
-		v.kinds[gvk.GroupKind()] = newViewed()
+		v.kinds[gvk.GroupKind()] = newViewed(gvk.Kind)
 	}
 	return v
 }
 
-func newViewed() *viewed {
-	return &viewed{objects: map[types.NamespacedName]*unstructured.Unstructured{}}
+func newViewed(kind string) *viewed {
+	k := &viewed{kind: kind, objects: map[types.NamespacedName]*unstructured.Unstructured{}, typed: memo[corev1.Node]{}}
+	if kind == nodeKind().Kind { // whatever the form of an ID, the index finds the Node
+		k.nodes, _ = cluster.NewNodeIndex(context.Background(), informers{kind: k}, noderef.Rules{Canonical: storedID}) // without an error
+		k.take()
+	}
+	return k
 }
 
 // deliver takes the oldest event of a kind, and passes it on.
@@ -90,6 +98,24 @@ func (k *viewed) deliver() change {
 	}
 	k.tell(before, k.objects[key])
 	return e
+}
+
+// list takes what there is now, and passes on what is new.
+func (k *viewed) list(all []*unstructured.Unstructured, version string) {
+	before := k.objects
+	k.objects, k.inOrder, k.pending, k.version = map[types.NamespacedName]*unstructured.Unstructured{}, nil, nil, version
+	k.stalled, k.unlisted = time.Time{}, false
+	for _, obj := range all {
+		k.objects[client.ObjectKeyFromObject(obj)] = obj
+	}
+	for _, obj := range sorted(before) {
+		k.tell(obj, k.objects[client.ObjectKeyFromObject(obj)])
+	}
+	for _, obj := range k.sorted() {
+		if before[client.ObjectKeyFromObject(obj)] == nil {
+			k.tell(nil, obj)
+		}
+	}
 }
 
 // sorted returns the objects, which must not be changed.
@@ -148,6 +174,21 @@ func fill(from *unstructured.Unstructured, into runtime.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, into)
 }
 
+// memo has objects that never change in the form of Go, which each gets once and which must not be changed.
+type memo[T any] map[*unstructured.Unstructured]*T
+
+func (m memo[T]) of(obj *unstructured.Unstructured) *T {
+	into := m[obj]
+	if into == nil {
+		if len(m) >= mostIndexed {
+			clear(m)
+		}
+		into = typed[T](obj)
+		m[obj] = into
+	}
+	return into
+}
+
 // List implements client.Reader.
 func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	k, gvk, err := v.of(into)
@@ -156,7 +197,8 @@ func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.Li
 	}
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	var items []runtime.Object
+	all := &unstructured.UnstructuredList{Object: map[string]any{}}
+	all.SetResourceVersion(k.version)
 	for _, obj := range k.sorted() {
 		if !v.selects(gvk, &o, obj) {
 			continue
@@ -164,16 +206,14 @@ func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.Li
 		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
 			obj = obj.DeepCopy()
 		}
-		items = append(items, obj)
+		all.Items = append(all.Items, *obj)
 	}
-	into.SetResourceVersion(k.version)
 	if list, is := into.(*unstructured.UnstructuredList); is {
-		for _, obj := range items {
-			list.Items = append(list.Items, *obj.(*unstructured.Unstructured)) //nolint:forcetypeassert // it was made above
-		}
+		list.SetResourceVersion(k.version)
+		list.Items = append(list.Items, all.Items...)
 		return nil
 	}
-	return fmt.Errorf("a simulated cache lists unstructured objects only, not %T", into)
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(all.UnstructuredContent(), into)
 }
 
 func (v *view) selects(gvk schema.GroupVersionKind, o *client.ListOptions, obj *unstructured.Unstructured) bool {
@@ -227,112 +267,4 @@ func (v *view) GetInformer(_ context.Context, obj client.Object, _ ...cache.Info
 }
 
 // WaitForCacheSync implements cache.Informers.
-func (v *view) WaitForCacheSync(context.Context) bool { return true }
-
-// informer says how far a kind is, and passes its events on.
-type informer struct {
-	cache.Informer // only what is below is used
-
-	kind *viewed
-}
-
-// AddEventHandler implements cache.Informer.
-func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	i.kind.add(h)
-	return registration{}, nil
-}
-
-// AddEventHandlerWithOptions implements cache.Informer.
-func (i informer) AddEventHandlerWithOptions(
-	h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(h)
-}
-
-// HasSynced implements cache.Informer.
-func (informer) HasSynced() bool { return true }
-
-// IsStopped implements cache.Informer.
-func (informer) IsStopped() bool { return false }
-
-// GetStore is that of shared informers; children ask it how far the cache is.
-func (i informer) GetStore() toolscache.Store { return versioned{kind: i.kind} }
-
-type versioned struct {
-	toolscache.Store
-
-	kind *viewed
-}
-
-// LastStoreSyncResourceVersion implements toolscache.Store.
-func (v versioned) LastStoreSyncResourceVersion() string { return v.kind.version }
-
-// List implements toolscache.Store. Metrics count what is in it.
-func (v versioned) List() []any {
-	var all []any
-	for _, obj := range v.kind.sorted() {
-		all = append(all, obj)
-	}
-	return all
-}
-
-// HasSyncedChecker implements cache.Informer.
-func (informer) HasSyncedChecker() toolscache.DoneChecker { return listed{} }
-
-type listed struct{}
-
-// Name implements toolscache.DoneChecker.
-func (listed) Name() string { return "simulated cache" }
-
-// Done implements toolscache.DoneChecker.
-func (listed) Done() <-chan struct{} {
-	done := make(chan struct{})
-	close(done)
-	return done
-}
-
-// stalls are how long a watch shows nothing.
-func stalls() []time.Duration { return []time.Duration{time.Minute, 20 * time.Second, 5 * time.Minute} }
-
-// watchStalls lets one kind of a process be behind by minutes. A cache that lists again, and a process that starts, have a new watch.
-func (w *World) watchStalls(ctx context.Context) {
-	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
-	if w.choices.pick(2) == 1 {
-		gvk = w.served[len(w.served)-1] // Nodes decide about drains and remediations
-	}
-	d := stalls()[w.choices.pick(len(stalls()))]
-	w.stall(p, gvk.GroupKind(), d)
-	w.behind(ctx, d)
-}
-
-func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
-	p.view.kinds[kind].stalled = w.Now().Add(d)
-	w.note(p.name, "sees no "+kind.Kind+" for "+d.String(), "")
-}
-
-// behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
-// not see what it is about to judge is rare in a short history.
-func (w *World) behind(ctx context.Context, d time.Duration) {
-	among := slices.DeleteFunc([]Fault{KubeletReturns, UserDeletes, UserStrips}, func(f Fault) bool { return !w.has(f) })
-	if w.nested > 0 || len(among) == 0 || w.choices.pick(2) == 0 {
-		return
-	}
-	wait := func() { w.until(ctx, "", d/2, func() string { return "time" }) }
-	if w.choices.pick(2) == 1 {
-		wait()
-	}
-	w.happens(ctx, oneOf(w, among...))
-	wait()
-}
-
-// watchesGoOn ends all that.
-func (w *World) watchesGoOn() {
-	for _, p := range w.processes {
-		for _, k := range p.view.kinds {
-			k.stalled = time.Time{}
-		}
-	}
-}
-
-// comes reports whether a process can see an event of a kind now.
-func (w *World) comes(k *viewed) bool { return len(k.pending) > 0 && !w.Now().Before(k.stalled) }
+func (*view) WaitForCacheSync(context.Context) bool { return true }

@@ -33,16 +33,23 @@ type pass struct {
 	thawed time.Time
 }
 
-// begins notes what is shown to a pass.
-func (g *guards) begins(p *process, kind string, key types.NamespacedName) {
-	w := p.world
-	g.pass = pass{
-		process: p, kind: kind, version: w.version, at: skewed{p}.Now(), closed: g.isClosed(), shown: p.view.shown(kind)[key],
-		thawed: g.gate.Of(types.NamespacedName{}).ThawedAt,
+// begins notes what is shown to a pass over a check or a set.
+func (h *health) begins(p *process, q queued) {
+	if h == nil {
+		return
 	}
-	if kind == checkKind {
+	w, g := p.world, h.guards[p]
+	g.pass = pass{process: p, version: w.version, at: p.clock().Now(), closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt}
+	switch q.controller {
+	case "machineset":
+		g.pass.kind = "MachineSet"
+	case "machinehealthcheck":
+		g.pass.kind = checkKind
 		g.pass.machines, g.pass.nodes = maps.Clone(p.view.shown("Machine")), maps.Clone(p.view.nodes())
+	default:
+		return
 	}
+	g.pass.shown = p.view.shown(g.pass.kind)[q.key]
 }
 
 // shown are the objects of a kind of the operator that a cache has.

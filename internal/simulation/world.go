@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,9 +29,10 @@ type World struct {
 	clock   *clocktesting.FakeClock
 	begun   time.Time
 	kinds   []fake.ServedKind // of the operator
-	served  []schema.GroupVersionKind
-	store   *fake.Store
-	cloud   *fake.Driver
+	// served are the kinds that processes cache and that faults concern, and watched those with the budgets.
+	served, watched []schema.GroupVersionKind
+	store           *fake.Store
+	cloud           *fake.Driver
 
 	processes []*process
 	leads     []bool         // by process
@@ -43,6 +43,7 @@ type World struct {
 	acting    *process
 
 	actors   []actor
+	loops    *fake.Stepped
 	left     *cloudControllers
 	far      time.Duration // how far clocks were off
 	habits   *habits       // nil in a history whose cloud has none
@@ -63,7 +64,7 @@ type World struct {
 	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
 	lacks    []string                    // the causes of what is missing
 	ending   bool                        // everything is being deleted
-	typed    typedNodes
+	typed    memo[corev1.Node]
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
 	originals []original
@@ -106,7 +107,7 @@ func servedKinds(kinds []fake.ServedKind) []schema.GroupVersionKind {
 // others are the other kinds that Objects knows.
 func others() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("Pod"), policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		corev1.SchemeGroupVersion.WithKind("Pod"), budgetGVK(),
 		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), corev1.SchemeGroupVersion.WithKind("Secret"),
 	}
 }
@@ -146,7 +147,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w := &World{
 		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
-		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: typedNodes{},
+		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: memo[corev1.Node]{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
 		homes: map[string]*workloadCluster{}, taken: map[string]bool{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
 		writers: newWriters(), events: newEventLog(),
@@ -168,6 +169,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	if err := w.populate(ctx); err != nil {
 		return nil, err
 	}
+	w.watched = append(slices.Clone(w.served), budgetGVK())
 	for i := range w.leads {
 		p := &process{world: w, name: fmt.Sprintf("manager-%d", i), number: i, stop: func() {}}
 		w.processes = append(w.processes, p)
@@ -203,15 +205,18 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		delete(of, key)
 	}
 	for _, p := range w.processes {
-		for _, gvk := range w.served {
+		for _, gvk := range w.watched {
 			if k := p.view.kinds[gvk.GroupKind()]; gvk.Kind == obj.GetKind() && k.session.shows(in) {
 				k.pending = append(k.pending, w.sent(p, change{object: obj, removed: removed}, before)...)
 			}
 		}
+		for _, d := range p.drainers() {
+			if obj.GetKind() == "Pod" {
+				d.sees(change{object: obj, removed: removed})
+			}
+		}
 	}
-	if w.apps != nil {
-		w.apps.hear(w, obj, removed)
-	}
+	w.apps.sees(obj)
 	if removed && obj.GetKind() == "Machine" && !w.backups.restores {
 		w.left.missed(w, obj)
 	}

@@ -168,17 +168,15 @@ func (w *World) guestsCome(context.Context) {
 }
 
 // guests are that controller.
-type guests struct{ prompt }
-
-func (guests) can(ctx context.Context, w *World) []func() {
-	var all []func()
+func guests(ctx context.Context, w *World) []due {
+	var all []due
 	for _, kind := range slices.Sorted(maps.Keys(w.writers.guests)) {
 		for _, obj := range w.Objects(kind) {
 			switch at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer); {
 			case held && (w.calm || at != nil && !w.Now().Before(at.Add(w.writers.stay))):
-				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, false)) })
+				all = append(all, due{do: func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, false)) }})
 			case !held && !w.calm && at == nil && !isForeign(obj):
-				all = append(all, func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, true)) })
+				all = append(all, due{do: func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, true)) }})
 			}
 		}
 	}
@@ -217,13 +215,11 @@ func (w *World) gitOpsBegins(context.Context) {
 }
 
 // gitOps applies the manifests, also once the faults have stopped.
-type gitOps struct{ prompt }
-
-func (gitOps) can(ctx context.Context, w *World) []func() {
-	if len(w.writers.manifests) == 0 || w.Now().Before(w.writers.applies) {
+func gitOps(ctx context.Context, w *World) []due {
+	if len(w.writers.manifests) == 0 {
 		return nil
 	}
-	return []func(){func() {
+	return []due{{w.writers.applies, func() {
 		w.writers.applies = w.Now().Add(gitOpsEvery)
 		for _, manifest := range w.writers.manifests {
 			now, before := w.object(manifest.GetKind(), manifest.GetNamespace(), manifest.GetName()), w.version
@@ -236,7 +232,7 @@ func (gitOps) can(ctx context.Context, w *World) []func() {
 				w.note("gitops", "apply "+manifest.GetKind()+" "+manifest.GetName(), said(err))
 			}
 		}
-	}}
+	}}}
 }
 
 // InAFight is the invariant about what a process sends while somebody undoes what it writes.

@@ -1,0 +1,138 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// informer says how far a kind is, and passes its events on. It is its own registration of a handler and its own store.
+type informer struct {
+	cache.Informer // only what is below is used
+	toolscache.Store
+
+	kind *viewed
+}
+
+// informers have one kind.
+type informers struct {
+	cache.Informers // only what is below is used
+
+	kind *viewed
+}
+
+// GetInformer implements cache.Informers.
+func (i informers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return informer{kind: i.kind}, nil
+}
+
+// AddEventHandler implements cache.Informer.
+func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.kind.add(h)
+	return i, nil
+}
+
+// AddEventHandlerWithOptions implements cache.Informer.
+func (i informer) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+// HasSynced implements cache.Informer. The World tells a handler what there is before anything else happens.
+func (i informer) HasSynced() bool { return !i.kind.unlisted }
+
+// IsStopped implements cache.Informer.
+func (informer) IsStopped() bool { return false }
+
+// GetStore is that of shared informers; children ask it how far the cache is.
+func (i informer) GetStore() toolscache.Store { return i }
+
+// LastStoreSyncResourceVersion implements toolscache.Store.
+func (i informer) LastStoreSyncResourceVersion() string { return i.kind.version }
+
+// List implements toolscache.Store. Metrics count what is in it.
+func (i informer) List() []any {
+	var all []any
+	for _, obj := range i.kind.sorted() {
+		all = append(all, obj)
+	}
+	return all
+}
+
+// HasSyncedChecker implements cache.Informer.
+func (i informer) HasSyncedChecker() toolscache.DoneChecker { return i }
+
+// Name implements toolscache.DoneChecker.
+func (informer) Name() string { return "simulated cache" }
+
+// Done implements toolscache.DoneChecker.
+func (informer) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// handlers are those of the events of one kind in one cache. Controllers add them from goroutines of their own when they start.
+type handlers struct {
+	mu         sync.Mutex
+	all, fresh []toolscache.ResourceEventHandler
+}
+
+func (h *handlers) add(handler toolscache.ResourceEventHandler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fresh = append(h.fresh, handler)
+}
+
+// take returns the handlers that have yet to be told what the cache has.
+func (h *handlers) take() []toolscache.ResourceEventHandler {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := h.fresh
+	h.all, h.fresh = append(h.all, taken...), nil
+	return taken
+}
+
+// introduce tells handlers that were added what the caches have.
+func (p *process) introduce() {
+	p.starting.Wait()
+	for _, start := range p.starts {
+		start()
+	}
+	p.starts = nil
+	for _, gvk := range p.world.watched {
+		k := p.view.kinds[gvk.GroupKind()]
+		for _, handler := range k.take() {
+			for _, obj := range k.sorted() {
+				handler.OnAdd(k.form(obj), true)
+			}
+		}
+	}
+}
+
+// form is the form in which handlers get an object.
+func (k *viewed) form(obj *unstructured.Unstructured) any {
+	if k.nodes != nil {
+		return k.typed.of(obj)
+	}
+	return obj
+}
+
+// tell passes a change of an object on, as an informer does: nil is no object, before or after.
+func (k *viewed) tell(before, after *unstructured.Unstructured) {
+	for _, handler := range k.all {
+		switch {
+		case after == nil && before != nil:
+			handler.OnDelete(k.form(before))
+		case before == nil && after != nil:
+			handler.OnAdd(k.form(after), false)
+		case before != nil && before.GetResourceVersion() != after.GetResourceVersion():
+			handler.OnUpdate(k.form(before), k.form(after))
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// stalls are how long a watch shows nothing.
+func stalls() []time.Duration { return []time.Duration{time.Minute, 20 * time.Second, 5 * time.Minute} }
+
+// watchStalls lets one kind of a process be behind by minutes. A cache that lists again, and a process that starts, have a new watch.
+func (w *World) watchStalls(ctx context.Context) {
+	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
+	if w.choices.pick(2) == 1 {
+		gvk = w.served[len(w.served)-1] // Nodes decide about drains and remediations
+	}
+	d := stalls()[w.choices.pick(len(stalls()))]
+	w.stall(p, gvk.GroupKind(), d)
+	w.behind(ctx, d)
+}
+
+func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
+	p.view.kinds[kind].stalled = w.Now().Add(d)
+	w.note(p.name, "sees no "+kind.Kind+" for "+d.String(), "")
+}
+
+// behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
+// not see what it is about to judge is rare in a short history.
+func (w *World) behind(ctx context.Context, d time.Duration) {
+	among := slices.DeleteFunc([]Fault{KubeletReturns, UserDeletes, UserStrips}, func(f Fault) bool { return !w.has(f) })
+	if w.nested > 0 || len(among) == 0 || w.choices.pick(2) == 0 {
+		return
+	}
+	wait := func() { w.until(ctx, "", d/2, func() string { return "time" }) }
+	if w.choices.pick(2) == 1 {
+		wait()
+	}
+	w.happens(ctx, oneOf(w, among...))
+	wait()
+}
+
+// watchesGoOn ends all that.
+func (w *World) watchesGoOn() {
+	for _, p := range w.processes {
+		for _, k := range p.view.kinds {
+			k.stalled = time.Time{}
+		}
+	}
+}
+
+// comes reports whether a process can see an event of a kind now.
+func (w *World) comes(k *viewed) bool { return len(k.pending) > 0 && !w.Now().Before(k.stalled) }
