@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -9,137 +10,128 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-type call func(ctx context.Context, r *run, obj client.Object) error
-
-// send is a step that sends an object as it was last seen, with fields on top, and keeps the answer.
-func send(verb, ref, fields string, c call) step {
-	return func(ctx context.Context, r *run) error {
-		r.begin(verb, ref)
-		if verb == "create" { // not what an object of this name was before
-			delete(r.now, r.ref)
-			delete(r.first, r.ref)
-		}
-		obj, err := r.object(ctx, fields)
-		if err != nil {
-			return err
-		}
-		if err := c(ctx, r, obj); err != nil {
-			return err
-		}
-		return r.keep(r.ref, obj)
+// send sends an object as it was last seen, with the fields of a create or an update on top, and keeps the answer.
+func (r *run) send(ctx context.Context, s step) error {
+	if s.verb == "create" { // not what an object of this name was before
+		delete(r.now, r.ref)
+		delete(r.first, r.ref)
 	}
+	obj, err := r.object(ctx, map[string]string{"create": s.body, "update": s.body}[s.verb])
+	if err == nil {
+		err = r.call(ctx, s, obj)
+	}
+	if err != nil {
+		return err
+	}
+	return r.keep(r.ref, obj)
 }
 
-func create(ref, fields string, o ...client.CreateOption) step {
-	return send("create", ref, fields, func(ctx context.Context, r *run, obj client.Object) error { return r.Client.Create(ctx, obj, o...) })
-}
-
-func update(ref, fields string, o ...client.UpdateOption) step {
-	return send("update", ref, fields, func(ctx context.Context, r *run, obj client.Object) error { return r.Client.Update(ctx, obj, o...) })
-}
-
-func updateStatus(ref, fields string) step {
-	return send("update status of", ref, fields, func(ctx context.Context, r *run, obj client.Object) error {
-		return r.Client.Status().Update(ctx, obj)
-	})
-}
-
-func read(ref string) step {
-	return send("read", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
+func (r *run) call(ctx context.Context, s step, obj client.Object) error {
+	switch s.verb {
+	case "create":
+		return r.Client.Create(ctx, obj, &client.CreateOptions{DryRun: s.DryRun})
+	case "get":
 		return r.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
-	})
-}
-
-// await reads an object until it shows what is wanted.
-func await(ref string, wants ...string) step { return eventually(read(ref).shows(wants...)) }
-
-// gone waits until an object no longer exists.
-func gone(ref string) step { return eventually(read(ref).fails("404 NotFound", "")) }
-
-func patch(ref string, t types.PatchType, document string, o ...client.PatchOption) step {
-	return send("patch", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
-		return r.Client.Patch(ctx, obj, client.RawPatch(t, []byte(r.expand(document))), o...)
-	})
-}
-
-func merge(ref, document string) step { return patch(ref, types.MergePatchType, document) }
-
-func patchStatus(ref string, t types.PatchType, document string, o ...client.SubResourcePatchOption) step {
-	return send("patch status of", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
-		return r.Client.Status().Patch(ctx, obj, client.RawPatch(t, []byte(r.expand(document))), o...)
-	})
-}
-
-// apply applies fields and the identity of an object.
-func apply(ref, manager, fields string, o ...client.PatchOption) step {
-	return send("apply", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
-		document, err := r.merged(r.identity(), fields)
-		if err != nil {
-			return err
+	case "update":
+		if r.part != "" {
+			return r.Client.SubResource(r.part).Update(ctx, obj)
 		}
-		return r.Client.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, document), append(o, client.FieldOwner(manager))...)
-	})
-}
-
-// remove deletes an object, with fields of metav1.DeleteOptions.
-func remove(ref, options string) step {
-	return send("delete", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
+		return r.Client.Update(ctx, obj, &client.UpdateOptions{FieldManager: s.manager})
+	case "delete":
 		o := &client.DeleteOptions{}
-		if err := r.decode(options, o); err != nil {
+		if err := r.decode(s.body, o); err != nil {
 			return err
 		}
 		return r.Client.Delete(ctx, obj, o)
-	})
-}
-
-func removeAll(kind string, o client.DeleteAllOfOption) step {
-	return send("delete all of", kind+"/", "", func(ctx context.Context, r *run, obj client.Object) error {
-		return r.Client.DeleteAllOf(ctx, obj, client.InNamespace(r.Namespace), o)
-	})
-}
-
-// evict evicts a pod, with fields of metav1.DeleteOptions.
-func evict(ref, options string) step {
-	return send("evict", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
+	case "evict":
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: obj.GetName()}, DeleteOptions: &metav1.DeleteOptions{}}
-		if err := r.decode(options, eviction.DeleteOptions); err != nil {
+		if err := r.decode(s.body, eviction.DeleteOptions); err != nil {
 			return err
 		}
 		return r.Client.SubResource("eviction").Create(ctx, obj, eviction)
-	})
-}
-
-// bind puts a pod on a Node.
-func bind(ref, node string) step {
-	return send("bind", ref, "", func(ctx context.Context, r *run, obj client.Object) error {
-		return r.Client.SubResource("binding").Create(ctx, obj, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: obj.GetName()}, Target: corev1.ObjectReference{Kind: "Node", Name: r.expand(node)},
-		})
-	})
-}
-
-// list lists objects of a kind in the namespace of the case, "Kind:all" in all of them, with fields of metav1.ListOptions. The items
-// become objects whose names are indexes.
-func list(ref, options string) step {
-	return func(ctx context.Context, r *run) error {
-		answer, o, err := r.listing("list", ref, options)
-		if err != nil {
+	case "bind":
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: obj.GetName()}}
+		if err := r.decode(s.body, &binding.Target); err != nil {
 			return err
 		}
-		if err := r.Client.List(ctx, answer, o); err != nil {
-			return err
-		}
-		if o.Continue == "" {
-			delete(r.first, r.ref)
-		}
-		items, err := meta.ExtractList(answer)
-		for i, item := range items {
-			err = errors.Join(err, r.keep(fmt.Sprintf("%s/%d", r.ref, i), item))
-		}
-		return errors.Join(err, r.keep(r.ref, answer))
+		return r.Client.SubResource("binding").Create(ctx, obj, binding)
 	}
+	return r.patch(ctx, s, obj)
+}
+
+// patch sends a document: with the identity of the object if it is applied, and as it is if it is a text.
+func (r *run) patch(ctx context.Context, s step, obj client.Object) (err error) {
+	kind, known := map[string]types.PatchType{"apply": types.ApplyPatchType, "merge-patch": types.MergePatchType,
+		"json-patch": types.JSONPatchType, "strategic-patch": types.StrategicMergePatchType}[s.verb]
+	if !known {
+		return fmt.Errorf("the verb %q is unknown", s.verb)
+	}
+	document, text := []byte(r.expand(s.body)), ""
+	if json.Unmarshal(document, &text) == nil {
+		document = []byte(text)
+	} else if s.verb == "apply" {
+		if document, err = r.merged(r.identity(), s.body); err != nil {
+			return err
+		}
+	}
+	patch := client.RawPatch(kind, document)
+	o := client.PatchOptions{FieldManager: s.manager, Force: s.Force, DryRun: s.DryRun}
+	if r.part != "" {
+		return r.Client.SubResource(r.part).Patch(ctx, obj, patch, &client.SubResourcePatchOptions{PatchOptions: o})
+	}
+	return r.Client.Patch(ctx, obj, patch, &o)
+}
+
+// collection lists, watches or deletes objects of a kind. Those that are listed become objects whose names are indexes.
+func (r *run) collection(ctx context.Context, s step) error {
+	answer, o, err := r.listing(s.body)
+	if err != nil {
+		return err
+	}
+	switch s.verb {
+	case "watch":
+		return r.watch(ctx, answer, o)
+	case "delete-all":
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(r.kind())
+		return r.Client.DeleteAllOf(ctx, obj,
+			&client.DeleteAllOfOptions{ListOptions: *o, DeleteOptions: client.DeleteOptions{DryRun: s.DryRun}})
+	}
+	if err := r.Client.List(ctx, answer, o); err != nil {
+		return err
+	}
+	if o.Continue == "" {
+		delete(r.first, r.ref)
+	}
+	items, err := meta.ExtractList(answer)
+	for i, item := range items {
+		err = errors.Join(err, r.keep(fmt.Sprintf("%s/%d", r.ref, i), item))
+	}
+	return errors.Join(err, r.keep(r.ref, answer))
+}
+
+// listing returns what receives the objects of a kind, and decodes metav1.ListOptions.
+func (r *run) listing(options string) (client.ObjectList, *client.ListOptions, error) {
+	o := &client.ListOptions{Raw: &metav1.ListOptions{}}
+	if err := r.decode(options, o.Raw); err != nil {
+		return nil, nil, err
+	}
+	o.Limit, o.Continue = o.Raw.Limit, o.Raw.Continue
+	if r.view != "all" {
+		o.Namespace = r.Namespace
+	}
+	gvk := r.kind().GroupVersion().WithKind(r.ref + "List")
+	if r.view == "metadata" {
+		answer := &metav1.PartialObjectMetadataList{}
+		answer.SetGroupVersionKind(gvk)
+		return answer, o, nil
+	}
+	made, err := r.Client.Scheme().New(gvk)
+	answer, _ := made.(client.ObjectList)
+	return answer, o, err
 }
