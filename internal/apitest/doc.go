@@ -29,7 +29,7 @@
 //	get
 //	merge-patch, json-patch, strategic-patch, apply     the document; a text is sent as it is
 //	delete, evict                                       metav1.DeleteOptions
-//	bind                                                the Node
+//	bind                                                corev1.ObjectReference of the Node
 //	list, watch, delete-all                             metav1.ListOptions; listed objects are named "Pod/0", "Pod/1" and so on
 //	next events                                         the next events of the last watch, each as "TYPE GoType name"
 //	define                                              installs the CustomResourceDefinition of given.yaml
