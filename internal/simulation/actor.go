@@ -27,10 +27,9 @@ type due struct {
 }
 
 func (w *World) addActors() {
-	w.left = &cloudControllers{unseen: map[types.NamespacedName]bool{}, given: map[types.NamespacedName]bool{}}
 	w.apps = w.drawApps()
 	w.loops = w.store.Step(w.apps.loops())
-	w.actors = []actor{w.left.act, operators, network, kubelets(), updater, loops, opponents, guests, gitOps}
+	w.actors = []actor{people, network, kubelets(), updater, loops, opponents, guests, gitOps}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers, evictions)
 	}
@@ -38,8 +37,8 @@ func (w *World) addActors() {
 		w.actors = append(w.actors, probes, reports)
 	}
 	if w.habits != nil {
-		looking := collectors{}
-		w.actors = append(w.actors, looking.look, looking.custodians)
+		w.collectors = collectors{}
+		w.actors = append(w.actors, w.collectors.look)
 	}
 	if w.provided != nil {
 		w.actors = append(w.actors, provider)
@@ -88,18 +87,11 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	w.note("kubelet", "create Node "+i.Name, said(w.homes[tokenOf(i)].store.Client().Create(ctx, node)))
 }
 
-// cloudControllers delete the Nodes of instances that are gone, if the process that ended their Machine could not know of the Node, or was
-// refused until the Machine's limit for that. Others than the library collect such Nodes: the cloud controller manager, or a person who is
-// told by machineset/guard.
-type cloudControllers struct {
-	unseen map[types.NamespacedName]bool
-	given  map[types.NamespacedName]bool // those whose deletion was refused
-}
-
-// missed remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
+// misses remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
 // none acts: a request that arrives late, or the garbage collector. A Machine with an infrastructure object has recorded no instance while
-// that has not: the Node has its name. One that has recorded a Node, and has no provider ID, lost it to a person or a webhook.
-func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
+// that has not: the Node has its name. One that has recorded a Node, and has no provider ID, lost it to a person or a webhook. Others than
+// the library collect such Nodes: the cloud controller manager, or a person who is told by machineset/guard.
+func (w *World) misses(m *unstructured.Unstructured) {
 	id, actors := providerIDIn(m), []*process{w.acting}
 	if w.acting == nil {
 		actors = w.processes
@@ -112,40 +104,20 @@ func (c *cloudControllers) missed(w *World, m *unstructured.Unstructured) {
 		}))
 		unnamed := id == "" && (w.provided != nil && node.GetName() == m.GetName() || node.GetName() == textAt(m, "status", "nodeRef", "name"))
 		if late || unnamed && in == w.clusterOf(m.GetNamespace()) {
-			c.unseen[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
+			w.missed[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
 		}
 	}
 }
 
-// refused remembers a Node whose deletion was refused: a Machine gives that up after a time, and nothing repeats it.
-func (c *cloudControllers) refused(r Request) {
+// nodeRefused remembers a Node whose deletion was refused: a Machine gives that up after a time, and nothing repeats it.
+func (w *World) nodeRefused(r Request) {
 	if r.Verb == "delete" && r.Kind == "Node" {
 		key := types.NamespacedName{Name: r.Name}
 		if r.session != nil {
 			key.Namespace = r.session.of.space
 		}
-		c.unseen[key], c.given[key] = true, true
+		w.missed[key] = true
 	}
-}
-
-func (c *cloudControllers) act(ctx context.Context, w *World) []due {
-	var all []due
-	if !w.calm {
-		return nil
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(c.unseen), compareKeys) {
-		node := w.object("Node", key.Namespace, key.Name)
-		if c.given[key] && node != nil && w.hasInstance(node, w.instances()) {
-			continue
-		}
-		all = append(all, due{do: func() {
-			delete(c.unseen, key)
-			if node != nil {
-				w.collects(ctx, node)
-			}
-		}})
-	}
-	return all
 }
 
 // loops are the controllers of Kubernetes in the store, with one function for each: it looks at everything that is due.

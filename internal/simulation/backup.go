@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -112,56 +111,6 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k.list(w.shown(p, gvk), w.version)
 }
 
-// operators are the people who do what only they can do once a backup was restored: they delete Machines that ask for it because their
-// instance is gone, and instances and Nodes whose Machine the backup does not know. They create the infrastructure of a MachinePool whose
-// deletion the backup has ended, when it was too late for that.
-func operators(ctx context.Context, w *World) []due {
-	if !w.calm {
-		return nil
-	}
-	restored := w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
-	var all []due
-	for _, m := range w.owned() {
-		if restored && m.GetDeletionTimestamp() == nil && strings.Contains(messages(m), "no longer exists: delete the Machine") {
-			all = append(all, due{do: func() {
-				w.note("operator", "delete Machine "+m.GetName()+", as it says", said(w.store.Client().Delete(ctx, m.DeepCopy())))
-			}})
-		}
-	}
-	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
-		all = append(all, due{do: func() { w.note("operator", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
-	}
-	all = append(all, w.strayInstances(ctx, restored)...)
-	pruned := w.seen[faultPrefix+string(WebhookPrunes)] > 0 // of a Machine that has lost its provider ID nothing says which Node is its own
-	return append(all, w.strayNodes(ctx, restored || pruned || len(w.writers.released) > 0)...)
-}
-
-// strayInstances are the deletions of instances without a Machine, if people may have caused that.
-func (w *World) strayInstances(ctx context.Context, restored bool) []due {
-	var all []due
-	for _, i := range w.instances() {
-		if i.State != cloud.Deleting && !w.hasMachine(i.Token) && (restored || w.isReleased(i)) {
-			all = append(all, due{do: func() {
-				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
-				w.note("operator", "delete the instance "+i.Name, said(err))
-			}})
-		}
-	}
-	return all
-}
-
-// strayNodes are the deletions of Nodes whose instances are gone, if people may have caused that.
-func (w *World) strayNodes(ctx context.Context, byHand bool) []due {
-	var all []due
-	instances := w.instances()
-	for _, node := range w.Objects("Node") {
-		if byHand && !w.hasInstance(node, instances) && node.GetDeletionTimestamp() == nil {
-			all = append(all, due{do: func() { w.collects(ctx, node) }})
-		}
-	}
-	return all
-}
-
 // hasMachine reports whether an object of the operator has a UID. A Machine in deletion whose infrastructure object is gone ends no
 // instance.
 func (w *World) hasMachine(uid string) bool {
@@ -176,8 +125,7 @@ func (w *World) hasInstance(node *unstructured.Unstructured, instances []cloud.I
 	if w.pool != nil && (w.pool.instanceOf(node) != nil || node.GetName() == otherNode) { // poolProvider collects its Nodes
 		return true
 	}
-	id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID")
-	return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return sameID(i.ProviderID, id) })
+	return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return sameID(i.ProviderID, providerIDIn(node)) })
 }
 
 // collects deletes a Node whose instance is gone, as the cloud controller manager does.

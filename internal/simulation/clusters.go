@@ -197,9 +197,7 @@ func nodeStays(w *World, e Write) error {
 	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute {
 		return nil
 	}
-	was, _, _ := unstructured.NestedBool(e.Before.Object, "spec", "unschedulable")
-	is, _, _ := unstructured.NestedBool(e.After.Object, "spec", "unschedulable")
-	if !goes(e) && (was || !is) {
+	if !goes(e) && (textAt(e.Before, "spec", "unschedulable") == "true" || textAt(e.After, "spec", "unschedulable") != "true") {
 		return nil
 	}
 	for _, m := range w.Objects("Machine") {

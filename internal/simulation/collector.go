@@ -7,12 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/instance"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 )
@@ -98,59 +96,7 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 	w.restart(ctx, p)
 }
 
-// custodians are the people who do what a cloud with habits leaves to them once it has none any more: they delete Machines that say that
-// their instance is lost or refused for ever, instances of which a Collector says that it cannot be sure or that one of two is not needed,
-// and the last ones of a cluster that has no Machine any more. The cloud controller manager collects the Nodes of instances that are gone.
-func (c collectors) custodians(ctx context.Context, w *World) []due {
-	if !w.calm {
-		return nil
-	}
-	var all []due
-	for _, m := range w.owned() {
-		if m.GetDeletionTimestamp() == nil && isLost(m) {
-			all = append(all, due{do: func() {
-				w.note("operator", "delete Machine "+m.GetName()+", which is lost", said(w.store.Client().Delete(ctx, m.DeepCopy())))
-			}})
-		}
-	}
-	for _, i := range w.surplus() {
-		if !w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || c.leave(i) {
-			all = append(all, due{do: func() {
-				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token})
-				w.note("operator", "delete the instance "+i.Name, said(err))
-			}})
-		}
-	}
-	for _, node := range w.Objects("Node") {
-		if w.habits.nodes[node.GetName()] && !w.hasInstance(node, w.instances()) {
-			all = append(all, due{do: func() { w.collects(ctx, node) }})
-		}
-	}
-	return all
-}
-
 // leave reports whether a Collector has left an instance to people.
 func (c collectors) leave(i cloud.Instance) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c)), func(one *collecting) bool { return one.left[i.ProviderID] })
-}
-
-// hasMachines reports whether there are Machines of a cluster.
-func (w *World) hasMachines(c *workloadCluster) bool {
-	return slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.clusterOf(m.GetNamespace()) == c })
-}
-
-// isLost reports whether a Machine says what only its deletion ends.
-func isLost(m *unstructured.Unstructured) bool {
-	phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
-	return phase == "Failed" || slices.Contains([]string{
-		string(cloud.Terminal), instance.ReasonInvalid, instance.ReasonGone, instance.ReasonFailed,
-	}, reasonOf(m))
-}
-
-// isBesideLost reports whether an instance is the second one of a Machine without a set that has lost the first: the Machine stays, and a
-// Collector leaves the instance to it.
-func (w *World) isBesideLost(i cloud.Instance) bool {
-	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
-		return !ownedBySet(m) && string(m.GetUID()) == tokenOf(i) && isLost(m)
-	})
 }

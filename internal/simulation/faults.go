@@ -223,7 +223,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	}
 	if w.acting, w.session = nil, nil; err != nil {
 		w.changesRefused(r)
-		w.left.refused(r)
+		w.nodeRefused(r)
 	}
 	return err
 }

@@ -164,9 +164,8 @@ func timeoutIn(check *unstructured.Unstructured) time.Duration {
 
 // selects reports whether a check selects a Machine.
 func selects(check, m *unstructured.Unstructured) bool {
-	cluster, _, _ := unstructured.NestedString(check.Object, "spec", "clusterName")
 	wanted, _, _ := unstructured.NestedStringMap(check.Object, "spec", "selector", "matchLabels")
-	return check.GetNamespace() == m.GetNamespace() && m.GetLabels()[contract.ClusterNameLabel] == cluster &&
+	return check.GetNamespace() == m.GetNamespace() && m.GetLabels()[contract.ClusterNameLabel] == textAt(check, "spec", "clusterName") &&
 		labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }
 

@@ -53,12 +53,8 @@ func healthInvariants() []Invariant {
 
 // turns reports whether a condition of a Machine gets a status.
 func turns(e Write, condition, status string) bool {
-	if e.Before == nil || e.Removed || e.After.GetKind() != "Machine" {
-		return false
-	}
-	before, _, _ := conditionOf(e.Before, condition)
-	after, _, _ := conditionOf(e.After, condition)
-	return before != status && after == status
+	return e.Before != nil && !e.Removed && e.After.GetKind() == "Machine" &&
+		statusOf(e.Before, condition) != status && statusOf(e.After, condition) == status
 }
 
 // marks reports whether the remediation of a Machine is requested.
@@ -107,8 +103,7 @@ func (b *pass) nodeDuring(m *unstructured.Unstructured) *unstructured.Unstructur
 }
 
 func sparesHealthy(_ *World, e Write, b *pass) string {
-	_, reason, _ := conditionOf(e.After, contract.ConditionHealthCheckSucceeded)
-	name, _, _ := unstructured.NestedString(e.Before.Object, "status", "nodeRef", "name")
+	reason, name := reasonOf(e.After, contract.ConditionHealthCheckSucceeded), textAt(e.Before, "status", "nodeRef", "name")
 	switch node := b.nodeDuring(e.Before); {
 	case reason == healthcheck.ReasonNodeStartupTimeout && name != "":
 		return "is marked because it has no Node, and has Node " + name
@@ -121,9 +116,8 @@ func sparesHealthy(_ *World, e Write, b *pass) string {
 }
 
 func awaitsTimeout(_ *World, e Write, b *pass) string {
-	_, reason, _ := conditionOf(e.After, contract.ConditionHealthCheckSucceeded)
 	node := b.nodeDuring(e.Before)
-	if reason != healthcheck.ReasonUnhealthyNode || node == nil {
+	if reasonOf(e.After, contract.ConditionHealthCheckSucceeded) != healthcheck.ReasonUnhealthyNode || node == nil {
 		return ""
 	}
 	begun := since(node, string(corev1.NodeReady))
@@ -204,8 +198,7 @@ func namesHealthy(_ *World, e Write, b *pass) string {
 // sparesRecovered holds for a set that nothing else makes smaller.
 func sparesRecovered(w *World, e Write, _ *pass) string {
 	o := w.ownerOf(e.After)
-	succeeded, _, _ := conditionOf(e.Before, contract.ConditionHealthCheckSucceeded)
-	if o == nil || o.kind != "MachineSet" || o.leaves() || succeeded != "True" || len(o.owned()) > o.desired() {
+	if o == nil || o.kind != "MachineSet" || o.leaves() || statusOf(e.Before, contract.ConditionHealthCheckSucceeded) != "True" || len(o.owned()) > o.desired() {
 		return ""
 	}
 	return "is deleted, and its check has found it healthy"

@@ -17,8 +17,6 @@ func updater(ctx context.Context, w *World) []due {
 		case isPaused(m) || m.GetDeletionTimestamp() != nil:
 		case state == contract.InPlaceSelected:
 			all = append(all, due{do: func() { w.updates(ctx, m) }})
-		case state == contract.InPlaceFailed && w.calm:
-			all = append(all, due{do: func() { w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)) }})
 		}
 	}
 	return all

@@ -16,8 +16,8 @@ import (
 
 // looksAgain: the provider has said several times that there is no instance, which runs.
 func looksAgain(w *World, e Write) error {
-	if w.habits == nil || w.acting == nil || e.Before == nil || e.Removed || reasonOf(e.After) != instance.ReasonGone ||
-		reasonOf(e.Before) == instance.ReasonGone {
+	was, is := reasonOf(e.Before, contract.ConditionInfrastructureReady), reasonOf(e.After, contract.ConditionInfrastructureReady)
+	if w.habits == nil || w.acting == nil || e.Before == nil || e.Removed || is != instance.ReasonGone || was == instance.ReasonGone {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -26,12 +26,6 @@ func looksAgain(w *World, e Write) error {
 		}
 	}
 	return nil
-}
-
-// reasonOf is the reason of the condition about the infrastructure of a Machine; empty without.
-func reasonOf(m *unstructured.Unstructured) string {
-	_, reason, _ := conditionOf(m, contract.ConditionInfrastructureReady)
-	return reason
 }
 
 // ownInstance: what a process writes into a Machine is its own instance, and no other Machine has recorded that. A Machine that was
@@ -60,8 +54,7 @@ func providerIDIn(m *unstructured.Unstructured) string {
 	if m == nil {
 		return ""
 	}
-	id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
-	return id
+	return textAt(m, "spec", "providerID")
 }
 
 // madeForKept is the name of an invariant.

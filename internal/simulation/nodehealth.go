@@ -93,8 +93,7 @@ func (w *World) kubeletFails(ctx context.Context) {
 
 func (w *World) kubeletReturns(ctx context.Context) {
 	for _, m := range w.owned() { // one that is marked may be spared yet
-		status, _, _ := conditionOf(m, contract.ConditionOwnerRemediated)
-		if node := w.nodeOf(m); status == "False" && m.GetDeletionTimestamp() == nil && node != nil && w.choices.pick(2) == 1 {
+		if node := w.nodeOf(m); statusOf(m, contract.ConditionOwnerRemediated) == "False" && m.GetDeletionTimestamp() == nil && node != nil && w.choices.pick(2) == 1 {
 			w.setReady(ctx, node, corev1.ConditionTrue)
 			return
 		}

@@ -33,8 +33,7 @@ func (w *World) nodeOf(m *unstructured.Unstructured) *corev1.Node {
 
 // recordedNode returns the Node that a Machine has recorded, among some; nil without.
 func recordedNode(nodes byKey, m *unstructured.Unstructured) *unstructured.Unstructured {
-	name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name")
-	node := nodes[types.NamespacedName{Name: name}]
+	node := nodes[types.NamespacedName{Name: textAt(m, "status", "nodeRef", "name")}]
 	if node == nil || !sameID(providerIDIn(node), providerIDIn(m)) {
 		return nil
 	}
@@ -43,17 +42,24 @@ func recordedNode(nodes byKey, m *unstructured.Unstructured) *unstructured.Unstr
 
 // readinessOf is the status of the condition Ready of a Node; empty without.
 func readinessOf(node *unstructured.Unstructured) string {
-	status, _, _ := conditionOf(node, string(corev1.NodeReady))
+	return statusOf(node, string(corev1.NodeReady))
+}
+
+// statusOf and reasonOf are those of a condition of an object; empty without.
+func statusOf(obj *unstructured.Unstructured, kind string) string {
+	status, _ := conditionIn(obj, kind)["status"].(string)
 	return status
+}
+
+func reasonOf(obj *unstructured.Unstructured, kind string) string {
+	reason, _ := conditionIn(obj, kind)["reason"].(string)
+	return reason
 }
 
 // conditionOf returns a condition of an object.
 func conditionOf(obj *unstructured.Unstructured, kind string) (status, reason, message string) {
-	c := conditionIn(obj, kind)
-	status, _ = c["status"].(string)
-	reason, _ = c["reason"].(string)
-	message, _ = c["message"].(string)
-	return status, reason, message
+	message, _ = conditionIn(obj, kind)["message"].(string)
+	return statusOf(obj, kind), reasonOf(obj, kind), message
 }
 
 // since is when a condition of an object has changed last; zero without.
@@ -121,10 +127,10 @@ func (w *World) unwell() string {
 	}
 	for _, m := range w.owned() {
 		node := w.nodeOf(m)
-		switch succeeded, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded); {
+		switch {
 		case node == nil || readyOf(node).Status != corev1.ConditionTrue:
 			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
-		case w.isJudged(m) && succeeded != "True":
+		case w.isJudged(m) && statusOf(m, contract.ConditionHealthCheckSucceeded) != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
 		}
 	}
@@ -190,7 +196,6 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 
 // failsFor reports whether the health check of a Machine has failed for a time, or since a time that is to come: a clock was hours ahead.
 func (w *World) failsFor(m *unstructured.Unstructured, d time.Duration) bool {
-	status, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded)
 	at := since(m, contract.ConditionHealthCheckSucceeded)
-	return status == "False" && (!w.Now().Before(at.Add(d)) || at.After(w.Now().Add(d)))
+	return statusOf(m, contract.ConditionHealthCheckSucceeded) == "False" && (!w.Now().Before(at.Add(d)) || at.After(w.Now().Add(d)))
 }

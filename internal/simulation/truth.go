@@ -49,10 +49,9 @@ func (t truth) denies(w *World, obj *unstructured.Unstructured) error {
 		got = t.got(w, obj)
 	}
 	if want := t.want(w, obj); want != got && want != unasked {
-		_, reason, _ := conditionOf(obj, t.what)
 		name := obj.GetNamespace() + "/" + obj.GetName()
 		err := fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
-		return caused{err, []string{name, "has " + got, "reason " + reason}}
+		return caused{err, []string{name, "has " + got, "reason " + reasonOf(obj, t.what)}}
 	}
 	return nil
 }
@@ -60,8 +59,8 @@ func (t truth) denies(w *World, obj *unstructured.Unstructured) error {
 // textAt is a field as text; empty without.
 func textAt(obj *unstructured.Unstructured, path ...string) string {
 	value, found, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
-	if !found || err != nil {
-		return ""
+	if text, is := value.(string); is || !found || err != nil {
+		return text
 	}
 	return fmt.Sprint(value)
 }

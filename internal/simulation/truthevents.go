@@ -150,8 +150,7 @@ func advises(w *World, e Write) error {
 		return nil
 	}
 	text := conditionsWhere(e.After, func(kind string, asWanted bool, message string) bool {
-		_, reason, _ := conditionOf(e.After, kind)
-		words, waits := advice()[reason]
+		words, waits := advice()[reasonOf(e.After, kind)]
 		return waits && !asWanted && !slices.ContainsFunc(strings.Split(words, "|"), func(word string) bool {
 			return strings.Contains(message, word)
 		})

@@ -120,7 +120,7 @@ func (w *World) readyOfPart(m *unstructured.Unstructured, kind, stage string, pa
 	if part == nil {
 		return isTrue(false)
 	}
-	if status, _, _ := conditionOf(part, contract.ConditionReady); status != "" {
+	if status := statusOf(part, contract.ConditionReady); status != "" {
 		return status
 	}
 	return isTrue(textAt(part, "status", "initialization", stage) == "true")
@@ -158,8 +158,7 @@ func remediationOf(w *World, m *unstructured.Unstructured) string {
 }
 
 func readiness(w *World, m *unstructured.Unstructured) string {
-	health, _, _ := conditionOf(m, contract.ConditionHealthCheckSucceeded)
-	return worst(infrastructureReady(w, m), bootstrapReady(w, m), nodeReady(w, m), health)
+	return worst(infrastructureReady(w, m), bootstrapReady(w, m), nodeReady(w, m), statusOf(m, contract.ConditionHealthCheckSucceeded))
 }
 
 func availability(w *World, m *unstructured.Unstructured) string {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,10 +44,7 @@ func currency(w *World, m *unstructured.Unstructured) string {
 	if status := upToDate(w, m); status != unasked {
 		return status
 	}
-	if status, _, _ := conditionOf(m, contract.ConditionUpToDate); status != "" {
-		return status
-	}
-	return "Unknown"
+	return cmp.Or(statusOf(m, contract.ConditionUpToDate), "Unknown")
 }
 
 // compares holds the number of Machines against the desired one.

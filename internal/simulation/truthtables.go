@@ -57,10 +57,7 @@ func conditionTruths() []truth {
 		})},
 	}
 	for i, t := range rows {
-		rows[i].got = func(_ *World, obj *unstructured.Unstructured) string {
-			status, _, _ := conditionOf(obj, t.what)
-			return status
-		}
+		rows[i].got = func(_ *World, obj *unstructured.Unstructured) string { return statusOf(obj, t.what) }
 	}
 	return rows
 }
@@ -143,8 +140,7 @@ func conditionsWhere(obj *unstructured.Unstructured, is func(kind string, asWant
 
 // isWanted reports whether a condition has the status that it has when nothing is to be done.
 func isWanted(obj *unstructured.Unstructured, kind string) bool {
-	status, _, _ := conditionOf(obj, kind)
-	return status == isTrue(!slices.Contains([]string{contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionScalingUp,
+	return statusOf(obj, kind) == isTrue(!slices.Contains([]string{contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionScalingUp,
 		contract.ConditionScalingDown, contract.ConditionRemediating, machine.ConditionUpdating, "RollingOut"}, kind))
 }
 

@@ -223,7 +223,7 @@ func (w *World) overLimit(p *process, m *unstructured.Unstructured) bool {
 // knows reports whether a process can know of the Node: it is recorded, or in its cache. A provider that has failed does not name the
 // instance of an object that was restored, and then nothing says whose the Node is.
 func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
-	if recorded, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "uid"); recorded == string(uid) {
+	if textAt(m, "status", "nodeRef", "uid") == string(uid) {
 		return true
 	}
 	if w := p.world; w.provided != nil && providerIDIn(m) == "" {

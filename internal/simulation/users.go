@@ -9,15 +9,11 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/children"
-	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -91,8 +87,7 @@ func (o *owner) rolledOutAfter() string {
 
 // pausedOrNot holds a rollout up, or lets it go on.
 func (o *owner) pausedOrNot() string {
-	paused, _, _ := unstructured.NestedBool(o.stored().Object, "spec", "paused")
-	return patchOf(!paused, "spec", "paused")
+	return patchOf(textAt(o.stored(), "spec", "paused") != "true", "spec", "paused")
 }
 
 // withoutTemplates wants a revision whose templates do not exist.
@@ -168,40 +163,5 @@ func (w *World) goesOn(ctx context.Context) {
 		if o.blocked = o.blocked && o.leaves(); o.elsewhere {
 			w.patch(ctx, o.named(), o.elsewhereOrBack())
 		}
-	}
-}
-
-// tidies is the person who does in every wait once the faults have stopped what the others left undone.
-func (w *World) tidies(ctx context.Context) {
-	for _, obj := range w.keepers() {
-		w.tidiesKeeper(ctx, obj)
-	}
-	for _, m := range w.owned() {
-		old := w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute // what replaces it may take so long
-		if o := w.ownerOf(m); old && o != nil && o.strategy == rollout.OnDelete && !o.leaves() && m.GetDeletionTimestamp() == nil &&
-			o.isOutdated(m) {
-			w.deletes(m, ", which is outdated")
-		}
-	}
-	for _, obj := range w.writers.templates {
-		if w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName()) == nil {
-			w.copies(obj, obj.GetNamespace(), true)
-		}
-	}
-}
-
-// tidiesKeeper does what a deployment or a set asks for that was restored, ends a freezing by hand, and deletes a set that somebody has
-// taken from its deployment.
-func (w *World) tidiesKeeper(ctx context.Context, obj *unstructured.Unstructured) {
-	o, uid := w.ownerOf(obj), string(obj.GetUID())
-	switch {
-	case isMisplaced(obj):
-	case obj.GetAnnotations()[children.RestoredAnnotation] != uid && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid):
-		w.patch(ctx, obj, annotate(children.RestoredAnnotation, uid))
-	case isFrozen(obj) && !has(obj, safety.FrozenByAnnotation):
-		w.patch(ctx, obj, labelPatch(safety.FreezeLabel, nil))
-	case o != nil && obj.GetName() != o.name && obj.GetLabels()["pool"] != o.name && metav1.GetControllerOf(obj) == nil &&
-		obj.GetDeletionTimestamp() == nil:
-		w.deletes(obj, ", which nothing owns")
 	}
 }

@@ -16,14 +16,12 @@ import (
 
 // versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
 func versionOf(obj *unstructured.Unstructured, path ...string) string {
-	text, _, _ := unstructured.NestedString(obj.Object, append(path, "spec", "version")...)
-	return text
+	return textAt(obj, append(path, "spec", "version")...)
 }
 
 // isAvailable reports whether a Machine counts as available, and is not being deleted.
 func isAvailable(m *unstructured.Unstructured) bool {
-	status, _, _ := conditionOf(m, contract.ConditionAvailable)
-	return m.GetDeletionTimestamp() == nil && status == string(metav1.ConditionTrue)
+	return m.GetDeletionTimestamp() == nil && statusOf(m, contract.ConditionAvailable) == string(metav1.ConditionTrue)
 }
 
 // missing returns what is not as desired.
@@ -31,7 +29,6 @@ func (w *World) missing(ctx context.Context) string {
 	w.lacks = nil
 	w.relent(ctx)
 	w.helps(ctx)
-	w.tidies(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
 		return left
 	}
@@ -59,7 +56,7 @@ func (o *owner) missing() string {
 	}
 	for _, m := range owned {
 		if !isAvailable(m) {
-			phase, _, _ := unstructured.NestedString(m.Object, "status", "phase")
+			phase := textAt(m, "status", "phase")
 			o.world.lacks = []string{"cluster " + textAt(m, "spec", "clusterName")}
 			return fmt.Sprintf("Machine %s of cluster %s is %s: %s", m.GetName(), textAt(m, "spec", "clusterName"), phase, messages(m))
 		}
@@ -92,8 +89,7 @@ func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
 // rolloutAfter returns the time of spec.rollout.after.
 func (o *owner) rolloutAfter() (after time.Time, asked bool) {
 	if root := o.stored(); root != nil {
-		text, _, _ := unstructured.NestedString(root.Object, "spec", "rollout", "after")
-		at, err := time.Parse(time.RFC3339, text)
+		at, err := time.Parse(time.RFC3339, textAt(root, "spec", "rollout", "after"))
 		return at, err == nil
 	}
 	return time.Time{}, false

@@ -90,7 +90,7 @@ func wentAtOnce(check *unstructured.Unstructured, domain string, machines, nodes
 
 // domainOf is the failure domain of a Machine, or that of its Node, which may be nil.
 func domainOf(m, node *unstructured.Unstructured) string {
-	domain, _, _ := unstructured.NestedString(m.Object, "status", "failureDomain")
+	domain := textAt(m, "status", "failureDomain")
 	if node != nil {
 		domain = cmp.Or(domain, node.GetLabels()[corev1.LabelTopologyZone])
 	}
@@ -136,7 +136,7 @@ func (h *health) sees(w *World, e Write) {
 
 func (h *health) seesMachine(w *World, e Write) {
 	uid := e.After.GetUID()
-	if status, _, _ := conditionOf(e.After, contract.ConditionOwnerRemediated); status != "False" && !e.Removed {
+	if statusOf(e.After, contract.ConditionOwnerRemediated) != "False" && !e.Removed {
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.machine == uid })
 	}
 	if w.acting == nil || !marks(e) {

@@ -42,29 +42,30 @@ type World struct {
 	nested    int            // requests that wait for what happens between them
 	acting    *process
 
-	actors   []actor
-	loops    *fake.Stepped
-	left     *cloudControllers
-	far      time.Duration // how far clocks were off
-	habits   *habits       // nil in a history whose cloud has none
-	backups  backups
-	late     []func()                                                       // requests that have not arrived yet
-	apps     *apps                                                          // nil without Pods
-	health   *health                                                        // nil without health checks
-	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
-	inOrder  map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
-	version  string
-	requests int // that processes sent to the API server
-	owners   []*owner
-	clusters []*workloadCluster          // those with Nodes
-	homes    map[string]*workloadCluster // of instances, by token
-	taken    map[string]bool             // instances that were deleted for another object than their Machine, by token
-	session  *session                    // of the request that is being carried out
-	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
-	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
-	lacks    []string                    // the causes of what is missing
-	ending   bool                        // everything is being deleted
-	typed    memo[corev1.Node]
+	actors     []actor
+	loops      *fake.Stepped
+	collectors collectors
+	missed     map[types.NamespacedName]bool // Nodes that nothing of the library deletes
+	far        time.Duration                 // how far clocks were off
+	habits     *habits                       // nil in a history whose cloud has none
+	backups    backups
+	late       []func()                                                       // requests that have not arrived yet
+	apps       *apps                                                          // nil without Pods
+	health     *health                                                        // nil without health checks
+	objects    map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
+	inOrder    map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
+	version    string
+	requests   int // that processes sent to the API server
+	owners     []*owner
+	clusters   []*workloadCluster          // those with Nodes
+	homes      map[string]*workloadCluster // of instances, by token
+	taken      map[string]bool             // instances that were deleted for another object than their Machine, by token
+	session    *session                    // of the request that is being carried out
+	belongs    map[types.UID]*owner        // by UID of a set, a Machine or an owner
+	sentAt     map[types.UID]int           // what was available when a request was sent, while it arrives late
+	lacks      []string                    // the causes of what is missing
+	ending     bool                        // everything is being deleted
+	typed      memo[corev1.Node]
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
 	originals []original
@@ -150,7 +151,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: memo[corev1.Node]{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
 		homes: map[string]*workloadCluster{}, taken: map[string]bool{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
-		writers: newWriters(), events: newEventLog(),
+		missed: map[types.NamespacedName]bool{}, writers: newWriters(), events: newEventLog(),
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
@@ -218,7 +219,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	}
 	w.apps.sees(obj)
 	if removed && obj.GetKind() == "Machine" && !w.backups.restores {
-		w.left.missed(w, obj)
+		w.misses(obj)
 	}
 	w.belong(obj)
 	for _, o := range w.owners {

@@ -1,0 +1,149 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/instance"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// chore is what a person does to an object that stays, once the faults have stopped.
+type chore struct {
+	kinds  string
+	needed func(*World, *unstructured.Unstructured) bool
+	does   editing
+}
+
+// chores are what conditions ask for, and what others have left undone.
+func chores() []chore {
+	return []chore{
+		{ofSets, asksWhetherRestored, func(_ *World, obj *unstructured.Unstructured) string {
+			return annotate(children.RestoredAnnotation, string(obj.GetUID()))
+		}},
+		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
+			return isFrozen(obj) && !has(obj, safety.FrozenByAnnotation)
+		}, func(*World, *unstructured.Unstructured) string { return labelPatch(safety.FreezeLabel, nil) }},
+		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
+		{"Machine", func(w *World, m *unstructured.Unstructured) bool {
+			return !isPaused(m) && m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceFailed
+		}, func(*World, *unstructured.Unstructured) string {
+			return annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)
+		}},
+		{"Node", (*World).isStray, func(w *World, node *unstructured.Unstructured) string {
+			w.collects(w.ctx, node)
+			return ""
+		}},
+	}
+}
+
+// people are those who do their chores, and who delete instances that only they can delete. They create the infrastructure of a MachinePool
+// whose deletion a backup has ended, when it was too late for that, and templates that are gone.
+func people(ctx context.Context, w *World) []due {
+	var all []due
+	if !w.calm {
+		return nil
+	}
+	for _, c := range chores() {
+		for kind := range strings.FieldsSeq(c.kinds) {
+			for _, obj := range w.Objects(kind) {
+				if obj.GetDeletionTimestamp() == nil && !isMisplaced(obj) && c.needed(w, obj) {
+					all = append(all, due{do: func() { w.patch(ctx, obj, c.does(w, obj)) }})
+				}
+			}
+		}
+	}
+	for _, i := range w.instances() {
+		if i.State != cloud.Deleting && w.isStrayInstance(i) {
+			all = append(all, due{do: func() {
+				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
+				w.note("user", "delete the instance "+i.Name, said(err))
+			}})
+		}
+	}
+	for _, obj := range w.writers.templates {
+		if !w.ending && w.object(obj.GetKind(), obj.GetNamespace(), obj.GetName()) == nil {
+			all = append(all, due{do: func() { w.copies(obj, obj.GetNamespace(), true) }})
+		}
+	}
+	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
+		all = append(all, due{do: func() { w.note("user", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
+	}
+	return all
+}
+
+// asksWhetherRestored reports whether a deployment or a set asks a person to confirm that it was restored.
+func asksWhetherRestored(_ *World, obj *unstructured.Unstructured) bool {
+	uid := string(obj.GetUID())
+	return obj.GetAnnotations()[children.RestoredAnnotation] != uid && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid)
+}
+
+// isTaken reports whether somebody has taken a set from its deployment.
+func (w *World) isTaken(set *unstructured.Unstructured) bool {
+	o := w.ownerOf(set)
+	return o != nil && set.GetName() != o.name && set.GetLabels()["pool"] != o.name && metav1.GetControllerOf(set) == nil
+}
+
+// wasRestored reports whether a person has restored a backup.
+func (w *World) wasRestored() bool {
+	return w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
+}
+
+// waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is gone
+// and it says so, or it is lost.
+func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
+	if !ownedBySet(m) && !w.isSingle(m) {
+		return false
+	}
+	o, old := w.ownerOf(m), w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute // what replaces it may take so long
+	outdated := old && o != nil && o.strategy == rollout.OnDelete && !o.leaves() && o.isOutdated(m)
+	gone := w.wasRestored() && strings.Contains(messages(m), "no longer exists: delete the Machine")
+	return outdated || gone || w.habits != nil && isLost(m)
+}
+
+// isStray reports whether a Node has no instance, and nothing but a person or the cloud controller manager deletes it. Of a Machine that has
+// lost its provider ID nothing says which Node is its own.
+func (w *World) isStray(node *unstructured.Unstructured) bool {
+	byHand := w.wasRestored() || w.seen[faultPrefix+string(WebhookPrunes)] > 0 || len(w.writers.released) > 0
+	known := byHand || w.missed[types.NamespacedName{Namespace: w.clusterWith(node).space, Name: node.GetName()}] || w.habits != nil && w.habits.nodes[node.GetName()]
+	return known && !w.hasInstance(node, w.instances())
+}
+
+// isStrayInstance reports whether an instance has no Machine, or is beside that of one, and a person deletes it: people have caused that, or
+// no Collector will, since it cannot be sure, leaves it to a Machine that is lost, or does not look for clusters without Machines.
+func (w *World) isStrayInstance(i cloud.Instance) bool {
+	if !w.hasMachine(i.Token) && (w.wasRestored() || w.isReleased(i)) {
+		return true
+	}
+	return w.habits != nil && w.holderOf(i) == nil && (!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.collectors.leave(i))
+}
+
+// isLost reports whether a Machine says what only its deletion ends.
+func isLost(m *unstructured.Unstructured) bool {
+	return textAt(m, "status", "phase") == "Failed" || slices.Contains([]string{
+		string(cloud.Terminal), instance.ReasonInvalid, instance.ReasonGone, instance.ReasonFailed,
+	}, reasonOf(m, contract.ConditionInfrastructureReady))
+}
+
+// isBesideLost reports whether an instance is the second one of a Machine without a set that has lost the first: the Machine stays, and a
+// Collector leaves the instance to it.
+func (w *World) isBesideLost(i cloud.Instance) bool {
+	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+		return !ownedBySet(m) && string(m.GetUID()) == tokenOf(i) && isLost(m)
+	})
+}
+
+// hasMachines reports whether there are Machines of a cluster.
+func (w *World) hasMachines(c *workloadCluster) bool {
+	return slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.clusterOf(m.GetNamespace()) == c })
+}
