@@ -47,13 +47,11 @@ func chores() []chore {
 	}
 }
 
-// people are those who do their chores, and who delete instances that only they can delete. They create the infrastructure of a MachinePool
-// whose deletion a backup has ended, when it was too late for that, and templates that are gone.
+// people are those who, once the faults have stopped and nothing else happens, do their chores, and delete instances that only they can
+// delete. They create the infrastructure of a MachinePool whose deletion a backup has ended, when it was too late for that, and templates
+// that are gone.
 func people(ctx context.Context, w *World) []due {
 	var all []due
-	if !w.calm {
-		return nil
-	}
 	for _, c := range chores() {
 		for kind := range strings.FieldsSeq(c.kinds) {
 			for _, obj := range w.Objects(kind) {

@@ -309,7 +309,10 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 			}
 			return
 		}
-		w.pass(max(time.Millisecond, min(next.Sub(w.Now()), longestWait)))
+		if name != "" || !w.calm { // what is missing may be something that no time is known for
+			next = earlier(next, w.Now().Add(longestWait))
+		}
+		w.pass(max(time.Millisecond, next.Sub(w.Now())))
 	}
 	w.fail("time passes", w.circle())
 }
@@ -321,18 +324,13 @@ const longestWait = 30 * time.Second
 // latest, the end.
 func (w *World) round(ctx context.Context, end time.Time) (did bool, next time.Time) {
 	next = end
-	later := func(at time.Time) {
-		if at.Before(next) {
-			next = at
-		}
-	}
 	for i, p := range w.processes {
 		for _, k := range p.watches() {
 			for ; w.comes(k); did = true {
 				p.deliver(k)
 			}
 			if len(k.pending) > 0 {
-				later(k.stalled)
+				next = earlier(next, k.stalled)
 			}
 		}
 		if !w.leads[i] {
@@ -343,18 +341,31 @@ func (w *World) round(ctx context.Context, end time.Time) (did bool, next time.T
 			did = true
 		}
 		for _, q := range p.queue {
-			later(q.due)
+			next = earlier(next, q.due)
 		}
 	}
 	for _, act := range w.actors {
 		for _, d := range act(ctx, w) {
 			if d.at.After(w.Now()) {
-				later(d.at)
+				next = earlier(next, d.at)
 				continue
 			}
 			d.do()
 			did = true
 		}
 	}
+	if !did && w.calm {
+		for _, d := range people(ctx, w) {
+			d.do()
+			did = true
+		}
+	}
 	return did, next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
