@@ -25,7 +25,7 @@ func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (
 		}
 		return ns.cordonSeen, nil
 	}
-	ns.cordonSeen = time.Time{}
+	ns.cordonSeen, ns.listedAgain = time.Time{}, false
 	released := ns.released
 	r.mu.Unlock()
 	if released {

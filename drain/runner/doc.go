@@ -27,7 +27,8 @@
 //   - StepVolumes sends no request. It is Done only when the VolumeAttachments are completely known.
 //   - No label of a metric names an object.
 //   - The attempts are a cache: if the process ends, at most one more request per Pod is sent.
-//   - A drain is done Config.Settle after the first Step that was shown the cordon, at the earliest. A new process waits for it again.
+//   - A drain is done Config.Settle after the first Step that was shown the cordon, at the earliest, and only by a list of the Pods that is
+//     made after that: a watch may be behind, because the process was stopped, or its connection. A new process does both again.
 //
 // # Limits
 //

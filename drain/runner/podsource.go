@@ -27,7 +27,7 @@ type PodSource interface {
 	// its watch. synced is false until the Pods are completely known and while the watch fails; an empty result then does not mean that there
 	// are none. err says why the source cannot read the Pods.
 	Pods(node string) (pods []*corev1.Pod, synced bool, err error)
-	// Release ends the watch of a Node.
+	// Release ends the watch of a Node. The next call of Pods begins another one with a consistent list: a drain ends with one.
 	Release(node string)
 	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed. All goroutines
 	// of the source end before it returns.

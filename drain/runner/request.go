@@ -55,15 +55,18 @@ func (r *Result) againAt(at, now time.Time) {
 	}
 }
 
-// settle decides whether a Node without blocking Pods is drained.
-func (r *Result) settle(settle time.Duration, cordonedSince, now time.Time) {
+// settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that.
+func (r *Result) settle(listedAgain bool, settle time.Duration, cordonedSince, now time.Time) (confirm bool) {
 	switch left := settle - now.Sub(cordonedSince); {
 	case cordonedSince.IsZero():
 		r.Message = "* waiting to see the Node cordoned"
 	case left > 0:
-		r.Message = "* no Pods left; making sure that none was bound right after the cordon"
-		r.RequeueAfter = left
+		r.Message, r.RequeueAfter = settles, left
+	case !listedAgain:
+		r.Message = settles
+		return true
 	default:
 		r.Done, r.Message, r.RequeueAfter = true, "", 0
 	}
+	return false
 }

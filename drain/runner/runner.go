@@ -48,7 +48,9 @@ type nodeState struct {
 	startedAt  time.Time // first Step of this process
 	inFlight   int
 	respawns   respawns
-	released   bool // it is no longer in Runner.nodes
+	// listedAgain: the Pods were listed again when none was left and the settle time was over.
+	listedAgain bool
+	released    bool // it is no longer in Runner.nodes
 }
 
 // New checks the configuration and returns a Runner. It sends no request before [Runner.Start].
@@ -135,6 +137,30 @@ func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err err
 		return nil, false, errReleased
 	}
 	return r.cfg.Pods.Pods(ns.name)
+}
+
+// listAgain begins the watch of a Node anew, with a list. A watch may be behind by any time without a sign: the process was stopped, or the
+// connection or the API server carried nothing.
+func (r *Runner) listAgain(ns *nodeState) {
+	r.looks.Lock()
+	defer r.looks.Unlock()
+	r.mu.Lock()
+	ns.listedAgain = true
+	released := ns.released
+	r.mu.Unlock()
+	if !released { // otherwise the watch is that of another drain
+		r.cfg.Pods.Release(ns.name)
+	}
+}
+
+// whyUnlisted is the Message of a Result until the Pods of a Node are listed.
+func (r *Runner) whyUnlisted(ns *nodeState) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ns.listedAgain {
+		return settles
+	}
+	return waitsForPods
 }
 
 // Cancel ends the drain of a Node like [Runner.Release] and, with uncordon, makes the Node schedulable again. Evictions that the API server

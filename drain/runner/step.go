@@ -26,6 +26,8 @@ const (
 	// waitsForBudgets is the Message of a Result until Config.Informers has listed PodDisruptionBudgets.
 	waitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
 	waitsForPods    = "* waiting for the list of Pods of the Node"
+	// settles is the Message of a Result from the last Pod that is known until the list that confirms that there is none.
+	settles = "* no Pods left; making sure that none was bound right after the cordon"
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
@@ -38,29 +40,38 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	node := req.Node
-	cordonedSince, err := r.cordon(ctx, ns, node)
+	cordonedSince, err := r.cordon(ctx, ns, req.Node)
 	if err != nil {
 		return Result{}, err
 	}
+	result, confirm, err := r.look(ctx, ns, &req, cordonedSince)
+	if confirm {
+		r.listAgain(ns)
+		result, _, err = r.look(ctx, ns, &req, cordonedSince)
+	}
+	return result, err
+}
+
+// look reads what is known of the Node, and advances.
+func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request, cordonedSince time.Time) (_ Result, confirm bool, _ error) {
 	pods, synced, err := r.podsOf(ns)
 	if errors.Is(err, errReleased) {
-		return cancelled(), nil
+		return cancelled(), false, nil
 	}
 	if err != nil {
-		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
+		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
 	if !synced {
-		return Result{Message: waitsForPods, RequeueAfter: probeInterval}, nil
+		return Result{Message: r.whyUnlisted(ns), RequeueAfter: probeInterval}, false, nil
 	}
 	budgets, synced, err := r.readBudgets(ctx, pods)
 	if err != nil {
-		return Result{}, fmt.Errorf("drain node %s: %w", node.Name, err)
+		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
 	if !synced {
-		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, nil
+		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, false, nil
 	}
-	return r.advance(ns, &req, pods, budgets, cordonedSince)
+	return r.advance(ns, req, pods, budgets, cordonedSince)
 }
 
 func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
@@ -145,14 +156,14 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 // advance plans, queues and reports. Slow work is done without the lock: rules and selectors before it, texts after it.
 func (r *Runner) advance(
 	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
-) (Result, error) {
+) (_ Result, confirm bool, _ error) {
 	situation := r.situation(req)
 	now := situation.Now
 	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: rules(req, situation)}},
 		drain.Facts{Now: now, Budgets: budgets})
 	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now, !cordonedSince.IsZero())
 	if !known {
-		return cancelled(), nil
+		return cancelled(), false, nil
 	}
 	result := Result{
 		Counts:       plan.Counts(),
@@ -167,13 +178,15 @@ func (r *Runner) advance(
 	done := plan.Done()
 	refused := r.report(ns, &result, now, func() {
 		if done {
-			result.settle(r.cfg.Settle, cordonedSince, now)
+			confirm = result.settle(ns.listedAgain, r.cfg.Settle, cordonedSince, now)
+		} else {
+			ns.listedAgain = false
 		}
 	})
 	if refused != nil && !done {
-		return result, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
+		return result, false, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
-	return result, nil
+	return result, confirm, nil
 }
 
 func (r *Runner) situation(req *Request) drain.Situation {

@@ -12,11 +12,12 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-func TestStore_ADrainReadsPodsWithOneRequestAndWithAListWhereTheServerStreamsNone(t *testing.T) {
+// The second watch confirms the end of the drain.
+func TestStore_ADrainReadsPodsWithTwoRequestsAndWithAListWhereTheServerStreamsNone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		streams        bool
 		lists, watches int
-	}{"a server that streams lists": {true, 0, 1}, "one that does not": {false, 1, 1}} {
+	}{"a server that streams lists": {true, 0, 2}, "one that does not": {false, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, "n1")
 			if !tc.streams { // it refuses the first watch as servers do that do not know sendInitialEvents

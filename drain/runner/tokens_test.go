@@ -192,7 +192,7 @@ func TestTheEndOfAWaitLetsItsNodeGo(t *testing.T) {
 	require.Empty(t, g.runner.nodes)
 	require.Empty(t, g.runner.ring)
 	require.Empty(t, g.runner.sinks)
-	require.Equal(t, []string{"n"}, source.released)
+	require.Equal(t, []string{"n", "n"}, source.released, "its Pods are listed again, and then it is let go")
 }
 
 func TestVolumesThatAreGoneAreForgotten(t *testing.T) {
