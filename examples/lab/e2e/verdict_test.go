@@ -74,6 +74,13 @@ func broken() map[string]struct {
 			l.deletes(2)
 			l.deletes(3)
 		}, "a rollout keeps as many Machines available as it says: fleet-3 is deleted, and 1 available Machines are left of at least 2"},
+		"one was not available for long": {func(l *log) {
+			l.put(byOther, "patch", "machines", "status", *aMachine(l, 2))
+			for range 5 {
+				l.write(byOther, "update", "leases", "", "other", nil)
+			}
+			l.deletes(3)
+		}, "a rollout keeps as many Machines available as it says: fleet-3 is deleted, and 1 available Machines are left of at least 2"},
 		"an instance that stays": {func(l *log) {
 			l.deletes(4)
 			l.removes(4)
@@ -131,6 +138,29 @@ func TestEachInvariantCanBreak(t *testing.T) {
 	want := slices.Sorted(slices.Values(Invariants()))
 	if diff := cmp.Diff(want, slices.Compact(seen)); diff != "" {
 		t.Errorf("invariants that are broken here (-want +got):\n%s", diff)
+	}
+}
+
+// What nobody could know when it was decided breaks nothing.
+func TestWhatComesWithADeletionBreaksNothing(t *testing.T) {
+	t.Parallel()
+	for name, what := range map[string]func(*log){
+		"another Machine has just ceased to be available": func(l *log) {
+			l.put(byOther, "patch", "machines", "status", *aMachine(l, 2))
+			l.put(byOther, "patch", "machines", "status", *aMachine(l, 2))
+			l.deletes(3)
+		},
+		"a pod is bound to the Node of an instance that is deleted": func(l *log) {
+			l.put(byOther, "create", "pods", "", *aPod(l, 5))
+			l.deletes(4)
+			l.put(byManager, "delete", "kwokmachines", "", *leaves(anInfra(l, 4)))
+			e := l.write(byOther, "create", "pods", "binding", "pod-5", gone(""))
+			e.Sent = []byte(`{"target":{"name":"fleet-node-4"}}`)
+		},
+	} {
+		l := rolled()
+		what(l)
+		require.Empty(t, said(t, terms(), l), name)
 	}
 }
 

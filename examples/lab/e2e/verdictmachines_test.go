@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -138,6 +139,24 @@ func (j *judge) deletion(l *life, users []string) (n int, found bool) {
 	return 0, false
 }
 
+// lately is how long before a deletion a Machine may cease to be available by itself and still count: when it was decided that the other
+// one goes, this one was available. An API server that has just started refuses a provider for a moment, for example.
+const lately = 5 * time.Second
+
+// wasAvailableAfter reports whether a Machine, which is not being deleted, was available after a time.
+func wasAvailableAfter(records []record, after time.Time) bool {
+	n := len(records) - 1
+	if n < 0 || records[n].removed || records[n].thing.leaving() {
+		return false
+	}
+	for ; n > 0 && records[n].at.After(after); n-- {
+		if records[n-1].says {
+			return true
+		}
+	}
+	return false
+}
+
 // floor judges only the deletion of Machines that are available.
 func floor(j *judge) {
 	all := j.owned()
@@ -150,7 +169,8 @@ func floor(j *judge) {
 		now := m.records[n]
 		left := 0
 		for _, other := range all {
-			if other != m && j.holdsAt(other, other.before(func(r record) bool { return r.version <= now.version }), now.at) {
+			n := other.before(func(r record) bool { return r.version <= now.version })
+			if other != m && (j.holdsAt(other, n, now.at) || wasAvailableAfter(other.records[:n], now.at.Add(-lately))) {
 				left++
 			}
 		}

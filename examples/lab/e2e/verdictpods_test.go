@@ -102,7 +102,7 @@ func (j *judge) ready(pod *life, at time.Time) bool {
 	return j.holdsAt(pod, pod.before(func(r record) bool { return !r.at.After(at) }), at)
 }
 
-// drainsFirst judges the request that begins the end of an instance.
+// drainsFirst judges the request that begins the end of an instance. A scheduler that is late may bind a pod to its Node after that.
 func drainsFirst(j *judge) {
 	on := map[string][]*life{}
 	for _, all := range j.guarded() {
@@ -122,7 +122,7 @@ func drainsFirst(j *judge) {
 		at := infra.records[n].at
 		for _, pod := range on[names[infra.uid]] {
 			gone, removed := pod.removal()
-			if pod.first().at.After(at) || removed && !gone.at.After(at) || j.mayHave(pod, pod.lastBefore(at), at) {
+			if pod.bound.After(at) || removed && !gone.at.After(at) || j.mayHave(pod, pod.lastBefore(at), at) {
 				continue
 			}
 			j.broken(at, "%s is deleted, and %s is on its Node %s", infra.name, pod.name, pod.node)

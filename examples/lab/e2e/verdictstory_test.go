@@ -74,13 +74,21 @@ type life struct {
 	resource, name string
 	uid            types.UID
 	records        []record
-	// node is where a pod runs, and evicted the evictions of it that were accepted.
+	// node is where a pod runs, bound since when it does, and evicted the evictions of it that were accepted.
 	node    string
+	bound   time.Time
 	evicted []cluster.AuditEvent
 }
 
 func (l *life) first() record { return l.records[0] }
 func (l *life) last() record  { return l.records[len(l.records)-1] }
+
+// bind notes where a pod runs. Its first event that says so may be later than its binding.
+func (l *life) bind(node string, at time.Time) {
+	if l.node == "" {
+		l.node, l.bound = node, at
+	}
+}
 
 // removal is the write that removed the object.
 func (l *life) removal() (record, bool) {
@@ -154,7 +162,7 @@ func (s *story) hear(e *cluster.AuditEvent, latest uint64) (uint64, error) {
 			return 0, err
 		}
 		for _, l := range s.named[key(pods, e.Name)] {
-			l.node = bound.Target.Name
+			l.bind(bound.Target.Name, e.Received)
 		}
 		return latest, nil
 	case t.Kind == "Status" && t.Details.UID != "":
@@ -176,7 +184,7 @@ func (s *story) hear(e *cluster.AuditEvent, latest uint64) (uint64, error) {
 	}
 	l := s.of(e.Resource, &t)
 	if t.Spec.NodeName != "" {
-		l.node = t.Spec.NodeName
+		l.bind(t.Spec.NodeName, e.Received)
 	}
 	l.records = append(l.records, record{
 		at: e.Received, version: version, thing: t, event: *e, says: t.is(expected(e.Resource)), removed: removed(e, &t),
