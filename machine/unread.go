@@ -38,7 +38,7 @@ func (s *Scope) unreadFacts() unreadFacts {
 	said, found := s.Condition(contract.ConditionNodeReady)
 	f := unreadFacts{
 		Down: errors.Is(s.NodesErr, cluster.ErrNotConnected), Failed: s.NodesErr != nil && !cluster.IsUnread(s.NodesErr), Message: s.unread(),
-		Early:   !s.isTold() || (errors.As(s.NodesErr, &down) && down.Reason == cluster.ReasonConnecting),
+		Early:   !s.isTold() || errors.As(s.NodesErr, &down) && (down.Reason == cluster.ReasonConnecting || down.Reason == cluster.ReasonStopped),
 		HasNode: s.State.Node.Name != "", Said: said.Reason, Found: found,
 		Since: later(s.Workload.Since, s.Cluster.State.ControlPlaneInitializedAt), Now: s.Now, Grace: s.env.options.ConnectionGrace,
 	}
@@ -74,7 +74,8 @@ func later(a, b time.Time) time.Time {
 type unreadFacts struct {
 	// Down: the cluster is not connected. Failed: it is unknown why the Nodes are unread. Otherwise their first list is not complete.
 	Down, Failed bool
-	// Early: the first attempt to connect, or the first list of Nodes, since the start of this process is still running.
+	// Early: the first attempt to connect, or the first list of Nodes, since the start of this process is still running. The same is true of
+	// a process that ends: its last passes know nothing about the Node.
 	Early   bool
 	Message string
 	// HasNode: a Node was recorded.

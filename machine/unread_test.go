@@ -64,6 +64,24 @@ func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	}
 }
 
+// The passes of a process that ends see that its connections have ended before they end themselves.
+func TestAProcessThatBeginsOrEndsLeavesTheReadinessOfAMachineAsItIs(t *testing.T) {
+	for reason, leaves := range map[cluster.Reason]bool{
+		cluster.ReasonConnecting: true, cluster.ReasonStopped: true, cluster.ReasonUnreachable: false,
+	} {
+		s := attached(&Scope{
+			Scope: base{
+				State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "u"}},
+				Stored: []metav1.Condition{
+					engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, "")},
+			},
+			NodesErr: &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: reason},
+			env:      testReconciler(testKind(), Ports{}, Options{}),
+		})
+		require.Equal(t, leaves, len(decideUnread(s.unreadFacts()).Conditions) == 0, "%s", reason)
+	}
+}
+
 // failing is a Drainer that cannot reach its cluster.
 type failing struct{ err error }
 
