@@ -110,6 +110,15 @@ func broken() map[string]struct {
 			l.deletes(2)
 			l.releases(2)
 		}, "an instance goes only after the drain of its Node: fleet-2 is deleted, and pod-2 is on its Node fleet-node-2"},
+		"a pod that came long after the cordon, and long before": {func(l *log) {
+			cordons(l, 4)
+			l.write(byOther, "update", "leases", "", "other", nil)
+			l.runs(5, 4)
+			for range 4 {
+				l.write(byOther, "update", "leases", "", "other", nil)
+			}
+			l.releases(4)
+		}, "an instance goes only after the drain of its Node: fleet-4 is deleted, and pod-5 is on its Node fleet-node-4"},
 		"a Node of another owner": {func(l *log) {
 			l.put(byManager, "patch", "nodes", "", *l.object("other", "other"))
 		}, "nothing of another owner is touched: manager: patch nodes other 200"},
@@ -157,11 +166,25 @@ func TestWhatComesWithADeletionBreaksNothing(t *testing.T) {
 			e := l.write(byOther, "create", "pods", "binding", "pod-5", gone(""))
 			e.Sent = []byte(`{"target":{"name":"fleet-node-4"}}`)
 		},
+		"a pod is bound to a Node long after its cordon, just before the deletion of its instance": func(l *log) {
+			cordons(l, 4)
+			l.write(byOther, "update", "leases", "", "other", nil)
+			l.runs(5, 4)
+			l.put(byManager, "delete", "kwokmachines", "", *leaves(anInfra(l, 4)))
+		},
 	} {
 		l := rolled()
 		what(l)
 		require.Empty(t, said(t, terms(), l), name)
 	}
+}
+
+// cordons cordons the Node of a Machine that is being deleted.
+func cordons(l *log, n int) {
+	l.deletes(n)
+	node := aNode(l, n)
+	node.Spec["unschedulable"] = true
+	l.put(byManager, "patch", "nodes", "", *node)
 }
 
 // without returns a log without one line.

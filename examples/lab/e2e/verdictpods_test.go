@@ -110,24 +110,34 @@ func drainsFirst(j *judge) {
 			on[pod.node] = append(on[pod.node], pod)
 		}
 	}
-	names := map[types.UID]string{}
+	of := map[types.UID]*life{}
 	for _, node := range j.all(nodes) {
-		names[types.UID(j.tokenOf(node))] = node.name
+		of[types.UID(j.tokenOf(node))] = node
 	}
 	for _, infra := range j.all(infraItems) {
 		n, found := j.deletion(infra, j.terms.Managers)
-		if !found || names[infra.uid] == "" {
+		node := of[infra.uid]
+		if !found || node == nil {
 			continue
 		}
 		at := infra.records[n].at
-		for _, pod := range on[names[infra.uid]] {
+		for _, pod := range on[node.name] {
 			gone, removed := pod.removal()
-			if pod.bound.After(at) || removed && !gone.at.After(at) || j.mayHave(pod, pod.lastBefore(at), at) {
+			if pod.bound.After(at) || isLate(pod, node, at) || removed && !gone.at.After(at) || j.mayHave(pod, pod.lastBefore(at), at) {
 				continue
 			}
 			j.broken(at, "%s is deleted, and %s is on its Node %s", infra.name, pod.name, pod.node)
 		}
 	}
+}
+
+// isLate reports whether a scheduler bound a pod just before a time to a Node that had been cordoned for longer than a drain waits for such
+// pods. A scheduler can be late by ten seconds: an API server that has just started refuses its watches for a moment, and it makes that of
+// pods again before that of Nodes.
+func isLate(pod, node *life, at time.Time) bool {
+	const settles = 2 * time.Second
+	n := node.before(func(r record) bool { return !r.thing.Spec.Unschedulable })
+	return n < len(node.records) && pod.bound.After(node.records[n].at.Add(settles)) && pod.bound.After(at.Add(-lately))
 }
 
 // lastBefore is the time of the last record before a time, of which there is one.

@@ -27,8 +27,9 @@ type thing struct {
 	Kind     string            `json:"kind"`
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
-		ProviderID string `json:"providerID"`
-		NodeName   string `json:"nodeName"`
+		ProviderID    string `json:"providerID"`
+		NodeName      string `json:"nodeName"`
+		Unschedulable bool   `json:"unschedulable"`
 	} `json:"spec"`
 	Status  json.RawMessage `json:"status"` // a text in a Status
 	Details struct {
