@@ -211,7 +211,8 @@ func (w *World) nodeComesBack(ctx context.Context) {
 			w.note("cluster", "delete Node "+i.Name, said(w.clientOf(node).Delete(ctx, node.DeepCopy())))
 		}
 		w.joins(ctx, i)
-		if w.homes[i.Token] == w.clusters[0] {
+		node := w.nodeOn(i) // another program may still hold the one before, which is cordoned
+		if w.homes[i.Token] == w.clusters[0] && node != nil && node.GetDeletionTimestamp() == nil {
 			w.moves(ctx, i.Name)
 		}
 		if w.habits != nil {
