@@ -22,7 +22,7 @@ type DriverOptions struct {
 	// Hidden is for how long Get and List do not show a new instance, and Delete does not find it by its token alone. A Create with the same
 	// token finds it: clouds keep their tokens consistently.
 	Hidden time.Duration
-	// Quota is how many instances may exist, those in deletion included; zero is no limit.
+	// Quota is how many instances a cluster may have, those in deletion included; zero is no limit.
 	Quota int
 	// PerSecond is how many calls a second the cloud allows, with a Burst of as many, at least one; zero is no limit. More are errors of the
 	// class RateLimited with RetryAfter.
@@ -41,27 +41,12 @@ type DriverOptions struct {
 
 // Driver is a cloud in memory. Its specification is JSON with a size, which defaults to small. Safe for concurrent use.
 type Driver struct {
-	options DriverOptions
+	token string
+	cloud cloud.Calls // of memory, with the habits
 
-	mu        sync.Mutex
-	habits    habits
-	instances map[string]*cloudInstance // by token
-	made      map[string]int
-	calls     map[cloud.Operation]int
-	next      int
-}
-
-// cloudInstance is an instance of a Driver.
-type cloudInstance struct {
-	id, name, cluster string
-	created, deleted  time.Time
-	userData          string
-	number            int
-}
-
-// driverSpec is the specification of a Driver's instances.
-type driverSpec struct {
-	Size string `json:"size"`
+	mu     sync.Mutex // held during a call
+	memory memory
+	calls  map[cloud.Operation]int
 }
 
 // NewDriver returns a cloud without instances.
@@ -69,20 +54,22 @@ func NewDriver(o DriverOptions) *Driver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Driver{
-		options: o, instances: map[string]*cloudInstance{}, made: map[string]int{}, calls: map[cloud.Operation]int{},
-		habits: newHabits(o.Hidden, o.Vanish, o.Quota, o.PerSecond, o.Answer, o.Clock),
-	}
+	d := &Driver{token: o.Token, calls: map[cloud.Operation]int{}}
+	d.memory = memory{zones: o.Zones, instances: map[string]*cloudInstance{}, made: map[string]int{}}
+	d.cloud = cloud.Of(&d.memory, Unreliable(UnreliableOptions{
+		Boot: o.Boot, Vanish: o.Vanish, Hidden: o.Hidden, Quota: o.Quota, PerSecond: o.PerSecond, Answer: o.Answer, Clock: o.Clock,
+	}), cloud.Around(d.around))
+	return d
 }
 
 // Name implements provider.Driver.
-func (d *Driver) Name() string { return "fake" }
+func (d *Driver) Name() string { return d.memory.Name() }
 
 // Made returns how many instances were ever made for a token. More than one is a defect of the caller, or of a decorator.
 func (d *Driver) Made(token string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.made[token]
+	return d.memory.made[token]
 }
 
 // Calls returns how many calls of an operation were made, refused ones included.
@@ -96,7 +83,7 @@ func (d *Driver) Calls(op cloud.Operation) int {
 func (d *Driver) UserData(token string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i := d.instances[token]; i != nil {
+	if i := d.memory.instances[token]; i != nil {
 		return i.userData
 	}
 	return ""
@@ -106,45 +93,80 @@ func (d *Driver) UserData(token string) string {
 func (d *Driver) Lose(token string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, found := d.instances[token]
-	delete(d.instances, token)
+	_, found := d.memory.instances[token]
+	delete(d.memory.instances, token)
 	return found
 }
 
-// begin is what every call goes through first. The caller holds the lock.
-func (d *Driver) begin(ctx context.Context, op cloud.Operation, r cloud.Request) error {
+// around is what every call goes through first.
+func (d *Driver) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	d.calls[op]++
-	if err := d.habits.limited(); err != nil {
-		return err
+	if d.token != "" {
+		values, err := r.Credentials.Read(ctx)
+		if err != nil && !errors.Is(err, cloud.ErrNoCredentials) {
+			return err
+		}
+		if string(values["token"]) != d.token {
+			return cloud.Errorf(cloud.Unauthenticated, "the fake cloud does not know the token of account %q", r.Account)
+		}
 	}
-	if d.options.Token == "" {
-		return nil
-	}
-	values, err := r.Credentials.Read(ctx)
-	if err != nil && !errors.Is(err, cloud.ErrNoCredentials) {
-		return err
-	}
-	if string(values["token"]) != d.options.Token {
-		return cloud.Errorf(cloud.Unauthenticated, "the fake cloud does not know the token of account %q", r.Account)
-	}
-	return nil
+	return call(ctx)
 }
 
 // Validate implements provider.Validator.
 func (d *Driver) Validate(ctx context.Context, r cloud.Request) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(ctx, cloud.OpValidate, r); err != nil {
-		return err
-	}
-	return errors.Join(d.valid(r), d.habits.lost(cloud.OpValidate, r))
+	return d.cloud.Validate(ctx, r)
 }
 
-func (d *Driver) valid(r cloud.Request) error {
-	var spec driverSpec
+// AddDefaults implements provider.Defaulter.
+func (d *Driver) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
+	return d.cloud.AddDefaults(spec)
+}
+
+// Create implements provider.Driver.
+func (d *Driver) Create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
+	return d.cloud.Create(ctx, r)
+}
+
+// Get implements provider.Driver.
+func (d *Driver) Get(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
+	return d.cloud.Get(ctx, r)
+}
+
+// Delete implements provider.Driver.
+func (d *Driver) Delete(ctx context.Context, r cloud.Request) (gone bool, err error) {
+	return d.cloud.Delete(ctx, r)
+}
+
+// List implements provider.Lister.
+func (d *Driver) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) {
+	return d.cloud.List(ctx, r)
+}
+
+// memory is a cloud without habits, whose caller holds a lock.
+type memory struct {
+	zones     []string
+	instances map[string]*cloudInstance // by token
+	made      map[string]int
+	next      int
+}
+
+// cloudInstance is an instance in memory.
+type cloudInstance struct {
+	cloud.Instance
+
+	cluster, userData string
+}
+
+func (m *memory) Name() string { return "fake" }
+
+func (m *memory) Validate(_ context.Context, r cloud.Request) error {
+	var spec struct{ Size string }
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		return cloud.Errorf(cloud.Invalid, "the specification is no JSON object with a size: %w", err)
 	}
@@ -154,8 +176,7 @@ func (d *Driver) valid(r cloud.Request) error {
 	return nil
 }
 
-// AddDefaults implements provider.Defaulter.
-func (d *Driver) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
+func (m *memory) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
 	content := map[string]any{}
 	if len(spec) > 0 {
 		if err := json.Unmarshal(spec, &content); err != nil {
@@ -169,124 +190,61 @@ func (d *Driver) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(content)
 }
 
-// Create implements provider.Driver.
-func (d *Driver) Create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(ctx, cloud.OpCreate, r); err != nil {
+func (m *memory) Create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
+	if i := m.instances[r.Token]; i != nil {
+		return i.Instance, nil
+	}
+	if err := m.Validate(ctx, r); err != nil {
 		return cloud.Instance{}, err
 	}
-	d.sweep()
-	i := d.instances[r.Token]
-	if i == nil {
-		if err := d.valid(r); err != nil {
-			return cloud.Instance{}, err
-		}
-		if err := d.habits.full(len(d.instances)); err != nil {
-			return cloud.Instance{}, err
-		}
-		d.next++
-		i = &cloudInstance{
-			id: fmt.Sprintf("fake://%d", d.next), name: r.Name, cluster: r.Cluster, created: d.options.Clock.Now(), userData: string(r.UserData),
-			number: d.next,
-		}
-		d.instances[r.Token] = i
-		d.made[r.Token]++
+	m.next++
+	m.made[r.Token]++
+	ip := fmt.Sprintf("10.%d.%d.%d", m.next>>16&255, m.next>>8&255, m.next&255)
+	i := &cloudInstance{cluster: r.Cluster, userData: string(r.UserData), Instance: cloud.Instance{
+		ProviderID: fmt.Sprintf("fake://%d", m.next), Token: r.Token, Name: r.Name, State: cloud.Running,
+		Addresses: []cloud.Address{{Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: r.Name}},
+	}}
+	if len(m.zones) > 0 {
+		i.FailureDomain = m.zones[m.next%len(m.zones)]
 	}
-	return d.shown(r.Token, i), d.habits.lost(cloud.OpCreate, r)
+	m.instances[r.Token] = i
+	return i.Instance, nil
 }
 
-// Get implements provider.Driver.
-func (d *Driver) Get(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(ctx, cloud.OpGet, r); err != nil {
-		return cloud.Instance{}, err
+func (m *memory) Get(_ context.Context, r cloud.Request) (cloud.Instance, error) {
+	if i := m.find(r); i != nil {
+		return i.Instance, nil
 	}
-	d.sweep()
-	token, i := d.find(r)
-	if i == nil || d.habits.hides(i.created) {
-		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "there is no instance %s", r.Token)
-	}
-	return d.shown(token, i), d.habits.lost(cloud.OpGet, r)
+	return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "there is no instance %s", r.Token)
 }
 
-// Delete implements provider.Driver.
-func (d *Driver) Delete(ctx context.Context, r cloud.Request) (gone bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(ctx, cloud.OpDelete, r); err != nil {
-		return false, err
+func (m *memory) Delete(_ context.Context, r cloud.Request) (gone bool, err error) {
+	if i := m.find(r); i != nil {
+		delete(m.instances, i.Token)
 	}
-	d.sweep()
-	_, i := d.find(r)
-	if i == nil || (r.ProviderID == "" && d.habits.hides(i.created)) {
-		return true, d.habits.lost(cloud.OpDelete, r)
-	}
-	if i.deleted.IsZero() {
-		i.deleted = d.options.Clock.Now()
-	}
-	d.sweep()
-	_, i = d.find(r)
-	return i == nil, d.habits.lost(cloud.OpDelete, r)
+	return true, nil
 }
 
-// List implements provider.Lister.
-func (d *Driver) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(ctx, cloud.OpList, r); err != nil {
-		return nil, err
-	}
-	d.sweep()
+func (m *memory) List(_ context.Context, r cloud.Request) ([]cloud.Instance, error) {
 	var all []cloud.Instance
-	for token, i := range d.instances {
-		if i.cluster == r.Cluster && !d.habits.hides(i.created) {
-			all = append(all, d.shown(token, i))
+	for _, i := range m.instances {
+		if i.cluster == r.Cluster {
+			all = append(all, i.Instance)
 		}
 	}
 	slices.SortFunc(all, func(a, b cloud.Instance) int { return strings.Compare(a.Token, b.Token) })
-	return all, d.habits.lost(cloud.OpList, r)
+	return all, nil
 }
 
 // find returns the instance of a request, nil without. A provider ID counts alone.
-func (d *Driver) find(r cloud.Request) (token string, i *cloudInstance) {
+func (m *memory) find(r cloud.Request) *cloudInstance {
 	if r.ProviderID == "" {
-		return r.Token, d.instances[r.Token]
+		return m.instances[r.Token]
 	}
-	for token, i := range d.instances {
-		if i.id == r.ProviderID {
-			return token, i
+	for _, i := range m.instances {
+		if i.ProviderID == r.ProviderID {
+			return i
 		}
 	}
-	return "", nil
-}
-
-// sweep removes the instances whose deletion is over.
-func (d *Driver) sweep() {
-	for token, i := range d.instances {
-		if d.habits.vanished(i.deleted) {
-			delete(d.instances, token)
-		}
-	}
-}
-
-// shown is what the cloud says about an instance.
-func (d *Driver) shown(token string, i *cloudInstance) cloud.Instance {
-	state := cloud.Running
-	switch {
-	case !i.deleted.IsZero():
-		state = cloud.Deleting
-	case d.options.Clock.Now().Sub(i.created) < d.options.Boot:
-		state = cloud.Creating
-	}
-	ip := fmt.Sprintf("10.%d.%d.%d", i.number>>16&255, i.number>>8&255, i.number&255)
-	shown := cloud.Instance{
-		ProviderID: i.id, Token: token, Name: i.name, State: state,
-		Addresses: []cloud.Address{{Type: "InternalIP", Address: ip}, {Type: "Hostname", Address: i.name}},
-	}
-	if zones := d.options.Zones; len(zones) > 0 {
-		shown.FailureDomain = zones[i.number%len(zones)]
-	}
-	return shown
+	return nil
 }

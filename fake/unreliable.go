@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
@@ -15,21 +16,21 @@ import (
 type UnreliableOptions struct {
 	// Latency is how long each call takes, or until its context ends.
 	Latency time.Duration
-	// Boot is how long an instance is Creating, and Vanish how long it is Deleting before the Driver is asked to delete it. Both count from
-	// calls of this process.
+	// Boot is how long an instance is Creating, and Vanish how long it is Deleting before the Driver is asked to delete it, by the first call
+	// after that. Both count from calls of this process.
 	Boot, Vanish time.Duration
 	// Hidden is for how long Get and List do not show an instance that this process has created, and Delete does not find it by its token
-	// alone. A Create with the same token finds it.
+	// alone. A Create with the same token finds it: clouds keep their tokens consistently.
 	Hidden time.Duration
-	// Quota is how many instances a cluster may have; zero is no limit. It counts those that the Driver lists, or without a list, those that
-	// this process has created.
+	// Quota is how many instances of a cluster the Driver may list, those in deletion included; zero is no limit.
 	Quota int
-	// PerSecond is how many calls a second are allowed, with a burst of as many, at least one; zero is no limit.
+	// PerSecond is how many calls a second are allowed, with a burst of as many, at least one; zero is no limit. More are errors of the class
+	// RateLimited with RetryAfter.
 	PerSecond float64
 	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. LoseEvery returns one.
 	Answer func(op cloud.Operation, r cloud.Request) error
-	// Clock defaults to the real one.
-	Clock clock.Clock
+	// Clock defaults to the real one. The latency does not depend on it.
+	Clock clock.PassiveClock
 }
 
 // LoseEvery returns a function for Answer that loses every n-th answer, none when n is zero. Safe for concurrent use.
@@ -50,18 +51,15 @@ func Unreliable(o UnreliableOptions) cloud.Decorator {
 		o.Clock = clock.RealClock{}
 	}
 	return func(c cloud.Calls) cloud.Calls {
-		u := &unreliable{
-			options: o, driver: c, known: map[string]*observed{},
-			habits: newHabits(o.Hidden, o.Vanish, o.Quota, o.PerSecond, o.Answer, o.Clock),
+		u := &unreliable{options: o, driver: c, limiter: rate.NewLimiter(rate.Inf, 0), known: map[string]*observed{}}
+		if o.PerSecond > 0 {
+			u.limiter = rate.NewLimiter(rate.Limit(o.PerSecond), max(1, int(o.PerSecond)))
 		}
 		c.Create, c.Get, c.Delete = u.create, u.get, u.remove
 		if c.List != nil {
 			c.List = u.list
 		}
-		if c.Validate != nil {
-			c.Validate = u.validate
-		}
-		return c
+		return cloud.Around(u.around)(c)
 	}
 }
 
@@ -69,59 +67,84 @@ func Unreliable(o UnreliableOptions) cloud.Decorator {
 type unreliable struct {
 	options UnreliableOptions
 	driver  cloud.Calls
+	limiter *rate.Limiter
 
-	mu     sync.Mutex
-	habits habits
-	known  map[string]*observed // by token
+	mu    sync.Mutex
+	known map[string]*observed // by provider ID
 }
 
-// observed is when this process has created an instance, and when its deletion began.
-type observed struct{ created, deleted time.Time }
+// observed is when this process has created an instance, and when and by which request its deletion began.
+type observed struct {
+	created, deleted time.Time
+	deletion         cloud.Request
+}
 
-// begin is what every call goes through first.
-func (u *unreliable) begin(ctx context.Context) error {
+// around is what every call goes through.
+func (u *unreliable) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	if u.options.Latency > 0 {
 		select {
 		case <-ctx.Done():
-		case <-u.options.Clock.After(u.options.Latency):
+		case <-time.After(u.options.Latency):
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.habits.limited()
+	now := u.options.Clock.Now()
+	turn := u.limiter.ReserveN(now, 1)
+	if wait := turn.DelayFrom(now); wait > 0 {
+		turn.CancelAt(now)
+		return &cloud.Error{Class: cloud.RateLimited, Message: "the fake cloud allows no more calls now", RetryAfter: wait}
+	}
+	for _, deletion := range u.due(now) {
+		_, _ = u.driver.Delete(ctx, deletion) // the caller asks again for what is left
+	}
+	if err := call(ctx); err != nil || u.options.Answer == nil {
+		return err
+	}
+	return u.options.Answer(op, *r)
 }
 
-// of returns what is known about a token. The caller holds the lock.
-func (u *unreliable) of(token string) *observed {
-	if u.known[token] == nil {
-		u.known[token] = &observed{}
+// due returns the deletions whose time is over, once.
+func (u *unreliable) due(now time.Time) (all []cloud.Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for id, known := range u.known {
+		if !known.deleted.IsZero() && now.Sub(known.deleted) >= u.options.Vanish {
+			all = append(all, known.deletion)
+			delete(u.known, id)
+		}
 	}
-	return u.known[token]
+	return all
+}
+
+// of returns what is known about an instance. The caller holds the lock.
+func (u *unreliable) of(i cloud.Instance) *observed {
+	if u.known[i.ProviderID] == nil {
+		u.known[i.ProviderID] = &observed{}
+	}
+	return u.known[i.ProviderID]
 }
 
 // seen returns an instance as it is shown now, and whether it can be seen.
 func (u *unreliable) seen(i cloud.Instance) (cloud.Instance, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	known := u.known[i.Token]
-	switch {
-	case known == nil:
+	known := u.known[i.ProviderID]
+	if known == nil {
 		return i, true
+	}
+	age := u.options.Clock.Now().Sub(known.created) // ages for one that this process has not created
+	switch {
 	case !known.deleted.IsZero():
 		i.State = cloud.Deleting
-	case i.State == cloud.Running && !known.created.IsZero() && u.options.Clock.Now().Sub(known.created) < u.options.Boot:
+	case i.State == cloud.Running && age < u.options.Boot:
 		i.State = cloud.Creating
 	}
-	return i, !u.habits.hides(known.created)
+	return i, age >= u.options.Hidden
 }
 
 func (u *unreliable) create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-	if err := u.begin(ctx); err != nil {
-		return cloud.Instance{}, err
-	}
 	if err := u.hasRoom(ctx, r); err != nil {
 		return cloud.Instance{}, err
 	}
@@ -130,39 +153,30 @@ func (u *unreliable) create(ctx context.Context, r cloud.Request) (cloud.Instanc
 		return i, err
 	}
 	u.mu.Lock()
-	if known := u.of(r.Token); known.created.IsZero() {
+	if known := u.of(i); known.created.IsZero() {
 		known.created = u.options.Clock.Now()
 	}
 	u.mu.Unlock()
-	i, _ = u.seen(i) // clouds keep their tokens consistently
-	return i, u.habits.lost(cloud.OpCreate, r)
+	i, _ = u.seen(i)
+	return i, nil
 }
 
 // hasRoom returns an error when another instance would exceed the quota. One that exists needs no room.
 func (u *unreliable) hasRoom(ctx context.Context, r cloud.Request) error {
-	if u.options.Quota <= 0 {
+	if u.options.Quota <= 0 || u.driver.List == nil {
 		return nil
 	}
 	if _, err := u.driver.Get(ctx, r); cloud.ClassOf(err) != cloud.NotFound {
 		return err
 	}
-	u.mu.Lock()
-	number := len(u.known)
-	u.mu.Unlock()
-	if u.driver.List != nil {
-		all, err := u.driver.List(ctx, r)
-		if err != nil {
-			return err
-		}
-		number = len(all)
+	all, err := u.driver.List(ctx, r)
+	if err == nil && len(all) >= u.options.Quota {
+		err = cloud.Errorf(cloud.Exhausted, "the quota of %d instances is used up", u.options.Quota)
 	}
-	return u.habits.full(number)
+	return err
 }
 
 func (u *unreliable) get(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-	if err := u.begin(ctx); err != nil {
-		return cloud.Instance{}, err
-	}
 	i, err := u.driver.Get(ctx, r)
 	if err != nil {
 		return i, err
@@ -171,68 +185,36 @@ func (u *unreliable) get(ctx context.Context, r cloud.Request) (cloud.Instance, 
 	if !visible {
 		return cloud.Instance{}, cloud.Errorf(cloud.NotFound, "there is no instance %s", r.Token)
 	}
-	return i, u.habits.lost(cloud.OpGet, r)
+	return i, nil
 }
 
 func (u *unreliable) remove(ctx context.Context, r cloud.Request) (gone bool, err error) {
-	if err := u.begin(ctx); err != nil {
-		return false, err
-	}
 	i, err := u.driver.Get(ctx, r)
-	if cloud.ClassOf(err) == cloud.NotFound {
-		return true, u.habits.lost(cloud.OpDelete, r)
-	}
-	if err != nil {
+	_, visible := u.seen(i)
+	switch hidden := r.ProviderID == "" && !visible; {
+	case cloud.ClassOf(err) == cloud.NotFound || err == nil && hidden:
+		return true, nil
+	case err != nil:
 		return false, err
+	case u.options.Vanish <= 0:
+		return u.driver.Delete(ctx, r)
 	}
+	r.ProviderID = i.ProviderID // its token may have another instance when the time is over
 	u.mu.Lock()
-	known := u.of(i.Token)
-	if r.ProviderID == "" && u.habits.hides(known.created) {
-		u.mu.Unlock()
-		return true, u.habits.lost(cloud.OpDelete, r)
+	defer u.mu.Unlock()
+	if known := u.of(i); known.deleted.IsZero() {
+		known.deleted, known.deletion = u.options.Clock.Now(), r
 	}
-	if known.deleted.IsZero() {
-		known.deleted = u.options.Clock.Now()
-	}
-	waits := !u.habits.vanished(known.deleted)
-	u.mu.Unlock()
-	if waits {
-		return false, u.habits.lost(cloud.OpDelete, r)
-	}
-	if gone, err = u.driver.Delete(ctx, r); err != nil {
-		return false, err
-	}
-	if gone {
-		u.mu.Lock()
-		delete(u.known, i.Token)
-		u.mu.Unlock()
-	}
-	return gone, u.habits.lost(cloud.OpDelete, r)
+	return false, nil
 }
 
 func (u *unreliable) list(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) {
-	if err := u.begin(ctx); err != nil {
-		return nil, err
-	}
 	all, err := u.driver.List(ctx, r)
-	if err != nil {
-		return nil, err
-	}
 	var shown []cloud.Instance
 	for _, i := range all {
 		if i, visible := u.seen(i); visible {
 			shown = append(shown, i)
 		}
 	}
-	return shown, u.habits.lost(cloud.OpList, r)
-}
-
-func (u *unreliable) validate(ctx context.Context, r cloud.Request) error {
-	if err := u.begin(ctx); err != nil {
-		return err
-	}
-	if err := u.driver.Validate(ctx, r); err != nil {
-		return err
-	}
-	return u.habits.lost(cloud.OpValidate, r)
+	return shown, err
 }

@@ -3,6 +3,7 @@ package fake_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,7 @@ func TestADriverGetsTheHabitsOfACloud(t *testing.T) {
 	gone, err = calls.Delete(ctx, r)
 	require.NoError(t, err)
 	require.True(t, gone)
+	require.Equal(t, 1, driver.Calls(provider.OpDelete))
 	gone, err = calls.Delete(ctx, r)
 	require.NoError(t, err)
 	require.True(t, gone, "what does not exist is gone")
@@ -79,23 +81,14 @@ func TestADriverGetsALimitALatencyAndLostAnswers(t *testing.T) {
 	require.Equal(t, provider.RateLimited, provider.ClassOf(err))
 	require.NoError(t, fake.LoseEvery(0)(provider.OpGet, r))
 
-	slow := provider.Of(driver, fake.Unreliable(fake.UnreliableOptions{Latency: time.Second, Clock: now}))
-	done := make(chan error)
-	go func() {
-		_, err := slow.Get(context.WithoutCancel(t.Context()), r)
-		done <- err
-	}()
-	for !now.HasWaiters() {
-		select {
-		case err := <-done:
-			t.Fatalf("it did not wait: %v", err)
-		default:
-		}
-	}
-	now.Step(time.Second)
-	require.NoError(t, <-done)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = slow.Get(ended, r)
-	require.ErrorIs(t, err, context.Canceled)
+	synctest.Test(t, func(t *testing.T) {
+		slow, began := provider.Of(driver, fake.Unreliable(fake.UnreliableOptions{Latency: time.Second})), time.Now()
+		_, err := slow.Get(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(began))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = slow.Get(ended, r)
+		require.ErrorIs(t, err, context.Canceled)
+	})
 }
