@@ -23,9 +23,8 @@ const defaultHistory = 10000
 
 // Options configures a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
 type Options struct {
-	// Scheme is the scheme of Client and of managers from NewManager; client-go's by default. Client also knows the
-	// types of the managers' own schemes. A custom type in a scheme is not served automatically: its kind must be in
-	// Kinds, be registered, or have a CustomResourceDefinition.
+	// Scheme is the scheme of Client and of managers that have none of their own; client-go's by default. A custom type in a scheme is not
+	// served automatically: its kind must be in Kinds, be registered, or have a CustomResourceDefinition.
 	Scheme *runtime.Scheme
 	// Kinds are custom kinds that are served from the start, as if their CustomResourceDefinitions were installed.
 	Kinds []ServedKind
@@ -48,8 +47,8 @@ type Options struct {
 // Store is an in-memory API server: it keeps objects and answers API requests in process, without a network. It is safe for
 // concurrent use. It starts no goroutine unless Start or Runnable is used.
 type Store struct {
-	own      *runtime.Scheme // Options.Scheme
-	scheme   *runtime.Scheme // with the types of managers
+	scheme   *runtime.Scheme
+	client   client.WithWatch
 	clock    clock.WithTicker
 	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
 	onEvent  func(*unstructured.Unstructured, bool)
@@ -63,16 +62,13 @@ type Store struct {
 	owned     map[types.UID]map[*record]struct{}
 	podsOn    map[string]map[types.NamespacedName]*record
 	listeners map[*listener]struct{}
-
-	clientMu sync.Mutex // for scheme and client
-	client   liveClient
 }
 
 // NewStore returns a Store with the namespaces default, kube-system, kube-public and kube-node-lease. If Options.Kinds
 // has a kind that cannot be served (see Register), every request fails with that error as a connection failure.
 func NewStore(o Options) *Store {
 	s := &Store{
-		own:       o.Scheme,
+		scheme:    o.Scheme,
 		clock:     o.Clock,
 		lag:       o.CacheLagFunc,
 		onEvent:   o.OnEvent,
@@ -83,10 +79,9 @@ func NewStore(o Options) *Store {
 		podsOn:    map[string]map[types.NamespacedName]*record{},
 		listeners: map[*listener]struct{}{},
 	}
-	if s.own == nil {
-		s.own = clientgoscheme.Scheme
+	if s.scheme == nil {
+		s.scheme = clientgoscheme.Scheme
 	}
-	s.scheme = s.own
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -97,6 +92,7 @@ func NewStore(o Options) *Store {
 		s.lag = func(schema.GroupKind, types.NamespacedName) time.Duration { return 0 }
 	}
 	s.registry.err = s.Register(o.Kinds...)
+	s.client, _ = client.NewWithWatch(s.config(false), client.Options{Scheme: s.scheme}) // it fails only without a valid transport
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		s.createNamespace(name)
 	}
@@ -104,16 +100,8 @@ func NewStore(o Options) *Store {
 }
 
 // Client returns a live client whose reads and watches are never delayed. It is controller-runtime's own client, so
-// retries, error types and decoding are those of a real cluster. It knows the types of Options.Scheme and of the
-// schemes of all managers of the store, including later ones. All calls return the same client.
-func (s *Store) Client() client.WithWatch {
-	s.clientMu.Lock()
-	defer s.clientMu.Unlock()
-	if s.client.current.Load() == nil {
-		s.client.use(s)
-	}
-	return &s.client
-}
+// retries, error types and decoding are those of a real cluster. All calls return the same client.
+func (s *Store) Client() client.WithWatch { return s.client }
 
 // RESTConfig returns a new configuration for any client-go or controller-runtime client. Its requests are answered in
 // process; its watch events are delayed by CacheLagFunc. It sets no client-side rate limit. The caller may change it.
@@ -133,12 +121,10 @@ func (s *Store) config(lagged bool) *rest.Config {
 }
 
 // ManagerOptions sets the options of a manager over the store that the caller left open: the scheme, metrics and health
-// servers that do not listen, and queues that end with the manager. Client learns the types of the manager's scheme, so
-// register them first.
+// servers that do not listen, and queues that end with the manager.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
-	s.learn(o.Scheme)
 	if o.Scheme == nil {
-		o.Scheme = s.own
+		o.Scheme = s.scheme
 	}
 	if o.Metrics.BindAddress == "" {
 		o.Metrics.BindAddress = "0"

@@ -31,7 +31,6 @@ func TestARestartThatTheControllerHasYetToSeeIsNotDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, s.kinds, s.sets)
-			w.scheme = s.scheme
 			stop := w.live().run()
 			d := w.deploymentOf(s, 2)
 			key := client.ObjectKeyFromObject(d)
@@ -79,7 +78,6 @@ func TestOldSetsWithoutALimitAreKeptAsTheirSystemKeepsThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, s.kinds, s.sets)
-			w.scheme = s.scheme
 			w.live().run()
 			d := w.deploymentOf(s, 1)
 			commands := deployment.Commands{Client: w.client, Kinds: s.kinds}

@@ -51,8 +51,7 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 	for name, s := range systems(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, s.kinds, s.sets)
-			w.scheme = s.scheme
+			w := newWorldWith(t, s.kinds, s.sets, fake.Options{Scheme: s.scheme}, fake.AllLoops())
 			w.live().run()
 			d := w.deploymentOf(s, 2)
 			before, _, _ := unstructured.NestedString(s.spec, s.change...)

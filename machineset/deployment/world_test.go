@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,7 +35,6 @@ type world struct {
 	machines *fake.Machines
 	cached   client.Reader   // what the reconciler of sets sees
 	seen     client.Reader   // what the reconciler under test sees
-	scheme   *runtime.Scheme // nil for the manager's own
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
 	// deletes makes the deletions of the reconciler under test; nil makes them as they are.
@@ -92,7 +90,7 @@ func newWorldWith(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds, o
 
 func (w *world) manager(agent string) ctrl.Manager {
 	w.t.Helper()
-	options := ctrl.Options{Scheme: w.scheme}
+	options := ctrl.Options{}
 	if agent == "deployments" {
 		options.NewClient = func(cfg *rest.Config, o client.Options) (client.Client, error) {
 			c, err := client.New(cfg, o)
