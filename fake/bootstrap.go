@@ -1,13 +1,16 @@
 package fake
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -24,49 +27,37 @@ type Bootstrap struct {
 
 // SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
 func (b *Bootstrap) SetupWithManager(mgr ctrl.Manager) error {
-	options := b.withDefaults()
-	if b.Contract == "" {
-		b.Contract = contract.V1Beta2
+	b.Contract = cmp.Or(b.Contract, contract.V1Beta2)
+	p := &provider{
+		ProviderOptions: b.ProviderOptions, gvk: BootstrapConfigGVK(b.Contract), reference: []string{"spec", "bootstrap", "configRef", "name"},
+		ready: func(*unstructured.Unstructured) bool { return true }, create: b.create,
 	}
-	p := &provider{gvk: BootstrapConfigGVK(b.Contract), options: options}
-	p.references = func(machine *unstructured.Unstructured) string {
-		name, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "configRef", "name")
-		return name
-	}
-	p.ready = func(_, _ *unstructured.Unstructured) bool { return true }
-	p.create = func(ctx context.Context, obj, machine *unstructured.Unstructured) (created, error) {
-		return created{}, b.create(ctx, p, obj, machine)
-	}
-	return p.setup(mgr, "fakeconfig-"+string(b.Contract))
+	return p.setup(mgr)
 }
 
-func (b *Bootstrap) create(ctx context.Context, p *provider, obj, machine *unstructured.Unstructured) error {
+func (b *Bootstrap) create(ctx context.Context, e *edit, machine *unstructured.Unstructured) (time.Duration, error) {
 	layout := contract.BootstrapConfig(b.Contract)
-	if created, _, err := layout.DataSecretCreated.Get(obj.Object); err != nil || created {
-		return err
+	if created, _, err := layout.DataSecretCreated.Get(e.Object); err != nil || created {
+		return 0, err
 	}
 	data := []byte("#cloud-config\n")
 	if b.Data != nil {
-		data = b.Data(obj)
+		data = b.Data(e.Unstructured)
 	}
 	cluster, _, _ := unstructured.NestedString(machine.Object, "spec", "clusterName")
-	version, kind := p.gvk.ToAPIVersionAndKind()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: obj.GetNamespace(), Name: obj.GetName(),
-			Labels: map[string]string{contract.ClusterNameLabel: cluster},
+			Namespace: e.GetNamespace(), Name: e.GetName(), Labels: map[string]string{contract.ClusterNameLabel: cluster},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: version, Kind: kind, Name: obj.GetName(), UID: obj.GetUID(), Controller: new(true),
+				APIVersion: e.GetAPIVersion(), Kind: e.GetKind(), Name: e.GetName(), UID: e.GetUID(), Controller: new(true),
 			}},
 		},
 		Type: "cluster.x-k8s.io/secret",
 		Data: map[string][]byte{"value": data},
 	}
-	if err := p.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
+	if err := client.IgnoreAlreadyExists(e.client.Create(ctx, secret)); err != nil {
+		return 0, err
 	}
-	if err := contract.Set(layout.DataSecretName, obj.Object, secret.Name); err != nil {
-		return err
-	}
-	return contract.Set(layout.DataSecretCreated, obj.Object, true)
+	return 0, errors.Join(contract.Set(layout.DataSecretName, e.Object, secret.Name), contract.Set(layout.DataSecretCreated, e.Object, true),
+		setReady(e.Unstructured))
 }

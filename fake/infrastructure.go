@@ -1,14 +1,15 @@
 package fake
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -36,94 +37,59 @@ func ProviderID(obj *unstructured.Unstructured) string {
 
 // SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
 func (i *Infrastructure) SetupWithManager(mgr ctrl.Manager) error {
-	options := i.withDefaults()
-	if i.Contract == "" {
-		i.Contract = contract.V1Beta2
+	i.Contract = cmp.Or(i.Contract, contract.V1Beta2)
+	p := &provider{
+		ProviderOptions: i.ProviderOptions, gvk: InfraMachineGVK(i.Contract), reference: []string{"spec", "infrastructureRef", "name"},
+		ready: func(machine *unstructured.Unstructured) bool {
+			name, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
+			return name != ""
+		},
 	}
-	p := &provider{gvk: InfraMachineGVK(i.Contract), options: options}
-	p.references = func(machine *unstructured.Unstructured) string {
-		name, _, _ := unstructured.NestedString(machine.Object, "spec", "infrastructureRef", "name")
-		return name
+	p.create = func(ctx context.Context, e *edit, _ *unstructured.Unstructured) (time.Duration, error) {
+		return i.create(ctx, p, e)
 	}
-	p.ready = func(_, machine *unstructured.Unstructured) bool {
-		name, _, _ := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName")
-		return name != ""
-	}
-	p.create = func(ctx context.Context, obj, _ *unstructured.Unstructured) (created, error) {
-		return i.create(ctx, p, obj)
-	}
-	return p.setup(mgr, "fakemachine-"+string(i.Contract))
+	return p.setup(mgr)
 }
 
-func (i *Infrastructure) create(ctx context.Context, p *provider, obj *unstructured.Unstructured) (created, error) {
-	layout, id := contract.InfraMachine(i.Contract), ProviderID(obj)
-	reported, _, err := layout.Provisioned.Get(obj.Object)
-	if err != nil {
-		return created{}, err
+func (i *Infrastructure) create(ctx context.Context, p *provider, e *edit) (again time.Duration, err error) {
+	layout := contract.InfraMachine(i.Contract)
+	if err := contract.Set(layout.ProviderID, e.Object, ProviderID(e.Unstructured)); err != nil {
+		return 0, err
 	}
-	if err := contract.Set(layout.ProviderID, obj.Object, id); err != nil {
-		return created{}, err
-	}
-	if err := contract.Set(layout.Provisioned, obj.Object, true); err != nil {
-		return created{}, err
+	if !i.NoNode {
+		if again, err = i.join(ctx, p, e); err != nil {
+			return 0, err
+		}
 	}
 	addresses := []any{
-		map[string]any{"type": "Hostname", "address": obj.GetName()},
-		map[string]any{"type": "InternalIP", "address": "10.0.0.1"},
+		map[string]any{"type": "Hostname", "address": e.GetName()}, map[string]any{"type": "InternalIP", "address": "10.0.0.1"},
 	}
-	if err := unstructured.SetNestedSlice(obj.Object, addresses, layout.Addresses.Path().Segments()...); err != nil {
-		return created{}, err
-	}
-	if i.NoNode {
-		return created{}, nil
-	}
-	return i.join(ctx, p, obj, reported)
+	return again, errors.Join(contract.Set(layout.Provisioned, e.Object, true), setReady(e.Unstructured),
+		unstructured.SetNestedSlice(e.Object, addresses, layout.Addresses.Path().Segments()...))
 }
+
+const joinedAnnotation = "fake.machinist.dev/node-joined"
 
 // join creates the Node once: a Node that is deleted later is not created again. A Node without a delay joins when the finalizer and the
 // provider ID are stored, and before the machine is reported: otherwise, an InfraMachine that is deleted meanwhile would leave a Node
 // that its Machine never knew.
-func (i *Infrastructure) join(ctx context.Context, p *provider, obj *unstructured.Unstructured, reported bool) (created, error) {
-	_, joined := obj.GetAnnotations()[joinedAnnotation]
-	if wait := i.untilJoin(p, obj, reported); wait > 0 {
-		return created{again: wait}, nil
+func (i *Infrastructure) join(ctx context.Context, p *provider, e *edit) (again time.Duration, err error) {
+	reported, _, err := contract.InfraMachine(i.Contract).Provisioned.Get(e.Object)
+	if _, joined := e.GetAnnotations()[joinedAnnotation]; err != nil || reported && joined {
+		return 0, err
 	}
-	if reported && joined {
-		return created{}, nil
+	if again = p.wait(e, "join", i.NodeDelay); again > 0 {
+		return again, nil
 	}
-	WithAnnotations(map[string]string{joinedAnnotation: "true"})(obj)
-	if reported {
-		return created{}, i.register(ctx, p, obj)
-	}
-	return created{join: func(ctx context.Context) error { return i.register(ctx, p, obj) }}, nil
-}
-
-func (i *Infrastructure) register(ctx context.Context, p *provider, obj *unstructured.Unstructured) error {
-	node := Node(obj.GetName(), ProviderID(obj))
-	if i.Node != nil {
-		node = i.Node(obj, ProviderID(obj))
-	}
-	if err := p.client.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
-}
-
-func (i *Infrastructure) untilJoin(p *provider, obj *unstructured.Unstructured, reported bool) time.Duration {
-	if i.NodeDelay == nil {
-		return 0
-	}
+	WithAnnotations(map[string]string{joinedAnnotation: "true"})(e.Unstructured)
 	if !reported {
-		p.mu.Lock()
-		p.since[joinKey(obj)] = p.options.Clock.Now()
-		p.mu.Unlock()
-		return i.NodeDelay(obj)
+		if err := e.save(ctx); err != nil || e.GetDeletionTimestamp() != nil {
+			return 0, err
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.since[joinKey(obj)].Add(i.NodeDelay(obj)).Sub(p.options.Clock.Now())
+	node := Node(e.GetName(), ProviderID(e.Unstructured))
+	if i.Node != nil {
+		node = i.Node(e.Unstructured, ProviderID(e.Unstructured))
+	}
+	return 0, client.IgnoreAlreadyExists(p.client.Create(ctx, node))
 }
-
-func joinKey(obj *unstructured.Unstructured) types.UID { return obj.GetUID() + "/node" }
-
-const joinedAnnotation = "fake.machinist.dev/node-joined"

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -37,12 +36,4 @@ func MachinePool(name string, replicas int64, options ...Option) *unstructured.U
 		}},
 	}
 	return apply(u, options)
-}
-
-// controllerOf returns the name of the controller of obj if it is of this kind, otherwise an empty name.
-func controllerOf(obj metav1.Object, kind string) string {
-	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil && ref.Kind == kind {
-		return ref.Name
-	}
-	return ""
 }

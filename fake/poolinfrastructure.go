@@ -1,8 +1,9 @@
 package fake
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,9 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -35,9 +33,7 @@ type PoolInfrastructure struct {
 	Contract contract.Version
 	// Owner is the kind of the pools. Default MachinePoolGVK.
 	Owner schema.GroupVersionKind
-	// Lag delays the report of a change.
-	Lag time.Duration
-	// Batch is how many instances are created or deleted at once; 0 is all of them.
+	// Batch is how many instances are created or deleted at once, before the next ones follow later; 0 is all of them.
 	Batch int
 	// Disorder, if not zero, is the seed of a random order of the reported list, which also repeats one ID.
 	Disorder uint64
@@ -51,116 +47,68 @@ type PoolInfrastructure struct {
 	// provider ID).
 	NoNode bool
 	Node   func(name, providerID string) *corev1.Node
-	// Name must be unique in a process. Default: the provided kind in lower case.
+	// Name must be unique in a process. Default: the provided kind in lower case, and the contract version.
 	Name string
 
 	client client.Client
 }
-
-// poolFinalizer blocks the deletion of an InfraMachinePool until its instances are gone.
-const poolFinalizer = "fake.machinist.dev/machinepool"
 
 // poolPoll is the polling interval of the provider.
 const poolPoll = 100 * time.Millisecond
 
 // SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
 func (i *PoolInfrastructure) SetupWithManager(mgr ctrl.Manager) error {
-	if i.Contract == "" {
-		i.Contract = contract.V1Beta2
-	}
+	i.Contract = cmp.Or(i.Contract, contract.V1Beta2)
 	if i.Owner.Empty() {
 		i.Owner = MachinePoolGVK()
 	}
 	if i.Node == nil {
 		i.Node = Node
 	}
-	gvk := InfraMachinePoolGVK(i.Contract)
-	if i.Name == "" {
-		i.Name = strings.ToLower(gvk.Kind) + "-" + string(i.Contract)
-	}
 	i.client = mgr.GetClient()
-	owned := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, pool client.Object) []reconcile.Request {
-		u, ok := pool.(*unstructured.Unstructured)
-		if !ok {
-			return nil
-		}
-		name, _, _ := unstructured.NestedString(u.Object, "spec", "template", "spec", "infrastructureRef", "name")
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: name}}}
-	})
-	return ctrl.NewControllerManagedBy(mgr).Named(i.Name).For(empty(gvk)).Watches(empty(i.Owner), owned).Complete(i)
+	p := &provider{
+		ProviderOptions: ProviderOptions{Machine: i.Owner, Name: i.Name}, gvk: InfraMachinePoolGVK(i.Contract),
+		reference: []string{"spec", "template", "spec", "infrastructureRef", "name"}, create: i.scale,
+		ready: func(pool *unstructured.Unstructured) bool {
+			_, sized, _ := unstructured.NestedInt64(pool.Object, "spec", "replicas")
+			_, bootstrapped, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+			return sized && bootstrapped && pool.GetDeletionTimestamp() == nil
+		},
+	}
+	return p.setup(mgr)
 }
 
-// Reconcile implements controller-runtime's Reconciler.
-func (i *PoolInfrastructure) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := empty(InfraMachinePoolGVK(i.Contract))
-	if err := i.client.Get(ctx, request.NamespacedName, obj); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+// scale brings the number of instances one step closer to that of the pool, and reports them.
+func (i *PoolInfrastructure) scale(ctx context.Context, e *edit, pool *unstructured.Unstructured) (again time.Duration, err error) {
+	if err := e.save(ctx); err != nil {
+		return 0, err // the finalizer is stored before there is an instance
 	}
-	p := &provider{client: i.client}
-	before := obj.DeepCopy()
-	if obj.GetDeletionTimestamp() != nil {
-		return p.release(ctx, obj, poolFinalizer)
-	}
-	name := controllerOf(obj, i.Owner.Kind)
-	if name == "" {
-		return reconcile.Result{}, nil
-	}
-	owner := empty(i.Owner)
-	if err := i.client.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, owner); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	replicas, sized, _ := unstructured.NestedInt64(owner.Object, "spec", "replicas")
-	_, bootstrapped, _ := unstructured.NestedString(owner.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
-	if !sized || !bootstrapped || owner.GetDeletionTimestamp() != nil {
-		return reconcile.Result{}, nil
-	}
-	if controllerutil.AddFinalizer(obj, poolFinalizer) { // stored before there is an instance
-		if err := p.patch(ctx, before, obj, false); err != nil {
-			return afterConflict(reconcile.Result{}, err)
-		}
-		before = obj.DeepCopy()
-	}
-	after, err := i.scale(ctx, obj, owner, int(replicas))
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return afterConflict(reconcile.Result{RequeueAfter: after}, p.save(ctx, before, obj, nil))
-}
-
-// scale brings the number of instances one step closer to replicas, and reports them.
-func (i *PoolInfrastructure) scale(ctx context.Context, obj, owner *unstructured.Unstructured, replicas int) (time.Duration, error) {
+	obj := e.Unstructured
+	replicas, _, _ := unstructured.NestedInt64(pool.Object, "spec", "replicas")
 	instances, err := i.instances(obj)
 	if err != nil {
 		return 0, err
 	}
-	var after time.Duration
-	if len(instances) != replicas && i.Lag > 0 {
-		select {
-		case <-time.After(i.Lag): // simulates a slow cloud API
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	}
-	switch n := len(instances); {
-	case n < replicas:
-		instances, err = i.grow(ctx, obj, owner, instances, replicas)
-	case n > replicas:
-		instances, err = i.shrink(ctx, obj, instances, replicas)
+	switch n, wanted := len(instances), int(replicas); {
+	case n < wanted:
+		err = i.grow(ctx, obj, pool, instances, wanted)
+	case n > wanted:
+		err = i.shrink(ctx, obj, instances, wanted)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if i.AskForDrain && len(instances) <= replicas {
+	if i.AskForDrain && len(instances) <= int(replicas) {
 		for ordinal := range instances {
-			if _, err := i.asked(ctx, instanceName(obj, ordinal), nil); err != nil {
+			if _, err := i.ask(ctx, instanceName(obj, ordinal), false); err != nil {
 				return 0, err
 			}
 		}
 	}
-	if len(instances) != replicas {
-		after = poolPoll
+	if len(instances) != int(replicas) {
+		again = poolPoll
 	}
-	return after, i.report(obj, instances)
+	return again, i.report(obj, instances)
 }
 
 // instances returns the reported IDs by ordinal.
@@ -184,20 +132,18 @@ func instanceName(obj *unstructured.Unstructured, ordinal int) string {
 	return obj.GetName() + "-" + strconv.Itoa(ordinal)
 }
 
-func (i *PoolInfrastructure) grow(
-	ctx context.Context, obj, owner *unstructured.Unstructured, have map[int]string, replicas int,
-) (map[int]string, error) {
+func (i *PoolInfrastructure) grow(ctx context.Context, obj, pool *unstructured.Unstructured, have map[int]string, replicas int) error {
 	next, _ := strconv.Atoi(obj.GetAnnotations()[nextInstance]) // 0 before the first
 	for range i.atMost(replicas - len(have)) {
 		id := ProviderID(obj) + "/" + strconv.Itoa(next)
-		if err := i.start(ctx, obj, owner, instanceName(obj, next), id); err != nil {
-			return nil, err
+		if err := i.start(ctx, obj, pool, instanceName(obj, next), id); err != nil {
+			return err
 		}
 		have[next] = id
 		next++
 	}
 	WithAnnotations(map[string]string{nextInstance: strconv.Itoa(next)})(obj)
-	return have, nil
+	return nil
 }
 
 func (i *PoolInfrastructure) atMost(n int) int {
@@ -236,32 +182,28 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 	if err != nil {
 		return err
 	}
-	base := infra.DeepCopy()
-	if err := contract.Set(contract.InfraMachine(i.Contract).Provisioned, infra.Object, true); err != nil {
-		return err
-	}
-	return i.client.Status().Patch(ctx, infra, client.MergeFrom(base))
+	e := newEdit(i.client, infra)
+	return errors.Join(contract.Set(contract.InfraMachine(i.Contract).Provisioned, infra.Object, true), e.save(ctx))
 }
 
 // shrink removes instances that are being deleted, then marked ones, then the oldest.
-func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstructured, have map[int]string,
-	replicas int) (map[int]string, error) {
+func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstructured, have map[int]string, replicas int) error {
 	ordinals, err := i.leavingOrder(ctx, obj, have)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	left := i.atMost(len(have))
 	for _, ordinal := range ordinals[:len(ordinals)-replicas] {
 		gone, err := i.stop(ctx, obj, instanceName(obj, ordinal))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if gone && left > 0 {
 			delete(have, ordinal)
 			left--
 		}
 	}
-	return have, nil
+	return nil
 }
 
 // leavingOrder returns the order in which instances are removed.
@@ -335,25 +277,25 @@ func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstruc
 	if !i.AskForDrain {
 		return true, nil
 	}
-	node, err := i.asked(ctx, name, new(string))
+	node, err := i.ask(ctx, name, true)
 	return node == nil || node.Annotations[contract.DrainedAnnotation] == string(node.UID), err
 }
 
-// asked brings the mark that asks for the drain of a Node to a value, nil for none, and returns the Node, nil if there is none.
-func (i *PoolInfrastructure) asked(ctx context.Context, name string, mark *string) (*corev1.Node, error) {
+// ask marks the Node of an instance, which asks for its drain, or removes the mark. It returns the Node, nil if there is none.
+func (i *PoolInfrastructure) ask(ctx context.Context, name string, marks bool) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := i.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if scale.Marked(node.Annotations) == (mark != nil) {
+	if scale.Marked(node.Annotations) == marks {
 		return node, nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{scale.DeleteAnnotation: mark}}})
-	if err != nil {
-		return nil, err
+	base := node.DeepCopy()
+	delete(node.Annotations, scale.DeleteAnnotation)
+	if marks {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, scale.DeleteAnnotation, "")
 	}
-	err = i.client.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, body))
-	return node, client.IgnoreNotFound(err)
+	return base, client.IgnoreNotFound(i.client.Patch(ctx, node, client.MergeFrom(base)))
 }
 
 // report writes the fields of the contract into the object.
@@ -384,8 +326,6 @@ func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances ma
 			return err
 		}
 	}
-	if err := contract.Set(layout.Replicas, obj.Object, int32(len(instances))); err != nil { //nolint:gosec // as many as a test asks for
-		return err
-	}
-	return contract.Set(layout.Provisioned, obj.Object, true)
+	replicas := int32(len(instances)) //nolint:gosec // as many as a test asks for
+	return errors.Join(contract.Set(layout.Replicas, obj.Object, replicas), contract.Set(layout.Provisioned, obj.Object, true))
 }

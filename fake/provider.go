@@ -2,23 +2,25 @@ package fake
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // ProviderOptions are the options that the fake providers share. With the zero value they act at once.
@@ -27,9 +29,7 @@ type ProviderOptions struct {
 	Delay func(obj *unstructured.Unstructured) time.Duration
 	// Machine is the kind of the owners. Default MachineGVK.
 	Machine schema.GroupVersionKind
-	// Clock defaults to the real one.
-	Clock clock.PassiveClock
-	// Name must be unique in a process. Default: the provided kind in lower case.
+	// Name must be unique in a process. Default: the provided kind in lower case, and the contract version.
 	Name string
 }
 
@@ -38,61 +38,49 @@ func Constant(d time.Duration) func(*unstructured.Unstructured) time.Duration {
 	return func(*unstructured.Unstructured) time.Duration { return d }
 }
 
-func (o ProviderOptions) withDefaults() ProviderOptions {
-	if o.Machine.Empty() {
-		o.Machine = MachineGVK()
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return o
-}
-
-// provider is the shared part of infrastructure and bootstrap: finalizer, owner, delay, deletion.
+// provider is the shared part of the providers: finalizer, owner, delay, deletion.
 type provider struct {
-	client  client.Client
-	gvk     schema.GroupVersionKind
-	options ProviderOptions
-	// references returns the name of the object of this provider that a Machine references.
-	references func(machine *unstructured.Unstructured) string
-	// ready and create are specific to the provider. create changes the object in memory.
-	ready  func(obj, machine *unstructured.Unstructured) bool
-	create func(ctx context.Context, obj, machine *unstructured.Unstructured) (created, error)
+	ProviderOptions
+
+	client client.Client
+	gvk    schema.GroupVersionKind
+	// reference is where an owner has the name of its object of this provider.
+	reference []string
+	// ready and create are specific to the provider. create changes the object in memory, which is saved then, and returns when it is to be
+	// called again; zero is with the next event.
+	ready  func(owner *unstructured.Unstructured) bool
+	create func(ctx context.Context, e *edit, owner *unstructured.Unstructured) (again time.Duration, err error)
 
 	mu    sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// created is what a provider does after its create: join, unless it is nil, between the write of metadata and spec and that of the status,
-// and another pass after again, unless that is zero.
-type created struct {
-	join  func(ctx context.Context) error
-	again time.Duration
+	since map[types.UID]map[string]time.Time
 }
 
 const providerFinalizer = "fake.machinist.dev/provider"
 
-func (p *provider) setup(mgr ctrl.Manager, name string) error {
+func (p *provider) setup(mgr ctrl.Manager) error {
 	p.client = mgr.GetClient()
-	p.since = map[types.UID]time.Time{}
-	if p.options.Name != "" {
-		name = p.options.Name
+	p.since = map[types.UID]map[string]time.Time{}
+	if p.Machine.Empty() {
+		p.Machine = MachineGVK()
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named(name).For(empty(p.gvk)).
-		Watches(empty(p.options.Machine), handler.EnqueueRequestsFromMapFunc(p.fromMachine)).Complete(p)
+	if p.Name == "" {
+		p.Name = strings.ToLower(p.gvk.Kind) + "-" + p.gvk.Version
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named(p.Name).For(empty(p.gvk)).
+		Watches(empty(p.Machine), handler.EnqueueRequestsFromMapFunc(p.fromOwner)).Complete(p)
 }
 
-func (p *provider) fromMachine(_ context.Context, obj client.Object) []reconcile.Request {
-	machine, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	name := p.references(machine)
+func (p *provider) fromOwner(_ context.Context, owner client.Object) []reconcile.Request {
+	u, _ := owner.(*unstructured.Unstructured) // as it is watched
+	name, _, _ := unstructured.NestedString(u.Object, p.reference...)
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: name}}}
 }
+
+// conflictRetry is when an object is looked at again that has changed since it was read.
+const conflictRetry = 100 * time.Millisecond
 
 // Reconcile follows the workflow that the contract requires of a provider.
 func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -100,137 +88,114 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if err := p.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if obj.GetDeletionTimestamp() != nil {
-		p.forget(obj)
-		return p.release(ctx, obj, providerFinalizer)
+	again, err := p.provide(ctx, newEdit(p.client, obj))
+	if apierrors.IsConflict(err) {
+		again, err = conflictRetry, nil
 	}
-	result, err := p.provide(ctx, obj)
-	return afterConflict(result, err)
+	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
 }
 
-// provide does for an object that is not being deleted what comes next.
-func (p *provider) provide(ctx context.Context, obj *unstructured.Unstructured) (reconcile.Result, error) {
-	before := obj.DeepCopy()
-	machine, err := p.owner(ctx, obj)
-	if err != nil || machine == nil || !p.ready(obj, machine) {
-		return reconcile.Result{}, err
+// provide does for an object what comes next.
+func (p *provider) provide(ctx context.Context, e *edit) (again time.Duration, err error) {
+	if e.GetDeletionTimestamp() != nil {
+		p.mu.Lock()
+		delete(p.since, e.GetUID())
+		p.mu.Unlock()
+		controllerutil.RemoveFinalizer(e, providerFinalizer)
+		return 0, e.save(ctx)
 	}
-	controllerutil.AddFinalizer(obj, providerFinalizer)
-	if wait := p.wait(obj); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, p.save(ctx, before, obj, nil)
+	owner, err := p.owner(ctx, e)
+	if err != nil || owner == nil || !p.ready(owner) {
+		return 0, err
 	}
-	made, err := p.create(ctx, obj, machine)
+	controllerutil.AddFinalizer(e, providerFinalizer)
+	if again = p.wait(e, "create", p.Delay); again == 0 {
+		again, err = p.create(ctx, e, owner)
+	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
-	setReady(obj, p.options.Clock.Now())
-	return reconcile.Result{RequeueAfter: made.again}, p.save(ctx, before, obj, made.join)
+	return again, e.save(ctx)
 }
 
-// wait returns the remaining delay of the current stage.
-func (p *provider) wait(obj *unstructured.Unstructured) time.Duration {
-	if p.options.Delay == nil {
+// wait returns the rest of a stage, which begins with the first call for an object.
+func (p *provider) wait(e *edit, stage string, delay func(*unstructured.Unstructured) time.Duration) time.Duration {
+	if delay == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.options.Clock.Now()
-	if _, begun := p.since[obj.GetUID()]; !begun {
-		p.since[obj.GetUID()] = now
+	stages := p.since[e.GetUID()]
+	if stages == nil {
+		stages = map[string]time.Time{}
+		p.since[e.GetUID()] = stages
 	}
-	return p.since[obj.GetUID()].Add(p.options.Delay(obj)).Sub(now)
-}
-
-func (p *provider) forget(obj *unstructured.Unstructured) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.since, obj.GetUID())
-	delete(p.since, joinKey(obj))
-}
-
-// release removes a finalizer from an object in deletion, and keeps those of others.
-func (p *provider) release(ctx context.Context, obj *unstructured.Unstructured, finalizer string) (reconcile.Result, error) {
-	before := obj.DeepCopy()
-	if !controllerutil.RemoveFinalizer(obj, finalizer) {
-		return reconcile.Result{}, nil
+	if stages[stage].IsZero() {
+		stages[stage] = time.Now()
 	}
-	return afterConflict(reconcile.Result{}, client.IgnoreNotFound(p.patch(ctx, before, obj, false)))
-}
-
-// conflictRetry is when an object is looked at again that has changed since it was read.
-const conflictRetry = 100 * time.Millisecond
-
-// afterConflict returns the result of a pass, and of one that has lost a race another pass.
-func afterConflict(result reconcile.Result, err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return result, err
+	return max(0, delay(e.Unstructured)-time.Since(stages[stage]))
 }
 
 // owner returns the Machine that controls an object, nil if there is none.
-func (p *provider) owner(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	ref := metav1.GetControllerOf(obj)
-	if ref == nil || ref.Kind != p.options.Machine.Kind {
+func (p *provider) owner(ctx context.Context, e *edit) (*unstructured.Unstructured, error) {
+	ref := metav1.GetControllerOf(e)
+	if ref == nil || ref.Kind != p.Machine.Kind {
 		return nil, nil
 	}
-	machine := empty(p.options.Machine)
-	err := p.client.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, machine)
-	if err != nil || machine.GetUID() != ref.UID {
+	owner := empty(p.Machine)
+	err := p.client.Get(ctx, types.NamespacedName{Namespace: e.GetNamespace(), Name: ref.Name}, owner)
+	if err != nil || owner.GetUID() != ref.UID {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return machine, nil
+	return owner, nil
 }
 
-// save writes what changed: metadata and spec, then status. Between the two it calls join, unless that is nil or the object is gone or
-// being deleted.
-func (p *provider) save(ctx context.Context, before, obj *unstructured.Unstructured, join func(context.Context) error) error {
-	return client.IgnoreNotFound(p.saveUnlessGone(ctx, before, obj, join))
+// edit is an object that is changed in memory and then saved.
+type edit struct {
+	*unstructured.Unstructured
+
+	client client.Client
+	stored *unstructured.Unstructured
 }
 
-func (p *provider) saveUnlessGone(ctx context.Context, before, obj *unstructured.Unstructured, join func(context.Context) error) error {
-	status, found := obj.Object["status"]
-	delete(obj.Object, "status")
-	oldStatus := before.Object["status"]
-	main := before.DeepCopy()
-	delete(main.Object, "status")
-	if err := p.patch(ctx, main, obj, false); err != nil {
-		return err
-	}
-	if join != nil && obj.GetDeletionTimestamp() == nil {
-		if err := join(ctx); err != nil {
+func newEdit(c client.Client, obj *unstructured.Unstructured) *edit {
+	return &edit{obj, c, obj.DeepCopy()}
+}
+
+// save writes what changed: metadata and spec, then the status.
+func (e *edit) save(ctx context.Context) error {
+	body, _ := contract.MergePatch(e.stored.Object, e.Object)
+	status, reported := body["status"]
+	delete(body, "status")
+	if len(body) > 0 {
+		if err := e.patch(ctx, body, false); err != nil {
 			return err
 		}
 	}
-	if !found {
-		return nil
+	if reported {
+		if err := e.patch(ctx, map[string]any{"status": status}, true); err != nil {
+			return err
+		}
 	}
-	base := obj.DeepCopy()
-	delete(base.Object, "status")
-	if oldStatus != nil {
-		base.Object["status"] = oldStatus
-	}
-	obj.Object["status"] = status
-	return p.patch(ctx, base, obj, true)
+	e.Unstructured = e.stored.DeepCopy()
+	return nil
 }
 
-// patch writes what changed. A merge patch replaces all finalizers, so one of them is refused if the object has changed since it was read.
-func (p *provider) patch(ctx context.Context, before, after *unstructured.Unstructured, status bool) error {
-	patch := client.MergeFrom(before)
-	if !slices.Equal(before.GetFinalizers(), after.GetFinalizers()) {
-		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	}
-	if data, err := patch.Data(after); err != nil || string(data) == "{}" {
+// patch sends a merge patch. It is refused if the object has changed since it was read, because it may replace lists.
+func (e *edit) patch(ctx context.Context, body map[string]any, status bool) error {
+	_ = unstructured.SetNestedField(body, e.stored.GetResourceVersion(), "metadata", "resourceVersion")
+	text, err := json.Marshal(body)
+	if err != nil {
 		return err
 	}
-	var err error
+	patch := client.RawPatch(types.MergePatchType, text)
 	if status {
-		err = p.client.Status().Patch(ctx, after, patch)
+		err = e.client.Status().Patch(ctx, e.stored, patch)
 	} else {
-		err = p.client.Patch(ctx, after, patch)
+		err = e.client.Patch(ctx, e.stored, patch)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s/%s: %w", after.GetKind(), after.GetNamespace(), after.GetName(), err)
+		return fmt.Errorf("%s %s/%s: %w", e.GetKind(), e.GetNamespace(), e.GetName(), err)
 	}
 	return nil
 }
@@ -241,16 +206,14 @@ func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-func setReady(obj *unstructured.Unstructured, now time.Time) {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {
-			return
-		}
+// setReady adds the condition Ready, unless there is one.
+func setReady(obj *unstructured.Unstructured) error {
+	if _, found, err := contract.ConditionsAt("status", "conditions").Find(obj.Object, "Ready"); found || err != nil {
+		return err
 	}
-	entry := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.NewTime(now)}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&entry)
-	if err == nil {
-		_ = unstructured.SetNestedSlice(obj.Object, []any{content}, "status", "conditions")
+	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	ready := map[string]any{
+		"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 	}
+	return errors.Join(err, unstructured.SetNestedSlice(obj.Object, append(conditions, ready), "status", "conditions"))
 }

@@ -201,7 +201,7 @@ func TestBootstrapDataOutliveTheInstances(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 	infra, bootstrap := fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool")
 	require.NoError(t, w.client.Patch(t.Context(), infra, client.RawPatch(types.MergePatchType,
-		[]byte(`{"metadata":{"finalizers":["test.machinist.dev/slow","fake.machinist.dev/machinepool"]}}`))))
+		[]byte(`{"metadata":{"finalizers":["test.machinist.dev/slow","fake.machinist.dev/provider"]}}`))))
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	if w.get(bootstrap).GetDeletionTimestamp() != nil {

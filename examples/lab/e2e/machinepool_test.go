@@ -39,9 +39,9 @@ const (
 )
 
 // TestE2EAPoolOf200ScalesUpAndDownBehindBudgets scales a pool 0 -> 200 -> 50 -> 0 with a provider that reorders its list, repeats an ID
-// and lags, and looks at every status that the API server has seen.
+// and goes in steps, and looks at every status that the API server has seen.
 func TestE2EAPoolOf200ScalesUpAndDownBehindBudgets(t *testing.T) {
-	p := newPoolScene(t, fake.PoolInfrastructure{Disorder: 5, Lag: 300 * time.Millisecond, Batch: 40, AskForDrain: true})
+	p := newPoolScene(t, fake.PoolInfrastructure{Disorder: 5, Batch: 10, AskForDrain: true})
 	p.startPools()
 	pool := p.pool(0)
 	p.reaches(pool, 0)
