@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -161,12 +160,7 @@ func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, one loop) {
 
 // rewrite stores a changed copy of a typed object through the main resource.
 func (s *Store) rewrite(rec *record, typed runtime.Object) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return // it was encoded from such content
-	}
-	dropNulls(content)
-	_, _ = s.update(change{kind: rec.kind, key: rec.key, apply: func(*record) (map[string]any, error) { return content, nil }})
+	_, _ = s.update(change{kind: rec.kind, key: rec.key, apply: func(*record) (map[string]any, error) { return contentOf(typed) }})
 }
 
 // setStatus is writeStatus for loops: it cannot fail, because the lock is held and the record is current.
@@ -174,17 +168,12 @@ func (s *Store) setStatus(rec *record, typed runtime.Object) { _ = s.writeStatus
 
 // make creates a typed object. A failure, for example in a terminating namespace, is not retried.
 func (s *Store) make(gk schema.GroupKind, namespace string, typed runtime.Object) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return
+	if content, err := contentOf(typed); err == nil {
+		_, _ = s.create(s.registry.kinds[gk], namespace, content, false)
 	}
-	dropNulls(content)
-	_, _ = s.create(s.registry.kinds[gk], namespace, content, false)
 }
 
 // discard deletes an object; a failure means that it is gone or terminating.
 func (s *Store) discard(rec *record, o metav1.DeleteOptions) {
-	if _, _, err := s.delete(rec.kind, rec.key, o); apierrors.IsNotFound(err) {
-		return
-	}
+	_, _, _ = s.delete(rec.kind, rec.key, o)
 }

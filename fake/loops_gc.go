@@ -70,22 +70,24 @@ func (g *collector) dependents(uid types.UID) []*record {
 // owner finds the target of a reference. It is nil if the target is gone or was replaced. known is false if its kind is
 // not served, because unknown does not mean gone.
 func (s *Store) owner(rec *record, ref metav1.OwnerReference) (owner *record, known bool) {
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
+	key := ownerKey(rec.key.Namespace, ref)
+	k := s.registry.kinds[key.GroupKind]
+	if k == nil || (k.namespaced && key.Namespace == "") {
 		return nil, false
 	}
-	k := s.registry.kinds[schema.GroupKind{Group: gv.Group, Kind: ref.Kind}]
-	if k == nil || (k.namespaced && rec.key.Namespace == "") {
-		return nil, false
+	if !k.namespaced {
+		key.Namespace = ""
 	}
-	key := types.NamespacedName{Name: ref.Name}
-	if k.namespaced {
-		key.Namespace = rec.key.Namespace
-	}
-	if owner = k.get(key); owner != nil && owner.uid != ref.UID {
+	if owner = k.get(key.NamespacedName); owner != nil && owner.uid != ref.UID {
 		owner = nil
 	}
 	return owner, true
+}
+
+// ownerKey names the owner of an object in a namespace.
+func ownerKey(namespace string, ref metav1.OwnerReference) objectKey {
+	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	return objectKey{gk, types.NamespacedName{Namespace: namespace, Name: ref.Name}}
 }
 
 func (g *collector) sync(key objectKey) time.Duration {

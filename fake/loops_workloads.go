@@ -12,7 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -30,10 +30,7 @@ func (w *workloads) keys(e event) []objectKey {
 	}
 	if rec.kind.GroupKind == podKind || rec.kind.GroupKind == replicaSetKind {
 		if ref := metav1.GetControllerOf(rec.meta()); ref != nil {
-			gv, _ := schema.ParseGroupVersion(ref.APIVersion)
-			out = append(out, objectKey{
-				schema.GroupKind{Group: gv.Group, Kind: ref.Kind}, types.NamespacedName{Namespace: rec.key.Namespace, Name: ref.Name},
-			})
+			out = append(out, ownerKey(rec.key.Namespace, *ref))
 		}
 	}
 	return out
@@ -170,6 +167,9 @@ func templateHash(d *appsv1.Deployment) string {
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
+// scalable are the kinds of controllers that have a scale.
+var scalable = []schema.GroupKind{replicaSetKind, deploymentKind, {Group: "apps", Kind: "StatefulSet"}, {Kind: "ReplicationController"}}
+
 // scaleOf returns the number of pods that the controllers of some pods want, as the disruption controller computes it.
 func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
@@ -191,31 +191,19 @@ func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	return total, nil
 }
 
+// controllerScale returns how many pods the topmost controller wants.
 func (s *Store) controllerScale(namespace string, ref *metav1.OwnerReference) (types.UID, int32, bool) {
-	gv, _ := schema.ParseGroupVersion(ref.APIVersion)
-	rec := s.lookup(objectKey{schema.GroupKind{Group: gv.Group, Kind: ref.Kind}, types.NamespacedName{Namespace: namespace, Name: ref.Name}})
-	if rec == nil || rec.uid != ref.UID {
+	key := ownerKey(namespace, *ref)
+	rec := s.lookup(key)
+	if rec == nil || rec.uid != ref.UID || !slices.Contains(scalable, key.GroupKind) {
 		return "", 0, false
 	}
-	switch obj := typedOf(rec).(type) {
-	case *appsv1.ReplicaSet:
-		if owner := metav1.GetControllerOf(obj); owner != nil && owner.Kind == deploymentKind.Kind {
-			return s.controllerScale(namespace, owner)
-		}
-		return obj.UID, ptr.Deref(obj.Spec.Replicas, 1), true
-	case *appsv1.Deployment:
-		return obj.UID, ptr.Deref(obj.Spec.Replicas, 1), true
-	case *appsv1.StatefulSet:
-		return obj.UID, ptr.Deref(obj.Spec.Replicas, 1), true
-	case *corev1.ReplicationController:
-		return obj.UID, ptr.Deref(obj.Spec.Replicas, 1), true
+	if owner := metav1.GetControllerOf(rec.meta()); key.GroupKind == replicaSetKind && owner != nil && owner.Kind == deploymentKind.Kind {
+		return s.controllerScale(namespace, owner)
 	}
-	return "", 0, false
-}
-
-func typedOf(rec *record) runtime.Object {
-	if rec.kind.new == nil {
-		return nil
+	replicas, found, _ := unstructured.NestedInt64(rec.content, "spec", "replicas")
+	if !found {
+		replicas = 1
 	}
-	return as[runtime.Object](rec)
+	return rec.uid, int32(replicas), true
 }

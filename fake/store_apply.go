@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -42,11 +43,7 @@ func (s *Store) writeApply(c *call, o metav1.PatchOptions) (int, []byte, error) 
 		return s.merged(c.view, manager, current, patch, o.FieldManager, force)
 	}
 	if c.view.get(ch.key) != nil || ch.status {
-		rec, err := s.update(ch)
-		if err != nil {
-			return 0, nil, err
-		}
-		return http.StatusOK, c.render(rec), nil
+		return c.answer(http.StatusOK)(s.update(ch))
 	}
 	content, err := ch.apply(nil)
 	if err != nil {
@@ -60,11 +57,7 @@ func (s *Store) writeApply(c *call, o metav1.PatchOptions) (int, []byte, error) 
 	if u.GetName() != c.Name {
 		return 0, nil, nameMismatch(u.GetName(), c.Name)
 	}
-	rec, err := s.create(ch.kind, c.Namespace, content, c.DryRun)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusCreated, c.render(rec), nil
+	return c.answer(http.StatusCreated)(s.create(ch.kind, c.Namespace, content, c.DryRun))
 }
 
 // applied parses an apply patch, and removes the fields that its endpoint ignores.
@@ -185,7 +178,8 @@ func (s *Store) fieldManager(v *view, status bool) (*managedfields.FieldManager,
 	if err != nil {
 		return nil, err
 	}
-	m, err := managedfields.NewDefaultFieldManager(converter, asIs{}, asIs{}, asIs{}, v.gvk, v.gvk.GroupVersion(), at.subresource, nil)
+	m, err := managedfields.NewDefaultFieldManager(converter, asIs{}, clientgoscheme.Scheme, unstructuredscheme.NewUnstructuredCreator(),
+		v.gvk, v.gvk.GroupVersion(), at.subresource, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +249,7 @@ func metadataSchema(text structural.Structural) structural.Structural {
 	}
 }
 
-// asIs converts between the versions of a kind as the store does: only apiVersion changes. It sets no defaults.
+// asIs converts between the versions of a kind as the store does: only apiVersion changes.
 type asIs struct{}
 
 func (asIs) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
@@ -276,12 +270,4 @@ func (asIs) Convert(any, any, any) error { return fmt.Errorf("only whole version
 
 func (asIs) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
-}
-
-func (asIs) Default(runtime.Object) {}
-
-func (asIs) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
 }

@@ -154,7 +154,10 @@ func (s *Store) decrement(rec *record, pod string) error {
 }
 
 func (s *Store) disruptAndDelete(rec *record, options metav1.DeleteOptions) error {
-	if err := checkEvictionPreconditions(rec, options.Preconditions); err != nil {
+	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID == "" { // an eviction, unlike a delete, may leave it empty
+		options.Preconditions = &metav1.Preconditions{ResourceVersion: p.ResourceVersion}
+	}
+	if err := checkPreconditions(rec, options.Preconditions); err != nil {
 		return err
 	}
 	if len(options.DryRun) == 0 {
@@ -174,26 +177,9 @@ func (s *Store) disruptAndDelete(rec *record, options metav1.DeleteOptions) erro
 	return err
 }
 
-// checkEvictionPreconditions is checkPreconditions with the resource name that the eviction endpoint uses.
-func checkEvictionPreconditions(rec *record, p *metav1.Preconditions) error {
-	if p == nil {
-		return nil
-	}
-	clone := *p
-	if clone.UID != nil && *clone.UID == "" {
-		clone.UID = nil
-	}
-	return checkPreconditions(rec, &clone)
-}
-
 // writeStatus stores the status of a typed object made from rec.
 func (s *Store) writeStatus(rec *record, typed runtime.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	dropNulls(content)
-	_, err = s.update(change{kind: rec.kind, key: rec.key, status: true, apply: func(*record) (map[string]any, error) { return content, nil }})
+	_, err := s.update(change{kind: rec.kind, key: rec.key, status: true, apply: func(*record) (map[string]any, error) { return contentOf(typed) }})
 	return err
 }
 
@@ -227,11 +213,10 @@ func (s *Store) bind(key types.NamespacedName, body []byte, dryRun bool) (*metav
 	pod.Spec.NodeName = binding.Target.Name
 	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, s.now())
 	if !dryRun {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+		content, err := contentOf(pod)
 		if err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, err
 		}
-		dropNulls(content)
 		if _, err := s.store(rec.kind, key, content); err != nil {
 			return nil, err
 		}

@@ -250,9 +250,7 @@ func failure(req *http.Request, err error) *http.Response {
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
 		status = known.Status()
 	}
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	body, _ := json.Marshal(status) // plain values
-	resp := response(req, int(status.Code), runtime.ContentTypeJSON, body)
+	resp := success(req, int(status.Code), encoded(status))
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}

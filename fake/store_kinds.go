@@ -3,12 +3,9 @@ package fake
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -192,74 +189,4 @@ func (s *Store) unregister(gk schema.GroupKind) {
 // isCRD reports whether objects of the kind are CustomResourceDefinitions.
 func (k *kind) isCRD() bool {
 	return k.Group == "apiextensions.k8s.io" && k.Kind == "CustomResourceDefinition"
-}
-
-// serveCRD serves the versions of a CustomResourceDefinition, and stops serving versions that it no longer has.
-func (s *Store) serveCRD(obj map[string]any) error {
-	gk, kinds := crdKinds(obj)
-	schemas, err := crdSchemas(obj)
-	errs := []error{err}
-	for _, k := range kinds {
-		errs = append(errs, s.registry.register(k))
-	}
-	for gvr, v := range s.registry.views {
-		gone := !slices.ContainsFunc(kinds, func(k ServedKind) bool { return k.GVK.Version == gvr.Version })
-		switch {
-		case v.GroupKind != gk:
-		case gone && len(kinds) > 0:
-			delete(s.registry.views, gvr)
-		default:
-			v.kind.managers = nil
-			v.schema = schemas[gvr.Version]
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func crdKinds(obj map[string]any) (schema.GroupKind, []ServedKind) {
-	text := func(fields ...string) string {
-		s, _, _ := unstructured.NestedString(obj, fields...)
-		return s
-	}
-	gk := schema.GroupKind{Group: text("spec", "group"), Kind: text("spec", "names", "kind")}
-	var kinds []ServedKind
-	versions, _, _ := unstructured.NestedSlice(obj, "spec", "versions")
-	status := false
-	for _, item := range versions {
-		v, _ := item.(map[string]any)
-		if _, has, _ := unstructured.NestedMap(v, "subresources", "status"); has {
-			status = true
-		}
-		if served, _, _ := unstructured.NestedBool(v, "served"); !served {
-			continue
-		}
-		name, _, _ := unstructured.NestedString(v, "name")
-		kinds = append(kinds, ServedKind{
-			GVK: gk.WithVersion(name), Resource: text("spec", "names", "plural"), clusterScoped: text("spec", "scope") == "Cluster",
-		})
-	}
-	for i := range kinds {
-		kinds[i].Status = status
-	}
-	return gk, kinds
-}
-
-// establish writes the status that the API server's controllers write to an accepted definition.
-func establish(obj map[string]any, now metav1.Time) {
-	names, _, _ := unstructured.NestedMap(obj, "spec", "names")
-	condition := func(t, reason string) any {
-		return map[string]any{"type": t, "status": "True", "reason": reason, "lastTransitionTime": now.UTC().Format(timeFormat)}
-	}
-	stored := []any{}
-	versions, _, _ := unstructured.NestedSlice(obj, "spec", "versions")
-	for _, item := range versions {
-		v, _ := item.(map[string]any)
-		if s, _, _ := unstructured.NestedBool(v, "storage"); s {
-			stored = append(stored, v["name"])
-		}
-	}
-	obj["status"] = map[string]any{
-		"acceptedNames": names, "storedVersions": stored,
-		"conditions": []any{condition("NamesAccepted", "NoConflicts"), condition("Established", "InitialNamesAccepted")},
-	}
 }

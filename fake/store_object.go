@@ -159,12 +159,7 @@ func normalize(v *view, content map[string]any) (map[string]any, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
 				v.gvk.Kind, v.gvk.Version, v.gvk.Kind, err))
 		}
-		var err error
-		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		dropNulls(content)
-		return content, nil
+		return contentOf(typed)
 	}
 	if raw, ok := content["metadata"]; ok {
 		var meta metav1.ObjectMeta
@@ -183,6 +178,16 @@ func normalize(v *view, content map[string]any) (map[string]any, error) {
 	}
 	dropNulls(content)
 	v.prune(content)
+	return content, nil
+}
+
+// contentOf returns a value of a Go type as content.
+func contentOf(typed runtime.Object) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	dropNulls(content)
 	return content, nil
 }
 
@@ -254,8 +259,8 @@ func (s *Store) remove(rec *record) *record {
 	}
 	s.publish(event{version: s.version, previous: last, removed: rec})
 	if rec.kind.isCRD() {
-		gk, _ := crdKinds(rec.content)
-		s.unregister(gk)
+		d, _ := readDefinition(rec.content) // it was served
+		s.unregister(d.groupKind())
 	}
 	return last
 }

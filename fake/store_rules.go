@@ -70,19 +70,9 @@ func prepareUpdate(k *kind, u *unstructured.Unstructured, current *record, statu
 	u.SetGeneration(old.GetGeneration())
 	switch {
 	case status && !k.builtin:
-		onlyStatus(u, current)
+		onlyFrom(u, current, "status")
 	case status:
-		for field := range u.Object {
-			if field != "metadata" && field != "status" {
-				delete(u.Object, field)
-			}
-		}
-		copied := current.copy()
-		for field, value := range copied {
-			if field != "metadata" && field != "status" {
-				u.Object[field] = value
-			}
-		}
+		onlyFrom(u, current, "status", "metadata")
 		u.SetOwnerReferences(old.GetOwnerReferences())
 	default:
 		prepareMain(k, u, current)
@@ -145,12 +135,14 @@ func sameExceptMetadata(a, b map[string]any) bool {
 	return true
 }
 
-func onlyStatus(u *unstructured.Unstructured, current *record) {
-	status, has := u.Object["status"]
+// onlyFrom restores all fields but some.
+func onlyFrom(u *unstructured.Unstructured, current *record, fields ...string) {
 	content := current.copy()
-	delete(content, "status")
-	if has {
-		content["status"] = status
+	for _, field := range fields {
+		delete(content, field)
+		if value, has := u.Object[field]; has {
+			content[field] = value
+		}
 	}
 	u.Object = content
 }

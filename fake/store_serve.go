@@ -115,11 +115,7 @@ func (s *Store) write(c *call) (int, []byte, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		rec, err := s.create(c.view.kind, c.Namespace, content, c.DryRun)
-		if err != nil {
-			return 0, nil, err
-		}
-		return http.StatusCreated, c.render(rec), nil
+		return c.answer(http.StatusCreated)(s.create(c.view.kind, c.Namespace, content, c.DryRun))
 	case c.Verb == "create":
 		return s.writeSubresource(c)
 	case c.Verb == "update" || c.Verb == "patch":
@@ -144,9 +140,7 @@ func (s *Store) writeSubresource(c *call) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	body, err := json.Marshal(status)
-	return http.StatusCreated, body, err
+	return http.StatusCreated, encoded(*status), nil
 }
 
 // change returns the change of a call, without its apply function.
@@ -198,11 +192,7 @@ func (s *Store) writeChange(c *call) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	rec, err := s.update(ch)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, c.render(rec), nil
+	return c.answer(http.StatusOK)(s.update(ch))
 }
 
 func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
@@ -234,11 +224,9 @@ func (s *Store) writeDelete(c *call) (int, []byte, error) {
 	if !gone {
 		return http.StatusOK, c.render(rec), nil
 	}
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Name: c.Name, Group: c.view.Group, Kind: c.view.resource, UID: rec.uid},
-	})
-	return http.StatusOK, body, err
+	return http.StatusOK, encoded(metav1.Status{
+		Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: c.Name, Group: c.view.Group, Kind: c.view.resource, UID: rec.uid},
+	}), nil
 }
 
 func (s *Store) writeDeleteAll(c *call) (int, []byte, error) {
@@ -255,8 +243,24 @@ func (s *Store) writeDeleteAll(c *call) (int, []byte, error) {
 			return 0, nil, err
 		}
 	}
-	body, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
-	return http.StatusOK, body, err
+	return http.StatusOK, encoded(metav1.Status{Status: metav1.StatusSuccess}), nil
+}
+
+// answer returns the answer to a call that made or changed an object.
+func (c *call) answer(code int) func(*record, error) (int, []byte, error) {
+	return func(rec *record, err error) (int, []byte, error) {
+		if err != nil {
+			return 0, nil, err
+		}
+		return code, c.render(rec), nil
+	}
+}
+
+// encoded is a status as JSON.
+func encoded(status metav1.Status) []byte {
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, _ := json.Marshal(status) // plain values
+	return body
 }
 
 func (c *call) groupResource() schema.GroupResource {

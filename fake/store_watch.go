@@ -192,10 +192,7 @@ func (w *watcher) push(q queued) {
 }
 
 func expired() []byte {
-	status := apierrors.NewResourceExpired("the watcher is too slow: its queue overflowed").Status()
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	object, _ := json.Marshal(status)
-	return line(watch.Error, object)
+	return line(watch.Error, encoded(apierrors.NewResourceExpired("the watcher is too slow: its queue overflowed").Status()))
 }
 
 // end ends the stream after the queued events.
