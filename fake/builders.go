@@ -1,12 +1,12 @@
 package fake
 
 import (
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -52,27 +52,15 @@ func InNamespace(namespace string) Option {
 
 // WithLabels adds labels.
 func WithLabels(labels map[string]string) Option {
-	return func(u *unstructured.Unstructured) {
-		all := u.GetLabels()
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, labels)
-		u.SetLabels(all)
-	}
+	return func(u *unstructured.Unstructured) { u.SetLabels(merged(u.GetLabels(), labels)) }
 }
 
 // WithAnnotations adds annotations.
 func WithAnnotations(annotations map[string]string) Option {
-	return func(u *unstructured.Unstructured) {
-		all := u.GetAnnotations()
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, annotations)
-		u.SetAnnotations(all)
-	}
+	return func(u *unstructured.Unstructured) { u.SetAnnotations(merged(u.GetAnnotations(), annotations)) }
 }
+
+func merged(into, more map[string]string) map[string]string { return labels.Merge(into, more) }
 
 // WithField sets any field, by its path. The value must have a type that unstructured content allows.
 func WithField(value any, path ...string) Option {
@@ -148,12 +136,8 @@ func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructur
 			}},
 		},
 	}}
-	labels := map[string]string{}
 	for _, v := range contracts {
-		labels[contract.LabelPrefix+string(v)] = gvk.Version
-	}
-	if len(labels) > 0 {
-		u.SetLabels(labels)
+		WithLabels(map[string]string{contract.LabelPrefix + string(v): gvk.Version})(u)
 	}
 	return u
 }

@@ -1,13 +1,13 @@
 package fake
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -67,13 +67,9 @@ func (b *budgets) sync(key objectKey) time.Duration {
 }
 
 func (b *budgets) selected(budget *policyv1.PodDisruptionBudget) []*corev1.Pod {
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	if err != nil {
-		return nil
-	}
 	var pods []*corev1.Pod
 	for _, rec := range b.registry.kinds[podKind].all(budget.Namespace) {
-		if selector.Matches(labels.Set(rec.meta().GetLabels())) {
+		if selects(budget, rec.meta().GetLabels()) {
 			pods = append(pods, as[*corev1.Pod](rec))
 		}
 	}
@@ -82,23 +78,21 @@ func (b *budgets) selected(budget *policyv1.PodDisruptionBudget) []*corev1.Pod {
 
 // demand returns how many pods a budget expects and how many must be healthy.
 func (b *budgets) demand(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
+	wanted := cmp.Or(budget.Spec.MaxUnavailable, budget.Spec.MinAvailable)
 	switch {
-	case budget.Spec.MaxUnavailable != nil:
-		if expected, err = b.scaleOf(pods); err != nil {
-			return 0, 0, err
-		}
-		unavailable, err := intstr.GetScaledValueFromIntOrPercent(budget.Spec.MaxUnavailable, int(expected), true)
-		return expected, max(0, expected-int32(unavailable)), err
-	case budget.Spec.MinAvailable == nil:
+	case wanted == nil:
 		return 0, 0, nil
-	case budget.Spec.MinAvailable.Type == intstr.Int:
-		return int32(len(pods)), budget.Spec.MinAvailable.IntVal, nil
+	case budget.Spec.MaxUnavailable == nil && wanted.Type == intstr.Int:
+		return int32(len(pods)), wanted.IntVal, nil
 	}
 	if expected, err = b.scaleOf(pods); err != nil {
 		return 0, 0, err
 	}
-	available, err := intstr.GetScaledValueFromIntOrPercent(budget.Spec.MinAvailable, int(expected), true)
-	return expected, int32(available), err
+	n, err := intstr.GetScaledValueFromIntOrPercent(wanted, int(expected), true)
+	if desired = int32(n); budget.Spec.MaxUnavailable != nil {
+		desired = max(0, expected-desired)
+	}
+	return expected, desired, err
 }
 
 // stillDisrupted returns the evicted pods whose deletion was not observed, for two minutes each, and the time until the

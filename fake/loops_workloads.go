@@ -139,24 +139,17 @@ func (w *workloads) syncDeployment(rec *record) {
 }
 
 func (w *workloads) makeReplicaSet(d *appsv1.Deployment, name string) {
-	template := d.Spec.Template.DeepCopy()
-	hash := name[len(d.Name)+1:]
-	if template.Labels == nil {
-		template.Labels = map[string]string{}
-	}
-	template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
-	selector := d.Spec.Selector.DeepCopy()
-	selector.MatchLabels = maps.Clone(selector.MatchLabels)
-	if selector.MatchLabels == nil {
-		selector.MatchLabels = map[string]string{}
-	}
-	selector.MatchLabels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
+	const key = appsv1.DefaultDeploymentUniqueLabelKey
+	template, hash := d.Spec.Template.DeepCopy(), name[len(d.Name)+1:]
+	template.Labels = merged(template.Labels, map[string]string{key: hash})
 	w.make(replicaSetKind, d.Namespace, &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: maps.Clone(template.Labels),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		},
-		Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas, Selector: selector, Template: *template},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: d.Spec.Replicas, Selector: metav1.CloneSelectorAndAddLabel(d.Spec.Selector, key, hash), Template: *template,
+		},
 	})
 }
 

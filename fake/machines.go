@@ -151,11 +151,7 @@ func (l *Machines) write(ctx context.Context, machine client.Object, u contract.
 }
 
 func part(gvk schema.GroupVersionKind, machine client.Object) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	u.SetNamespace(machine.GetNamespace())
-	u.SetName(machine.GetName())
-	return u
+	return apply(object(gvk, machine.GetName()), []Option{InNamespace(machine.GetNamespace())})
 }
 
 // takeOver makes a Machine the controller of what it refers to.

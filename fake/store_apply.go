@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -95,9 +94,7 @@ func (s *Store) merged(
 ) (map[string]any, error) {
 	live := &unstructured.Unstructured{Object: map[string]any{}}
 	if current != nil {
-		if err := utiljson.Unmarshal(current.json(v), &live.Object); err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
+		live.Object = current.in(v)
 	}
 	live.SetGroupVersionKind(v.gvk)
 	before := live.GetManagedFields()
@@ -110,11 +107,7 @@ func (s *Store) merged(
 		return nil, apierrors.NewInternalError(fmt.Errorf("an apply made a %T", out))
 	}
 	s.stamp(u, before)
-	body, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	return patched(v, body)
+	return patchedContent(v, u.Object)
 }
 
 // track updates the managed fields of an object: with those of an apply, or, if the object was applied before, for any

@@ -52,7 +52,8 @@ func (s *Store) serveCRD(content map[string]any) error {
 		}
 		served[v.Name] = true
 		errs = append(errs, s.registry.register(ServedKind{
-			GVK: d.groupKind().WithVersion(v.Name), Resource: d.Names.Plural, Status: status, clusterScoped: d.Scope == apiextensionsv1.ClusterScoped,
+			GVK: d.groupKind().WithVersion(v.Name), Resource: d.Names.Plural, Status: status,
+			clusterScoped: d.Scope == apiextensionsv1.ClusterScoped,
 		}))
 	}
 	for gvr, v := range s.registry.views {

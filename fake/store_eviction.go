@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	violation       = "Cannot evict pod as it would violate the pod's disruption budget."
-	severalBudgets  = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-	maxDisruptedPod = 2000
+	violation      = "Cannot evict pod as it would violate the pod's disruption budget."
+	severalBudgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
 
 // evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status together with a nil error is an answer
@@ -95,23 +94,22 @@ func (s *Store) checkBudgets(rec *record) (*metav1.Status, *record, error) {
 func (s *Store) budgetsOf(pod *corev1.Pod) []*record {
 	var out []*record
 	for _, rec := range s.registry.kinds[budgetKind].all(pod.Namespace) {
-		selector, err := metav1.LabelSelectorAsSelector(as[*policyv1.PodDisruptionBudget](rec).Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+		if selects(as[*policyv1.PodDisruptionBudget](rec), pod.Labels) {
 			out = append(out, rec)
 		}
 	}
 	return out
 }
 
+func selects(budget *policyv1.PodDisruptionBudget, pod labels.Set) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && selector.Matches(pod)
+}
+
 func refusal(b *policyv1.PodDisruptionBudget) error {
-	gr := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"} // singular, as in the API server
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
 		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
-	case b.Status.DisruptionsAllowed < 0:
-		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
-	case len(b.Status.DisruptedPods) > maxDisruptedPod:
-		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case b.Status.DisruptionsAllowed > 0:
 		return nil
 	}
@@ -179,7 +177,8 @@ func (s *Store) disruptAndDelete(rec *record, options metav1.DeleteOptions) erro
 
 // writeStatus stores the status of a typed object made from rec.
 func (s *Store) writeStatus(rec *record, typed runtime.Object) error {
-	_, err := s.update(change{kind: rec.kind, key: rec.key, status: true, apply: func(*record) (map[string]any, error) { return contentOf(typed) }})
+	apply := func(*record) (map[string]any, error) { return contentOf(typed) }
+	_, err := s.update(change{kind: rec.kind, key: rec.key, status: true, apply: apply})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // selection is the selection of a list or watch.
@@ -138,16 +139,13 @@ func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
 	}
 	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
 	records = p.cut(sel, records, version, &meta)
-	kind, apiVersion := sel.view.gvk.Kind+"List", sel.view.gvk.GroupVersion().String()
-	if sel.metadata {
-		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
-	}
+	shown := sel.shown()
 	header, err := json.Marshal(meta)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, header)
+	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, shown.Kind+"List", shown.GroupVersion(), header)
 	for i, rec := range records {
 		if i > 0 {
 			b.WriteByte(',')
@@ -158,11 +156,19 @@ func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// shown is the kind that is answered.
+func (sel *selection) shown() schema.GroupVersionKind {
+	if sel.metadata {
+		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	}
+	return sel.view.gvk
+}
+
 // item is a list item: those of built-in kinds have no apiVersion and kind, as on a real server.
 func (sel *selection) item(v *view, rec *record) []byte {
 	switch {
 	case sel.metadata:
-		return rec.metadataJSON(true)
+		return rec.metadataJSON()
 	case v.builtin:
 		return rec.shown(v)
 	}
@@ -172,7 +178,7 @@ func (sel *selection) item(v *view, rec *record) []byte {
 // render encodes one object for an answer or a watch event.
 func (sel *selection) render(rec *record) []byte {
 	if sel.metadata {
-		return rec.metadataJSON(true)
+		return rec.metadataJSON()
 	}
 	return rec.json(sel.view)
 }

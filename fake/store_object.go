@@ -66,8 +66,20 @@ func (r *record) inFirst() *unstructured.Unstructured {
 	return u
 }
 
+// in returns the content in a view, which may be changed.
+func (r *record) in(v *view) map[string]any {
+	content := r.copy()
+	if v.out != nil {
+		v.out(content)
+	}
+	content["apiVersion"], content["kind"] = v.gvk.GroupVersion().String(), v.gvk.Kind
+	return content
+}
+
 // json returns the record in a view.
-func (r *record) json(v *view) []byte { return withTypeMeta(v, v.gvk.Kind, r.shown(v)) }
+func (r *record) json(v *view) []byte {
+	return splice(`"kind":"`+v.gvk.Kind+`","apiVersion":"`+v.gvk.GroupVersion().String()+`"`, r.shown(v))
+}
 
 func (r *record) shown(v *view) []byte {
 	if v.out == nil {
@@ -80,16 +92,9 @@ func (r *record) shown(v *view) []byte {
 }
 
 // metadataJSON returns the record as a PartialObjectMetadata.
-func (r *record) metadataJSON(typeMeta bool) []byte {
+func (r *record) metadataJSON() []byte {
 	body, _ := json.Marshal(map[string]any{"metadata": r.content["metadata"]})
-	if !typeMeta {
-		return body
-	}
 	return splice(`"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1"`, body)
-}
-
-func withTypeMeta(v *view, kind string, body []byte) []byte {
-	return splice(`"kind":"`+kind+`","apiVersion":"`+v.gvk.GroupVersion().String()+`"`, body)
 }
 
 // splice inserts fields at the start of a JSON object.

@@ -31,33 +31,42 @@ func patcher(v *view, patchType types.PatchType, patch []byte) (func(*record) (m
 			return patched(v, out)
 		}, nil
 	case types.MergePatchType:
-		return mergePatcher(v, patch)
+		return changer(v, patch, func(content, changes map[string]any) (map[string]any, error) {
+			merge(content, changes) // it saves the detour over JSON that the library of JSON patches takes
+			return content, nil
+		})
 	case types.StrategicMergePatchType:
 		if v.new != nil {
-			return strategicPatcher(v, patch)
+			return changer(v, patch, func(content, changes map[string]any) (map[string]any, error) {
+				out, err := strategicpatch.StrategicMergeMapPatch(content, changes, v.new())
+				if err != nil {
+					return nil, apierrors.NewBadRequest(err.Error())
+				}
+				return out, nil
+			})
 		}
 	}
 	return nil, unsupportedPatch(v)
 }
 
-// mergePatcher merges as RFC 7386 says. It saves the detour over JSON that the library of JSON patches takes.
-func mergePatcher(v *view, patch []byte) (func(*record) (map[string]any, error), error) {
+// changer returns the function that applies a patch which is an object. merge may change both of its arguments.
+func changer(v *view, patch []byte, merge func(content, changes map[string]any) (map[string]any, error)) (
+	func(*record) (map[string]any, error), error,
+) {
 	changes := map[string]any{}
 	if err := utiljson.Unmarshal(patch, &changes); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return func(current *record) (map[string]any, error) {
-		content := current.copy()
-		if v.out != nil {
-			v.out(content)
+		content, err := merge(current.in(v), runtime.DeepCopyJSON(changes))
+		if err != nil {
+			return nil, err
 		}
-		content["apiVersion"], content["kind"] = v.gvk.GroupVersion().String(), v.gvk.Kind
-		merge(content, runtime.DeepCopyJSON(changes))
 		return patchedContent(v, content)
 	}, nil
 }
 
-// merge changes an object by a merge patch.
+// merge changes an object by a merge patch, as RFC 7386 says.
 func merge(into, changes map[string]any) {
 	for key, change := range changes {
 		fields, isObject := change.(map[string]any)
@@ -75,28 +84,6 @@ func merge(into, changes map[string]any) {
 			into[key] = change
 		}
 	}
-}
-
-func strategicPatcher(v *view, patch []byte) (func(*record) (map[string]any, error), error) {
-	changes := map[string]any{}
-	if err := utiljson.Unmarshal(patch, &changes); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return func(current *record) (map[string]any, error) {
-		content := map[string]any{}
-		if err := utiljson.Unmarshal(current.json(v), &content); err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		out, err := strategicpatch.StrategicMergeMapPatch(content, runtime.DeepCopyJSON(changes), v.new())
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		body, err := json.Marshal(out)
-		if err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		return patched(v, body)
-	}, nil
 }
 
 // patched parses the result of a patch. If it is not an object of the kind, the patch is invalid, hence 422 and not

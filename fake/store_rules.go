@@ -38,12 +38,7 @@ func prepareCreate(k *kind, u *unstructured.Unstructured) {
 		mergeStringData(u)
 		setDefault(u, "Opaque", "type")
 	case namespaceKind:
-		labels := u.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[corev1.LabelMetadataName] = u.GetName()
-		u.SetLabels(labels)
+		WithLabels(map[string]string{corev1.LabelMetadataName: u.GetName()})(u)
 		set(u, []any{"kubernetes"}, "spec", "finalizers")
 		set(u, "Active", "status", "phase")
 	case deploymentKind, replicaSetKind:

@@ -130,10 +130,7 @@ func line(t watch.EventType, object []byte) []byte {
 
 // initialEventsEnd is the bookmark after the initial events: an object of the watched kind that has only a version and an annotation.
 func (w *watcher) initialEventsEnd(version uint64) []byte {
-	kind, apiVersion := w.sel.view.gvk.Kind, w.sel.view.gvk.GroupVersion().String()
-	if w.sel.metadata {
-		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
-	}
+	apiVersion, kind := w.sel.shown().ToAPIVersionAndKind()
 	object, _ := json.Marshal(metav1.PartialObjectMetadata{ // plain values
 		TypeMeta: metav1.TypeMeta{Kind: kind, APIVersion: apiVersion},
 		ObjectMeta: metav1.ObjectMeta{
