@@ -160,9 +160,6 @@ func templateHash(d *appsv1.Deployment) string {
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-// scalable are the kinds of controllers that have a scale.
-var scalable = []schema.GroupKind{replicaSetKind, deploymentKind, {Group: "apps", Kind: "StatefulSet"}, {Kind: "ReplicationController"}}
-
 // scaleOf returns the number of pods that the controllers of some pods want, as the disruption controller computes it.
 func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
@@ -186,6 +183,7 @@ func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 
 // controllerScale returns how many pods the topmost controller wants.
 func (s *Store) controllerScale(namespace string, ref *metav1.OwnerReference) (types.UID, int32, bool) {
+	scalable := []schema.GroupKind{replicaSetKind, deploymentKind, {Group: "apps", Kind: "StatefulSet"}, {Kind: "ReplicationController"}}
 	key := ownerKey(namespace, *ref)
 	rec := s.lookup(key)
 	if rec == nil || rec.uid != ref.UID || !slices.Contains(scalable, key.GroupKind) {

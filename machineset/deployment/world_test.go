@@ -33,8 +33,8 @@ type world struct {
 	kinds    deployment.Kinds
 	sets     machineset.Kinds
 	machines *fake.Machines
-	cached   client.Reader   // what the reconciler of sets sees
-	seen     client.Reader   // what the reconciler under test sees
+	cached   client.Reader // what the reconciler of sets sees
+	seen     client.Reader // what the reconciler under test sees
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
 	// deletes makes the deletions of the reconciler under test; nil makes them as they are.
