@@ -20,6 +20,7 @@ func patchNode(t *testing.T, c client.Client, name string) error {
 func TestAClusterIsConnectedInTheBackgroundAndWakesItsOwners(t *testing.T) {
 	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
 	s.put("n1")
+	s.hang() // or the background may be faster than the answer to the first Get
 	w.reach(keyA, s)
 
 	view, err := w.clusters.Get(keyA)
@@ -27,6 +28,7 @@ func TestAClusterIsConnectedInTheBackgroundAndWakesItsOwners(t *testing.T) {
 	require.Equal(t, ReasonConnecting, view.Reason)
 	require.Zero(t, view.LastSeen)
 
+	s.serve()
 	view = w.connected(keyA)
 	w.woken(keyA)
 	require.True(t, view.Value.has(t, "n1"))
