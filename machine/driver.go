@@ -139,6 +139,9 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if found.Provisioned {
 		s.SetInfrastructureReady()
+		if r := s.State.FailureReason; r == ReasonInstanceGone || r == ReasonInstanceFailed { // it was seen late, or mended
+			s.SetFailure("", "")
+		}
 	}
 	return result, nil
 }

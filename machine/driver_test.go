@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,6 +277,26 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
+}
+
+func TestAnInstanceThatIsSeenAgainFailsItsMachineNoLonger(t *testing.T) {
+	t.Parallel()
+	var missed atomic.Bool
+	w := newCloudWorld(t, fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
+		if op == provider.OpGet && missed.Load() {
+			return provider.Errorf(provider.NotFound, "404")
+		}
+		return nil
+	}})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	missed.Store(true)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+	w.reaches(m, string(phases.Failed))
+	missed.Store(false)
+	w.reaches(m, string(phases.Running))
+	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
 }
 
 func TestADriverNeedsItsCallsAndTheStepsThatItReplaces(t *testing.T) {

@@ -157,7 +157,7 @@ func (s *Scope) readReferenced(
 // failure is a problem that does not end without a change. No decision depends on it.
 type failure = engine.Failure
 
-// recordFailure records a failure. An empty value leaves the recorded one as it is: a failure is never cleared.
+// recordFailure records a failure. An empty value leaves the recorded one as it is: a failure of an object is never cleared.
 func (s *Scope) recordFailure(f failure) {
 	if f == (failure{}) {
 		return

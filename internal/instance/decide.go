@@ -34,7 +34,7 @@ type Facts struct {
 	Instance provider.Instance
 	Err      error
 	// Failures is how many times in a row there was an error; of one of the class NotFound, how often since the last answer there was such an
-	// error. Recorded: the Machine has a provider ID. Provisioned: the instance ran before.
+	// error. Recorded: the Machine has a provider ID, so the answer is that of a look. Provisioned: a look has seen it run.
 	Failures              int
 	Recorded, Provisioned bool
 }
@@ -61,15 +61,16 @@ func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
 	d.Status, d.Reason, d.Message = status, reason, message
 }
 
-// surelyGone is how often in a row the provider must miss an instance that ran, and neverThere the same for one that was made and never
-// ran: a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
+// surelyGone is how often in a row the provider must miss an instance that was seen to run, and neverThere the same for one that was made
+// and never seen to run: a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
 const (
 	surelyGone = 3
 	neverThere = 10
 )
 
-// Decide says what the answer of a Driver means. An instance is lost only after several looks, and after more of them if it never ran: a
-// new one may be seen late. An instance that is lost is not made again: the Machine fails, and what owns it decides.
+// Decide says what the answer of a Driver means. An instance is lost only after several looks, and after more of them if none has seen it
+// run: a new one may be seen late, also one that runs by the answer to its creation. An instance that is lost is not made again: the
+// Machine fails, and what owns it decides.
 func Decide(f Facts) Decision {
 	if f.Err != nil {
 		return decideError(f)
@@ -92,6 +93,10 @@ func Decide(f Facts) Decision {
 		if !d.Adopt {
 			d.say(metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
 				"driver %s reports an instance with the provider ID %q, which names none: the driver must set it", f.Driver, f.Instance.ProviderID))
+			return d
+		}
+		if !f.Recorded { // what answers a creation is surely there, and looks may yet miss it
+			d.say(metav1.ConditionFalse, ReasonCreating, "The instance was made, and has yet to be seen")
 			return d
 		}
 		d.Provisioned = true

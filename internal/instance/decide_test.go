@@ -26,7 +26,8 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 		reason string
 		want   Decision // without the condition
 	}{
-		"it runs":          {Facts{Instance: ran}, "True", contract.ReasonReady, Decision{Adopt: true, Provisioned: true}},
+		"it runs":          {Facts{Instance: ran, Recorded: true}, "True", contract.ReasonReady, Decision{Adopt: true, Provisioned: true}},
+		"a new one, made":  {Facts{Instance: ran}, "False", ReasonCreating, Decision{Adopt: true}},
 		"it runs, unnamed": {Facts{Instance: unnamed}, "False", ReasonProviderIDMissing, Decision{}},
 		"it is being made": {Facts{Instance: in(provider.Creating)}, "False", ReasonCreating, Decision{Adopt: true}},
 		"it is off": {Facts{Instance: in(provider.Stopped)}, "False", ReasonStopped,

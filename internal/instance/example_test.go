@@ -26,10 +26,15 @@ func ExampleKeeper() {
 	found, _ = keeper.Ensure(ctx, in)
 	fmt.Println(found.Status, found.Reason, found.Instance.ProviderID)
 
-	in.Request.ProviderID, in.Deleting = found.Instance.ProviderID, true
+	in.Request.ProviderID = found.Instance.ProviderID
+	found, _ = keeper.Ensure(ctx, in)
+	fmt.Println(found.Status, found.Reason)
+
+	in.Deleting = true
 	fmt.Printf("%+v\n", keeper.Remove(ctx, in))
 	// Output:
 	// False InvalidConfiguration fake: size "enormous": give one of small, large
-	// True Ready fake://1
+	// False InstanceCreating fake://1
+	// True Ready
 	// {Gone:true Message: RequeueAfter:0s}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/instance"
@@ -150,4 +151,26 @@ func TestARefusalDoesNotSayThatAnEarlierCreationMadeNothing(t *testing.T) {
 	took, _ := c.removed(&in)
 	require.Positive(t, took)
 	require.False(t, c.Lose("1"))
+}
+
+// The answer to the creation, also to one that found what an earlier one had made, has the instance Running, and looks find it later.
+func TestAnInstanceThatRunsBeforeItIsSeenIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, cached := range map[string]bool{"each look is a call": false, "some looks are answered from a cache": true} {
+		now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+		var decorators []provider.Decorator
+		if cached {
+			decorators = append(decorators, provider.Cache(provider.CacheOptions{Clock: now}))
+		}
+		c, in := newCloud(t, fake.DriverOptions{Hidden: 3 * time.Minute, Clock: now}, decorators...), small("1", "one")
+		start, found := now.Now(), c.ensure(&in)
+		require.True(t, found.Adopt, name)
+		require.False(t, found.Provisioned, name)
+		for !found.Provisioned {
+			c.passes(found.RequeueAfter)
+			found = c.ensure(&in)
+			require.Empty(t, found.FailureReason, "%s: after %s", name, now.Now().Sub(start))
+		}
+		require.GreaterOrEqual(t, now.Now().Sub(start), 3*time.Minute, name)
+	}
 }

@@ -15,9 +15,9 @@ type CacheOptions struct {
 	Clock clock.PassiveClock
 }
 
-// Cache returns a Decorator that answers Get from the last answer of Create or Get: for one minute when the instance is Running or Stopped,
-// for 15 seconds otherwise. It keeps 100,000 answers; beyond, it begins anew. Errors are not kept: neither is the absence of an instance,
-// because a provider may show a new instance late. Delete drops what is kept about the instance.
+// Cache returns a Decorator that answers Get from the last answer of Get, for one minute when the instance is Running or Stopped and for 15
+// seconds otherwise, or from that of Create when the instance is Creating. It keeps 100,000 answers; beyond, it begins anew. Errors are not
+// kept, nor is the absence of an instance, nor that a new one runs: a provider may show it late. Delete drops what is kept about it.
 func Cache(o CacheOptions) Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -56,7 +56,9 @@ func (c *cached) decorate(calls Calls) Calls {
 	create, get, remove := calls.Create, calls.Get, calls.Delete
 	calls.Create = func(ctx context.Context, r Request) (Instance, error) {
 		instance, err := create(ctx, r)
-		c.keep(r, instance, err)
+		if instance.State == Creating {
+			c.keep(r, instance, err)
+		}
 		return instance, err
 	}
 	calls.Get = func(ctx context.Context, r Request) (Instance, error) {
