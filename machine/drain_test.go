@@ -3,7 +3,6 @@ package machine_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -128,8 +127,7 @@ func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.
 		}
 		return ""
 	})
-	w.Quiet(userAgent, 300*time.Millisecond) // the other Pods are asked for once, too
-	w.isQuietFor("pods", 700*time.Millisecond)
+	w.isQuiet() // the other Pods are asked for once, too
 	var pdb policyv1.PodDisruptionBudget
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &pdb))
 	pdb.Spec.MinAvailable = new(intstr.FromInt(3))

@@ -260,7 +260,8 @@ func TestANodeThatTheServerDoesNotKnowIsGoneAndOneItRefusesIsGivenUpInTime(t *te
 		})
 	}
 	require.Equal(t, 1, attempts("unknown", http.StatusNotFound))
-	require.LessOrEqual(t, attempts("replaced", http.StatusConflict), 5, "each attempt waits longer than the one before")
+	// Events cause attempts too, as many as the schedule makes passes of; an attempt that waits for nothing is made hundreds of times.
+	require.LessOrEqual(t, attempts("replaced", http.StatusConflict), 20, "each attempt waits longer than the one before")
 }
 
 func TestANodeThatDoesNotGoInTimeIsReportedWhileOthersHoldTheMachine(t *testing.T) {
