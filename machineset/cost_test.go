@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +18,14 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// requests counts the requests of the reconciler since the last call, without events, which are sent when it suits the recorder, and the
-// status, of which there is one in Options.StatusDelay.
+// requests counts the requests of the reconciler since the last call, without events, which are sent when it suits the recorder, the
+// status, of which there is one in Options.StatusDelay, and conflicts, after which a pass decides again.
 func (w *world) requests() map[string]int {
 	w.t.Helper()
 	w.Quiet(userAgent, 300*time.Millisecond)
 	counts := map[string]int{}
 	for _, r := range w.store.Requests() {
-		if r.UserAgent == userAgent && r.Verb != "watch" && r.GVK.Kind != "Event" && r.Subresource == "" {
+		if r.UserAgent == userAgent && r.Verb != "watch" && r.GVK.Kind != "Event" && r.Subresource == "" && r.Code != http.StatusConflict {
 			counts[r.Verb+" "+r.GVK.Kind]++
 		}
 	}
