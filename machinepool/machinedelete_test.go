@@ -41,13 +41,16 @@ func TestInstancesThatGotNoMachineAreDrainedBeforeTheyGo(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
 	refuse(w, "create", "Machine", "")
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.nodesGo(1)
+	w.eventually("the instance is reported, which is later than its Node joins", func() string {
+		ids, _, _ := unstructured.NestedStringSlice(w.get(pool).Object, "spec", "providerIDList")
+		return map[bool]string{false: "it is not: " + describe(w.get(pool))}[len(ids) == 1]
+	})
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	w.eventually("an eviction is refused", func() string {
 		n := w.store.CountRequests(func(r fake.Request) bool { return r.Subresource == "eviction" && r.Name == "app" })
-		return map[bool]string{true: "none yet"}[n == 0]
+		return map[bool]string{true: "none yet: " + describe(w.get(pool))}[n == 0]
 	})
 	require.Nil(t, w.get(infra).GetDeletionTimestamp())
 	for _, obj := range guardedPod("pool-0")[1:] {
