@@ -81,7 +81,7 @@ func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
 	f.joins(a, "n", "fake://x/1")
 	f.conditionIs(ma, contract.ConditionReady, contract.ReasonReady)
 	f.wakesAgainAndAgain(a, "n", "ma")
-	require.LessOrEqual(t, f.passesOf("mb")-before, late)
+	require.Less(t, f.passesOf("mb")-before, 10, "safety nets wake it too, and not each of the ten changes does")
 	f.joins(b, "n", "fake://x/1")
 	f.conditionIs(mb, contract.ConditionReady, contract.ReasonReady)
 	t.Log("a Machine that names no cluster has its Node where it is itself")
