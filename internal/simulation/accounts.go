@@ -14,6 +14,9 @@ const ofOneAccount = "a call is about instances of the account of its credential
 
 // accountOf is the account of a Machine or an instance with a name. A Machine that was restored has that of the one before.
 func (h *habits) accountOf(name string) string {
+	if isOfPool(name) {
+		return "" // that of its provider
+	}
 	name = strings.TrimSuffix(name, strings.Replace(twinSuffix, "/", "-", 1))
 	return fmt.Sprint("account-", int(name[len(name)-1])%h.accounts)
 }

@@ -80,6 +80,7 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	}
 	node := fake.Node(i.Name, i.ProviderID)
 	w.reports(node, corev1.ConditionTrue)
+	node.Status.NodeInfo.KubeletVersion = w.cloud.UserData(i.Token) // that of an instance of a pool
 	w.placed(node, i)
 	if w.registersElsewhere() {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, elsewhereLabel, "")

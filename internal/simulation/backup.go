@@ -111,20 +111,21 @@ func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
 	k.list(w.shown(p, gvk), w.version)
 }
 
-// hasMachine reports whether an object of the operator has a UID. A Machine in deletion whose infrastructure object is gone ends no
-// instance.
+// hasMachine reports whether an object of the operator has a UID, which may be the token of a pool. A Machine in deletion whose
+// infrastructure object is gone ends no instance.
 func (w *World) hasMachine(uid string) bool {
-	return slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool {
+	return isOfPool(uid) || slices.ContainsFunc(w.ours(), func(obj *unstructured.Unstructured) bool {
 		ends := w.provided == nil || w.object(partGVK().Kind, obj.GetNamespace(), obj.GetName()) != nil
 		return string(obj.GetUID()) == uid && (obj.GetDeletionTimestamp() == nil || ends)
 	})
 }
 
-// hasInstance reports whether the instance of a Node is among some.
+// hasInstance reports whether the instance of a Node is among some. The provider of a pool collects the Nodes of that.
 func (w *World) hasInstance(node *unstructured.Unstructured, instances []cloud.Instance) bool {
-	if w.pool != nil && (w.pool.instanceOf(node) != nil || node.GetName() == otherNode) { // poolProvider collects its Nodes
-		return true
-	}
+	return isOfPool(node.GetName()) || node.GetName() == otherNode || runsOnAny(node, instances)
+}
+
+func runsOnAny(node *unstructured.Unstructured, instances []cloud.Instance) bool {
 	return slices.ContainsFunc(instances, func(i cloud.Instance) bool { return sameID(i.ProviderID, providerIDIn(node)) })
 }
 

@@ -64,10 +64,10 @@ func (w *World) drawKinds() {
 	switch w.choices.pick(3) {
 	case 0:
 	case 1:
-		w.parts, w.kinds = true, append(partKinds(), w.kinds...)
-		if w.choices.pick(2) == 1 {
-			w.provided, w.kinds = newProvided(), append(configKinds(), w.kinds...)
+		if w.parts = true; w.choices.pick(2) == 1 {
+			w.provided = &provided{unheld: map[string]bool{}}
 		}
+		w.kinds = append(w.clonedKinds(), w.kinds...)
 	default:
 		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
 		w.health = &health{lame: map[string]bool{}, guards: map[*process]*guards{}, remediations: remediations{

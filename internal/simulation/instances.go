@@ -81,16 +81,19 @@ func (p *process) makesForKept(r *cloud.Request) error {
 func (w *World) surplus() []cloud.Instance {
 	var all []cloud.Instance
 	for _, i := range w.instances() {
-		if i.State != cloud.Deleting && w.holderOf(i) == nil {
+		if i.State != cloud.Deleting && w.holderOf(i) == nil && !isOfPool(i.Name) {
 			all = append(all, i)
 		}
 	}
 	return all
 }
 
-// isOwn reports whether an instance is that of a Machine, and not one beside it.
+// isOwn reports whether an instance is that of a Machine, and not one beside it. That of a pool is made before its Machine.
 func isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
 	id := providerIDIn(m)
+	if isOfPool(i.Name) {
+		return m.GetKind() == "Machine" && !isMisplaced(m) && sameID(id, i.ProviderID)
+	}
 	return string(m.GetUID()) == tokenOf(i) && (id == "" || sameID(id, i.ProviderID))
 }
 

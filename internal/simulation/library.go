@@ -88,7 +88,7 @@ func (m *manager) machineSteps() ([]machine.Step, error) {
 	if steps, err = engine.Remove(steps, machine.StepBootstrap); err != nil || !w.parts {
 		return steps, err
 	}
-	return engine.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m.client))
+	return engine.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m))
 }
 
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {

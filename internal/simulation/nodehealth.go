@@ -131,10 +131,10 @@ func (w *World) machineWith(id string) *unstructured.Unstructured {
 // revive repairs the kubelets of Machines that stay, and those that answer and are not ready: nothing else ends that. Those of Machines
 // that are being deleted stay dead.
 func (w *World) revive(ctx context.Context) {
-	for _, node := range w.typedNodes() {
-		m := w.machineWith(node.Spec.ProviderID)
+	for _, obj := range w.Objects("Node") {
+		node, m := w.typed.of(obj), w.machineWith(providerIDIn(obj))
 		leaves := m != nil && m.GetDeletionTimestamp() != nil
-		ended := w.pool != nil && w.pool.ids[node.Spec.ProviderID] != nil && w.pool.ids[node.Spec.ProviderID].ended
+		ended := isOfPool(node.Name) && w.hasEnded(obj)
 		switch status := readyOf(node).Status; {
 		case ended, !leaves && w.isJudged(m): // a check acts, or says what a person has to do
 		case status == corev1.ConditionFalse, status == corev1.ConditionUnknown && !leaves:

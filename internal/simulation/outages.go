@@ -108,7 +108,7 @@ func (w *World) lasts(ctx context.Context, f Fault) {
 // neverJoins chooses an instance without a Node, of those to come too: no kubelet starts on it, or it does not report.
 func (w *World) neverJoins(context.Context) {
 	for _, i := range w.instances() {
-		if w.nodeOn(i) == nil && !w.health.lame[i.Token] {
+		if w.nodeOn(i) == nil && !w.health.lame[i.Token] && !isOfPool(i.Name) { // nobody replaces one of a pool
 			silent := w.choices.pick(2) == 1
 			w.health.lame[map[bool]string{true: i.Name, false: i.Token}[silent]] = true
 			w.note("cloud", fmt.Sprintf("the kubelet on %s does not start, or is silent: %v", i.Name, silent), "")

@@ -154,9 +154,6 @@ func (w *World) populate(ctx context.Context) error {
 // create creates an owner as a user does.
 func (o *owner) create(ctx context.Context, minReady bool) error {
 	w := o.world
-	if o.kind == poolKind {
-		return w.createPool(ctx)
-	}
 	cluster := w.clusterOf(o.namespace).name
 	spec := map[string]any{"clusterName": cluster, "version": "v1.36.0", "bootstrap": map[string]any{"dataSecretName": "data"}}
 	if a := w.apps; a != nil && a.limit > 0 {
@@ -167,17 +164,15 @@ func (o *owner) create(ctx context.Context, minReady bool) error {
 	}
 	obj := o.named()
 	switch {
+	case o.kind == poolKind:
+		return w.createPool(ctx, spec)
 	case o.kind == "Machine": // its infrastructure object would be its own
 		obj.SetLabels(map[string]string{"pool": o.name, contract.ClusterNameLabel: cluster})
 		obj.Object["spec"] = spec
 		return w.store.Client().Create(ctx, obj)
-	case w.parts:
-		spec["infrastructureRef"] = o.partsRef(0)
 	}
 	delete(spec, "bootstrap")
-	if w.provided != nil {
-		spec["bootstrap"] = map[string]any{"configRef": o.configsRef(0)}
-	}
+	o.refer(spec)
 	root := map[string]any{
 		"clusterName": cluster, "replicas": int64(o.most), "selector": map[string]any{"matchLabels": map[string]any{"pool": o.name}},
 		"template": map[string]any{

@@ -4,85 +4,100 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 )
 
 // MadeOfOneTemplate is the invariant about what sets clone for Machines, which is checked in histories with templates.
 const MadeOfOneTemplate = "a Machine and its infrastructure object are made from one template"
 
-// partGVK is the kind that sets clone for each Machine in the histories with templates. The cloud makes the instances all the same: the
-// object is there to be cloned, and goes with its Machine.
-func partGVK() schema.GroupVersionKind { return fake.InfraMachineGVK(contract.V1Beta2) }
+// partGVK is the kind that sets clone for each Machine in the histories with templates, and configGVK that of bootstrap objects where there
+// are providers. Without these, the cloud makes the instances all the same: the object is there to be cloned, and goes with its Machine.
+func partGVK() schema.GroupVersionKind   { return fake.InfraMachineGVK(contract.V1Beta2) }
+func configGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
 
-func partTemplateGVK() schema.GroupVersionKind {
-	return partGVK().GroupVersion().WithKind(partGVK().Kind + contract.TemplateSuffix)
+func templateOf(gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	return gvk.GroupVersion().WithKind(gvk.Kind + contract.TemplateSuffix)
 }
 
-// partKinds are the kinds of templates and of what is cloned from them.
-func partKinds() []fake.ServedKind {
-	return []fake.ServedKind{{GVK: partTemplateGVK(), Status: true}, {GVK: partGVK(), Status: true}}
+// cloned is a kind that sets clone, and where a Machine refers to its object.
+type cloned struct {
+	gvk  schema.GroupVersionKind
+	path []string
 }
 
-// configKinds are those of bootstrap objects.
-func configKinds() []fake.ServedKind {
-	return []fake.ServedKind{{GVK: configTemplateGVK(), Status: true}, {GVK: configGVK(), Status: true}}
+// cloned are those of a history.
+func (w *World) cloned() (all []cloned) {
+	if w.parts {
+		all = append(all, cloned{partGVK(), []string{"infrastructureRef"}})
+	}
+	if w.provided != nil {
+		all = append(all, cloned{configGVK(), []string{"bootstrap", "configRef"}})
+	}
+	return all
 }
 
-// partsRef and configsRef refer to the templates of a revision.
-func (o *owner) partsRef(revision int) map[string]any { return o.refTo(partTemplateGVK(), revision) }
-
-func (o *owner) configsRef(revision int) map[string]any {
-	return o.refTo(configTemplateGVK(), revision)
+// clonedKinds are the kinds of templates and of what is cloned from them.
+func (w *World) clonedKinds() (all []fake.ServedKind) {
+	for _, c := range w.cloned() {
+		all = append(all, fake.ServedKind{GVK: templateOf(c.gvk), Status: true}, fake.ServedKind{GVK: c.gvk, Status: true})
+	}
+	return all
 }
 
-func (o *owner) refTo(gvk schema.GroupVersionKind, revision int) map[string]any {
-	return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": o.templateName(revision)}
+// addCRDs puts CustomResourceDefinitions, which never change, into the cache of a process.
+func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
+	of := map[types.NamespacedName]*unstructured.Unstructured{}
+	for _, gvk := range kinds {
+		crd := fake.CRD(gvk, contract.V1Beta2)
+		crd.SetResourceVersion("1")
+		of[client.ObjectKeyFromObject(crd)] = crd
+	}
+	p.view.kinds[external.CRDGVK().GroupKind()] = &viewed{objects: of}
 }
 
 func (o *owner) templateName(revision int) string { return fmt.Sprintf("%s-%d", o.name, revision) }
 
-// addTemplates creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
-func (o *owner) addTemplates(ctx context.Context, revision int) error {
-	var err error
-	if o.world.parts {
-		err = o.addTemplate(ctx, partTemplateGVK(), revision)
+// refer lets the spec of a Machine refer to the first templates.
+func (o *owner) refer(spec map[string]any) {
+	for _, c := range o.world.cloned() {
+		ref := map[string]any{"apiGroup": c.gvk.Group, "kind": templateOf(c.gvk).Kind, "name": o.templateName(0)}
+		fake.WithField(ref, c.path...)(&unstructured.Unstructured{Object: spec})
 	}
-	if o.world.provided != nil {
-		err = errors.Join(err, o.addTemplate(ctx, configTemplateGVK(), revision))
+}
+
+// addTemplates creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
+func (o *owner) addTemplates(ctx context.Context, revision int) (err error) {
+	for _, c := range o.world.cloned() {
+		template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
+		}}}}
+		template.SetGroupVersionKind(templateOf(c.gvk))
+		template.SetNamespace(o.namespace)
+		template.SetName(o.templateName(revision))
+		err = errors.Join(err, client.IgnoreAlreadyExists(o.world.store.Client().Create(ctx, template)))
 	}
 	return err
 }
 
-func (o *owner) addTemplate(ctx context.Context, gvk schema.GroupVersionKind, revision int) error {
-	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
-		"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
-	}}}}
-	template.SetGroupVersionKind(gvk)
-	template.SetNamespace(o.namespace)
-	template.SetName(o.templateName(revision))
-	return client.IgnoreAlreadyExists(o.world.store.Client().Create(ctx, template))
-}
-
 // removesPart is a step that deletes what was cloned for a Machine before the Machine goes.
-func removesPart(c client.Client) machine.Step {
+func removesPart(m *manager) machine.Step {
 	return machine.Step{Name: "remove-part", On: engine.InDeletion, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
-		if s.State.Infrastructure.IsZero() {
+		part := m.process.world.object(partGVK().Kind, s.State.Key.Namespace, s.State.Infrastructure.Name)
+		if part == nil {
 			return machine.Result{}, nil
 		}
-		part := &unstructured.Unstructured{}
-		part.SetGroupVersionKind(partGVK())
-		err := c.Get(ctx, client.ObjectKey{Namespace: s.State.Key.Namespace, Name: s.State.Infrastructure.Name}, part)
-		if err == nil {
-			err = c.Delete(ctx, part, client.Preconditions{UID: new(part.GetUID())})
-		}
+		err := m.client.Delete(ctx, part.DeepCopy(), client.Preconditions{UID: new(part.GetUID())})
 		return machine.Result{}, client.IgnoreNotFound(err)
 	}}
 }
@@ -93,33 +108,25 @@ func madeOfOneTemplate(w *World, e Write) error {
 	if !w.parts || w.acting == nil || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
-	version := versionOf(e.After)
-	for _, ref := range w.refsOf(e.After) {
-		switch part := w.object(ref.kind, e.After.GetNamespace(), ref.name); {
-		case part == nil && !w.partsVanish():
-			return fmt.Errorf("%s has no %s", e.After.GetName(), ref.kind)
+	version, vanishes := versionOf(e.After), w.backups.restored || w.seen[faultPrefix+string(UserDeletesPart)] > 0
+	for _, part := range w.refsOf(e.After) {
+		switch {
+		case part == nil && !vanishes:
+			return fmt.Errorf("%s has no object that it refers to", e.After.GetName())
 		case part == nil, w.provided != nil && w.seen[faultPrefix+string(UserStrips)] > 0:
 			// A ledger that is lost without any Machine begins anew, and finds what was made before under its first names.
 		case versionOf(part) != version:
-			return fmt.Errorf("%s has the version %s, and its %s %s", e.After.GetName(), version, ref.kind, versionOf(part))
+			return fmt.Errorf("%s has the version %s, and its %s %s", e.After.GetName(), version, part.GetKind(), versionOf(part))
 		}
 	}
 	return nil
 }
 
-// partsVanish reports whether a person may have deleted what was made for a Machine before it was, or has restored what was there before.
-func (w *World) partsVanish() bool {
-	return w.backups.restored || w.seen[faultPrefix+string(UserDeletesPart)] > 0
-}
-
-// partRef is the name of an object that a Machine refers to, and its kind.
-type partRef struct{ kind, name string }
-
-// refsOf are the objects that a Machine of a history with templates refers to.
-func (w *World) refsOf(m *unstructured.Unstructured) []partRef {
-	all := []partRef{{partGVK().Kind, textAt(m, "spec", "infrastructureRef", "name")}}
-	if w.provided != nil {
-		all = append(all, partRef{configGVK().Kind, textAt(m, "spec", "bootstrap", "configRef", "name")})
+// refsOf are the objects that a Machine of a history with templates refers to; nil for one that is not there.
+func (w *World) refsOf(m *unstructured.Unstructured) (all []*unstructured.Unstructured) {
+	for _, c := range w.cloned() {
+		name := textAt(m, slices.Concat([]string{"spec"}, c.path, []string{"name"})...)
+		all = append(all, w.object(c.gvk.Kind, m.GetNamespace(), name))
 	}
 	return all
 }

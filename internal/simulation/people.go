@@ -123,7 +123,8 @@ func (w *World) isStrayInstance(i cloud.Instance) bool {
 	if !w.hasMachine(i.Token) && (w.wasRestored() || w.isReleased(i)) {
 		return true
 	}
-	return w.habits != nil && w.holderOf(i) == nil && (!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.collectors.leave(i))
+	return w.habits != nil && w.holderOf(i) == nil && !isOfPool(i.Name) &&
+		(!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.collectors.leave(i))
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

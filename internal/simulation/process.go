@@ -73,7 +73,7 @@ func (p *process) start(ctx context.Context) error {
 		}
 		k.version = p.world.version
 	}
-	p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2), partGVK(), partTemplateGVK(), configGVK(), configTemplateGVK())
+	p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2), partGVK(), templateOf(partGVK()), configGVK(), templateOf(configGVK()))
 	m := &manager{process: p, client: &connection{WithWatch: p.world.store.Client(), process: p}}
 	workload, err := p.workload()
 	if m.workload = workload; p.world.health != nil {

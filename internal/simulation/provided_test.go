@@ -20,7 +20,7 @@ func TestAProviderThatIsSlowOrPausedDoesNothing(t *testing.T) {
 	part := &unstructured.Unstructured{Object: map[string]any{}}
 	part.SetUID("part")
 	require.True(t, w.works(part))
-	w.provided.slow[types.UID("part")] = w.Now().Add(time.Minute)
+	w.writers.idle[types.UID("part")] = w.Now().Add(time.Minute)
 	require.False(t, w.works(part))
 	w.pass(time.Minute)
 	require.True(t, w.works(part))

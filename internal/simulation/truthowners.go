@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -102,20 +103,13 @@ func childKind(owner *unstructured.Unstructured) string {
 }
 
 // live counts the instances of the pool, which its provider has.
-func (w *World) live(*unstructured.Unstructured) int { return len(w.pool.live()) }
+func (w *World) live(*unstructured.Unstructured) int { return len(w.ofPool()) }
 
-// current counts those that have the version of the pool, by their kubelets or else by their Machines; all have an empty one.
+// current counts those that have the version of the pool, by their kubelets.
 func (w *World) current(pool *unstructured.Unstructured) int {
-	version := textAt(pool, "spec", "template", "spec", "version")
-	return len(slices.DeleteFunc(w.pool.live(), func(i *poolInstance) bool {
-		has := ""
-		if node := w.object("Node", w.clusterOf(pool.GetNamespace()).space, i.name); node != nil {
-			has = textAt(node, "status", "nodeInfo", "kubeletVersion")
-		}
-		if m := w.machineOfPool(i); m != nil && has == "" {
-			has = textAt(m, "spec", "version")
-		}
-		return version != "" && has != version
+	return len(slices.DeleteFunc(w.ofPool(), func(i cloud.Instance) bool {
+		node := w.nodeOn(i)
+		return node == nil || textAt(node, "status", "nodeInfo", "kubeletVersion") != versionOf(pool, "spec", "template")
 	}))
 }
 

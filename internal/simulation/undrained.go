@@ -179,15 +179,19 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		!knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
-	shown := p.nodesFor(machine).ByName(node.GetName())
-	over := machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
+	return w.emptied(p, node, machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID()))
+}
+
+// emptied reports an error for a Pod that holds a Node, whose drain may be over.
+func (w *World) emptied(p *process, node *unstructured.Unstructured, over bool) error {
+	shown := p.nodes(w.clusterWith(node)).ByName(node.GetName())
 	for _, pod := range w.podsOn(node) {
 		switch {
 		case excused(p, shown, pod):
 			w.apps.excused[pod.UID] = true
 		case over && w.writers.uncordoned[node.GetUID()]:
 		case !over || !w.apps.excused[pod.UID]: // its Node may answer again after the drain
-			return fmt.Errorf("%s of Machine %s has the Pod %s", node.GetName(), machine.GetName(), pod.Name)
+			return fmt.Errorf("the Node %s has the Pod %s", node.GetName(), pod.Name)
 		}
 	}
 	return nil
@@ -226,10 +230,8 @@ func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) b
 	if textAt(m, "status", "nodeRef", "uid") == string(uid) {
 		return true
 	}
-	if w := p.world; w.provided != nil && providerIDIn(m) == "" {
-		if part := w.refsOf(m)[0]; providerIDIn(w.object(part.kind, m.GetNamespace(), part.name)) == "" {
-			return false
-		}
+	if w := p.world; w.provided != nil && providerIDIn(m) == "" && providerIDIn(w.refsOf(m)[0]) == "" {
+		return false
 	}
 	for _, node := range p.nodesFor(m).ByProviderID(id) {
 		if node.UID == uid {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -31,7 +29,7 @@ func (w *World) patchAs(ctx context.Context, who string, obj *unstructured.Unstr
 	into.SetGroupVersionKind(obj.GroupVersionKind())
 	into.SetNamespace(obj.GetNamespace())
 	into.SetName(obj.GetName())
-	err := w.clientOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, []byte(body)))
+	err := patchTo(ctx, w.clientOf(obj), into, body)
 	w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 }
 

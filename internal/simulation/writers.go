@@ -38,6 +38,8 @@ type writers struct {
 	freed map[types.UID]bool
 	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
 	uncordoned map[types.UID]bool
+	// idle is until when a provider does nothing for an object.
+	idle map[types.UID]time.Time
 	// sent are the writes of processes in a fight.
 	sent map[string]*rate.Limiter
 }
@@ -46,6 +48,7 @@ func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
 		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*rate.Limiter{},
+		idle: map[types.UID]time.Time{},
 	}
 }
 
