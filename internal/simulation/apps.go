@@ -27,30 +27,29 @@ import (
 // appName is the name of the ReplicaSet, of its budget and of their label.
 const appName = "web"
 
-// Kinds of budgets.
-const (
-	noBudget = iota
-	oneUnavailable
-	oneAvailable
-	neverAllows
-	budgets
-)
-
 // apps are the Pods of a cluster with their budget, and what runs them: the controllers, the scheduler and the kubelets. A history without
 // Pods has none.
 type apps struct {
 	evictor runner.Evictor
 	deleter runner.Deleter
 
-	replicas, budgeted int
+	replicas int
+	budget   budget
 	// stops is how long a Pod takes to stop, within its grace period. limit is the one of the drains, 0 without.
 	stops, limit time.Duration
-	typed        memo[corev1.Pod]
 	// asked is when the deletion of each Pod was first asked for.
 	asked map[types.UID]time.Time
 	// excused are the Pods that a drain did not wait for, because they terminated on a Node that did not answer.
 	excused map[types.UID]bool
-	before  budgetBefore
+	// before is the budget as it was when a request arrived, nil without, and current: its status counted all Pods as they were.
+	before  *policyv1.PodDisruptionBudget
+	current bool
+}
+
+// budget is what a budget has; nothing without.
+type budget struct {
+	most, least *intstr.IntOrString // Pods that may be unavailable, and that are available
+	wants       int                 // healthy Pods
 }
 
 // drawApps decides which Pods there are; nil for none.
@@ -58,10 +57,11 @@ func (w *World) drawApps() *apps {
 	if w.choices.pick(2) == 0 {
 		return nil
 	}
-	pick := func(among ...time.Duration) time.Duration { return among[w.choices.pick(len(among))] }
+	n := 1 + w.choices.pick(4)
+	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	return &apps{
-		replicas: 1 + w.choices.pick(4), budgeted: w.choices.pick(budgets), stops: pick(5*time.Second, 40*time.Second, 10*time.Minute),
-		limit: pick(0, 10*time.Minute, time.Minute), typed: memo[corev1.Pod]{},
+		replicas: n, budget: oneOf(w, budget{}, budget{most: &one, wants: n - 1}, budget{least: &one, wants: 1}, budget{most: &none, wants: n}),
+		stops: oneOf(w, 5*time.Second, 40*time.Second, 10*time.Minute), limit: oneOf(w, 0, 10*time.Minute, time.Minute),
 		asked: map[types.UID]time.Time{}, excused: map[types.UID]bool{},
 	}
 }
@@ -82,19 +82,16 @@ func (w *World) deploy(ctx context.Context) error {
 	labels := map[string]string{"app": appName}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "c", Image: "i"}},
-			TerminationGracePeriodSeconds: ptr.To[int64](60),
-		},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, TerminationGracePeriodSeconds: new(int64(60))},
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
 	errs := []error{wrong, refused, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
 		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(a.replicas)), Selector: selector, Template: template},
 	})}
-	if spec := a.budgetSpec(); spec != nil {
-		spec.Selector = selector
-		errs = append(errs, w.store.Client().Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: *spec}))
+	if a.budget != (budget{}) {
+		spec := policyv1.PodDisruptionBudgetSpec{MaxUnavailable: a.budget.most, MinAvailable: a.budget.least, Selector: selector}
+		errs = append(errs, w.store.Client().Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: spec}))
 	}
 	return errors.Join(errs...)
 }
@@ -112,36 +109,15 @@ func (a *apps) loops() fake.Loops {
 	}
 }
 
-func (a *apps) budgetSpec() *policyv1.PodDisruptionBudgetSpec {
-	switch a.budgeted {
-	case oneUnavailable:
-		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1))}
-	case oneAvailable:
-		return &policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}
-	case neverAllows:
-		return &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))}
-	}
-	return nil
-}
-
 // sees takes a write; of an apps that is nil too.
 func (a *apps) sees(obj *unstructured.Unstructured) {
 	if a == nil || obj.GetKind() != "Pod" {
 		return
 	}
-	pod := a.typed.of(obj)
-	if _, asked := a.asked[pod.UID]; !asked && pod.DeletionTimestamp != nil { // a shorter period later moves the time on to that moment
-		a.asked[pod.UID] = pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+	uid, at := obj.GetUID(), obj.GetDeletionTimestamp()
+	if _, asked := a.asked[uid]; !asked && at != nil { // a shorter period later moves the time on to that moment
+		a.asked[uid] = at.Add(-time.Duration(ptr.Deref(obj.GetDeletionGracePeriodSeconds(), 0)) * time.Second)
 	}
-}
-
-// pods are the Pods as the API server has them.
-func (w *World) pods() []*corev1.Pod {
-	var all []*corev1.Pod
-	for _, obj := range w.Objects("Pod") {
-		all = append(all, w.apps.typed.of(obj))
-	}
-	return all
 }
 
 // budget is the budget as the API server has it; nil without.
@@ -165,13 +141,12 @@ func typed[T any](obj *unstructured.Unstructured) *T {
 
 // undeploy is the user who deletes the Pods and their budget with everything else.
 func (w *World) undeploy(ctx context.Context) {
-	if w.apps == nil {
-		return
+	if budget := w.budget(); budget != nil { // a person may have deleted it before
+		_ = w.store.Client().Delete(ctx, budget)
 	}
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
-	_ = w.store.Client().Delete(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: meta}) // a person may have deleted it before
-	w.note("user", "delete ReplicaSet "+appName, said(w.store.Client().Delete(ctx, &appsv1.ReplicaSet{ObjectMeta: meta},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	for _, set := range w.Objects("ReplicaSet") {
+		w.deletes(set, "", client.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
 }
 
 // relentAfter is how long a person waits for drains before they delete a budget that cannot be kept.
@@ -183,14 +158,14 @@ func (w *World) relent(ctx context.Context) {
 	if a == nil || budget == nil || budget.Status.DisruptionsAllowed > 0 || !w.drainsSince(w.Now().Add(-relentAfter)) {
 		return
 	}
-	homeless := slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
-	if homeless || len(w.pods()) == 0 || a.budgeted == neverAllows || a.onlyOneFits() {
+	pods := w.Objects("Pod")
+	homeless := slices.ContainsFunc(pods, func(p *unstructured.Unstructured) bool {
+		return textAt(p, "spec", "nodeName") == "" && p.GetDeletionTimestamp() == nil
+	})
+	if homeless || len(pods) == 0 || a.budget.wants >= a.replicas {
 		w.note("user", "delete PodDisruptionBudget "+appName, said(w.store.Client().Delete(ctx, budget)))
 	}
 }
-
-// onlyOneFits: one Pod that must be available cannot move.
-func (a *apps) onlyOneFits() bool { return a.budgeted == oneAvailable && a.replicas == 1 }
 
 // drainsSince reports whether a Machine or a pool has been deleted for so long, or a Node of a pool been drained.
 func (w *World) drainsSince(t time.Time) bool {

@@ -92,11 +92,13 @@ func (w *World) nodeOn(i cloud.Instance) *unstructured.Unstructured {
 }
 
 // podsOn returns the Pods on a Node: only the first cluster has some.
-func (w *World) podsOn(node client.Object) []*corev1.Pod {
+func (w *World) podsOn(node client.Object) []*unstructured.Unstructured {
 	if w.clusterWith(node) != w.clusters[0] {
 		return nil
 	}
-	return slices.DeleteFunc(w.pods(), func(p *corev1.Pod) bool { return p.Spec.NodeName != node.GetName() })
+	return slices.DeleteFunc(w.Objects("Pod"), func(pod *unstructured.Unstructured) bool {
+		return textAt(pod, "spec", "nodeName") != node.GetName()
+	})
 }
 
 // instances are those of the cloud, in order.
@@ -213,7 +215,7 @@ func healthyStays(w *World, e Write) error {
 	if w.acting == nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || isReplaced(w, e) {
 		return nil
 	}
-	if node := w.nodeOf(e.Before); node == nil || readyOf(node).Status != corev1.ConditionTrue {
+	if !isReady(w.nodeOf(e.Before)) {
 		return nil
 	}
 	for _, f := range append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,

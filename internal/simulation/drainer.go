@@ -19,8 +19,7 @@ type drainer struct {
 	*runner.Runner
 
 	process *process
-	session *session         // nil with one workload cluster
-	of      *workloadCluster // whose Pods it evicts
+	session *session // nil with one workload cluster
 	pods    podCache
 	owners  map[string]types.NamespacedName // of what is drained, by Node
 	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
@@ -28,20 +27,14 @@ type drainer struct {
 
 // podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a
 // list, which is a consistent read; later events come in their order, each when the choices say so.
-type podCache map[string]*podWatch
-
-type podWatch struct {
-	*viewed
-
-	again time.Time // before which a list that has failed is not repeated
-}
+type podCache map[string]*viewed
 
 var _ runner.PodSource = podCache{}
 
 // Pods implements runner.PodSource.
 func (c podCache) Pods(node string) ([]*corev1.Pod, bool, error) {
 	if c[node] == nil {
-		c[node] = &podWatch{viewed: newViewed("Pod")}
+		c[node] = newViewed("Pod")
 		c[node].unlisted = true
 	}
 	var all []*corev1.Pod
@@ -58,22 +51,15 @@ func (c podCache) Release(node string) { delete(c, node) }
 func (c podCache) Run(context.Context, func(string)) error { return nil }
 
 // newDrainer returns a drainer that remembers nothing.
-func newDrainer(c *connection) (*drainer, error) {
+func newDrainer(c *connection) (d *drainer, err error) {
 	p := c.process
-	d := &drainer{process: p, session: c.session, of: p.world.clusters[0], pods: podCache{}, owners: map[string]types.NamespacedName{}}
-	if c.session != nil {
-		d.of = c.session.to
-	}
-	var err error
+	d = &drainer{process: p, session: c.session, pods: podCache{}, owners: map[string]types.NamespacedName{}}
 	d.Runner, err = runner.New(runner.Config{
 		Nodes: c, Pods: d.pods, Budgets: p.view, Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
 		Clock: p.clock(), CallTimeout: time.Hour,
 	})
 	return d, err
 }
-
-// Release implements workload.Drainer.
-func (d *drainer) Release(node string) { d.Runner.Release(node) }
 
 // Step implements workload.Drainer.
 func (d *drainer) Step(ctx context.Context, r runner.Request) (runner.Result, error) {
@@ -86,10 +72,8 @@ func (d *drainer) send(ctx context.Context) {
 	d.next = time.Time{}
 	defer d.process.world.restart(ctx, d.process)
 	sent, again := d.SendNext(ctx)
-	if now := d.process.world.Now(); sent {
-		d.next = now
-	} else if again > 0 {
-		d.next = now.Add(again)
+	if sent || again > 0 {
+		d.next = d.process.world.Now().Add(again)
 	}
 }
 
@@ -113,17 +97,14 @@ func (d *drainer) request(verb string, pod runner.PodRef, call func() error) err
 }
 
 // workload is the access of a process to the Nodes.
-func (p *process) workload() (machine.Workload, error) {
+func (p *process) workload() (access machine.Workload, err error) {
 	if len(p.links) > 0 { // no Node is one of a Machine that names no cluster
 		return machine.Workload{Nodes: newViewed("Node").nodes}, nil
 	}
-	access := machine.Workload{Nodes: p.nodes(p.world.clusters[0])}
-	if p.world.apps == nil {
-		return access, nil
+	if access.Nodes = p.nodes(p.world.clusters[0]); p.world.apps != nil {
+		p.drainer, err = newDrainer(&connection{WithWatch: p.world.store.Client(), process: p})
+		access.Drainer = p.drainer
 	}
-	var err error
-	p.drainer, err = newDrainer(&connection{WithWatch: p.world.store.Client(), process: p})
-	access.Drainer = p.drainer
 	return access, err
 }
 
@@ -146,7 +127,7 @@ func drainers(ctx context.Context, w *World) []due {
 		for _, d := range p.drainers() {
 			for _, node := range slices.Sorted(maps.Keys(d.pods)) {
 				if f := d.pods[node]; f.unlisted {
-					all = append(all, due{f.again, func() { d.list(ctx, node, f) }})
+					all = append(all, due{f.stalled, func() { d.list(ctx, node, f) }})
 				}
 			}
 			if !d.next.IsZero() {
@@ -161,32 +142,34 @@ func drainers(ctx context.Context, w *World) []due {
 func (d *drainer) followed() []*viewed {
 	var all []*viewed
 	for _, node := range slices.Sorted(maps.Keys(d.pods)) {
-		all = append(all, d.pods[node].viewed)
+		all = append(all, d.pods[node])
 	}
 	return all
 }
 
-// follows reports whether a Pod is on a Node of the cluster whose Pods the drainer evicts: only the first one has some.
-func (d *drainer) follows(pod *unstructured.Unstructured, node string) bool {
-	return d.of == d.process.world.clusters[0] && textAt(pod, "spec", "nodeName") == node
+// hasPods reports whether the Nodes are those of the first cluster: only that has some.
+func (d *drainer) hasPods() bool {
+	return d.session == nil || d.session.to == d.process.world.clusters[0]
 }
 
 // sees takes a write of a Pod, which the process has yet to see.
 func (d *drainer) sees(e change) {
-	if f := d.pods[textAt(e.object, "spec", "nodeName")]; f != nil && !f.unlisted && d.of == d.process.world.clusters[0] {
+	if f := d.pods[textAt(e.object, "spec", "nodeName")]; f != nil && !f.unlisted && d.hasPods() {
 		f.pending = append(f.pending, e)
 	}
 }
 
 // list begins the watch of a Node.
-func (d *drainer) list(ctx context.Context, node string, f *podWatch) {
+func (d *drainer) list(ctx context.Context, node string, f *viewed) {
 	w := d.process.world
 	err := w.request(d.process, Request{Verb: "list", Kind: "Pod", Name: "of " + node, session: d.session}, func() error {
-		f.list(slices.DeleteFunc(w.Objects("Pod"), func(pod *unstructured.Unstructured) bool { return !d.follows(pod, node) }), w.version)
+		f.list(slices.DeleteFunc(w.Objects("Pod"), func(pod *unstructured.Unstructured) bool {
+			return !d.hasPods() || textAt(pod, "spec", "nodeName") != node
+		}), w.version)
 		return nil
 	})
 	if err != nil { // the answer did not arrive
-		f.unlisted, f.again = true, w.Now().Add(time.Second) // as a reflector does, about
+		f.unlisted, f.stalled = true, w.Now().Add(time.Second) // as a reflector does, about
 	}
 	w.restart(ctx, d.process)
 	d.wakeOwner(node)
@@ -195,7 +178,7 @@ func (d *drainer) list(ctx context.Context, node string, f *podWatch) {
 // shows is called for what a watch of the process has shown, and wakes whom it concerns, as the Run of a runner.Runner does.
 func (d *drainer) shows(k *viewed) {
 	for _, node := range slices.Sorted(maps.Keys(d.pods)) {
-		if k.kind == budgetGVK().Kind || k == d.pods[node].viewed {
+		if k.kind == budgetGVK().Kind || k == d.pods[node] {
 			d.wakeOwner(node)
 		}
 	}

@@ -106,7 +106,8 @@ func declared() []frequency {
 		{3, inAny, asked(UpdateFails, EvictionRefused)},
 		{3, inAny, []disturbance{
 			{Skew, (*World).skews}, {ClockJumps, (*World).clockJumps}, {"410", (*World).relists}, {WatchStalls, (*World).watchStalls},
-			{KubeletDies, (*World).kubeletDies}, {KubeletFails, (*World).kubeletFails}, {KubeletReturns, (*World).kubeletReturns},
+			{KubeletDies, turned("Unknown", "True", "False", "")}, {KubeletFails, turned("False", "True")},
+			{KubeletReturns, (*World).kubeletReturns},
 			{NodeReplaced, (*World).nodeIsDeleted}, {NodeComesBack, (*World).nodeComesBack}, {CacheNarrowed, (*World).narrows},
 			{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
 		}},

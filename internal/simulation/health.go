@@ -9,10 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -25,13 +27,15 @@ const checkKind = "MachineHealthCheck"
 
 // health are the health checks of a history with their safety; a history without has none.
 type health struct {
-	remediations
-
-	domains []string
 	checks  []*check
 	lame    map[string]bool      // by token: no kubelet starts on the instance. By name of the Node: its kubelet does not report
 	awayTil time.Time            // the API server of the Machines does not answer before
 	guards  map[*process]*guards // of the last start of each process
+
+	ledgers map[types.UID]healthcheck.Ledger // by check, as they were stored last
+	places  []place                          // in the order of their marks
+	// fill are the Machines that can fill the place of another one, by when they were made: those that were ever well, or were marked.
+	fill map[types.UID]*unstructured.Unstructured
 }
 
 // check is a health check as people want it.
@@ -70,21 +74,14 @@ func (w *World) drawKinds() {
 		w.kinds = append(w.clonedKinds(), w.kinds...)
 	default:
 		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
-		w.health = &health{lame: map[string]bool{}, guards: map[*process]*guards{}, remediations: remediations{
-			decided: map[types.UID]map[types.UID]bool{}, fill: map[types.UID]*unstructured.Unstructured{},
-		}}
+		w.health = &health{
+			lame: map[string]bool{}, guards: map[*process]*guards{},
+			ledgers: map[types.UID]healthcheck.Ledger{}, fill: map[types.UID]*unstructured.Unstructured{},
+		}
 		for i := range w.choices.pick(4) {
-			w.health.domains = append(w.health.domains, fmt.Sprintf("zone-%d", i))
+			w.zones = append(w.zones, fmt.Sprintf("zone-%d", i))
 		}
 	}
-}
-
-// zones are those in which instances are made.
-func (h *health) zones() []string {
-	if h == nil {
-		return nil
-	}
-	return h.domains
 }
 
 // addChecks creates the health checks: one for the first owner or for all Machines of its namespace, and now and then one of the same name
@@ -96,9 +93,8 @@ func (w *World) addChecks(ctx context.Context) error {
 	var err error
 	for _, of := range []string{namespace, elsewhere}[:1+w.choices.pick(2)] {
 		c := &check{
-			namespace: of, selector: []map[string]string{{"pool": RootName}, {}}[w.choices.pick(2)],
-			limit: limits()[w.choices.pick(len(limits()))], timeout: timeouts()[w.choices.pick(len(timeouts()))],
-			startup: []time.Duration{10 * time.Minute, 3 * time.Minute}[w.choices.pick(2)],
+			namespace: of, selector: oneOf(w, map[string]string{"pool": RootName}, map[string]string{}),
+			limit: oneOf(w, limits()...), timeout: oneOf(w, timeouts()...), startup: oneOf(w, 10*time.Minute, 3*time.Minute),
 		}
 		w.health.checks, err = append(w.health.checks, c), errors.Join(err, w.addCheck(ctx, c))
 	}
@@ -133,19 +129,13 @@ func (c *check) triggers() map[string]any {
 
 // mostIn is how many of a number of Machines a check may have in remediation. A percentage is rounded down, as Cluster API does.
 func mostIn(check *unstructured.Unstructured, total int) int {
-	limit, _, _ := unstructured.NestedMap(check.Object, "spec", "remediation", "triggerIf")
-	text, _ := limit["unhealthyInRange"].(string)
-	var least, most int
-	if n, _ := fmt.Sscanf(text, "[%d-%d]", &least, &most); n == 2 {
+	limit, most := []string{"spec", "remediation", "triggerIf"}, 0
+	if n, _ := fmt.Sscanf(textAt(check, append(limit, "unhealthyInRange")...), "[%d-%d]", new(int), &most); n == 2 {
 		return most
 	}
-	switch value := limit["unhealthyLessThanOrEqualTo"].(type) {
-	case int64:
-		return int(value)
-	case string:
-		if n, _ := fmt.Sscanf(value, "%d%%", &most); n == 1 {
-			return total * most / 100
-		}
+	value := intstr.Parse(textAt(check, append(limit, "unhealthyLessThanOrEqualTo")...))
+	if most, err := intstr.GetScaledValueFromIntOrPercent(&value, total, false); err == nil {
+		return most
 	}
 	return total
 }
@@ -164,9 +154,14 @@ func timeoutIn(check *unstructured.Unstructured) time.Duration {
 
 // selects reports whether a check selects a Machine.
 func selects(check, m *unstructured.Unstructured) bool {
-	wanted, _, _ := unstructured.NestedStringMap(check.Object, "spec", "selector", "matchLabels")
 	return check.GetNamespace() == m.GetNamespace() && m.GetLabels()[contract.ClusterNameLabel] == textAt(check, "spec", "clusterName") &&
-		labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
+		hasLabels(check, m)
+}
+
+// hasLabels reports whether a Machine has all labels that the selector of an object names.
+func hasLabels(obj, m *unstructured.Unstructured) bool {
+	wanted, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector", "matchLabels")
+	return labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
 }
 
 // setUpHealth adds the reconcilers of the library, and beside them those of health checks and of the safety, as examples/manager does.

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -51,6 +50,14 @@ func healthInvariants() []Invariant {
 	}
 }
 
+// because is what is wrong, if it is.
+func because(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
 // turns reports whether a condition of a Machine gets a status.
 func turns(e Write, condition, status string) bool {
 	return e.Before != nil && !e.Removed && e.After.GetKind() == "Machine" &&
@@ -69,12 +76,9 @@ func creates(e Write) bool {
 
 // replaces reports whether a Machine is deleted because a check has marked it.
 func replaces(e Write) bool {
-	if e.Before == nil || e.After.GetKind() != "Machine" || e.Before.GetDeletionTimestamp() != nil ||
-		e.After.GetDeletionTimestamp() == nil && !e.Removed {
-		return false
-	}
-	status, reason, _ := conditionOf(e.Before, contract.ConditionOwnerRemediated)
-	return status == "False" && reason == contract.ReasonMachineDeleting
+	is := contract.ConditionOwnerRemediated
+	return e.Before != nil && e.After.GetKind() == "Machine" && goes(e) &&
+		statusOf(e.Before, is) == "False" && reasonOf(e.Before, is) == contract.ReasonMachineDeleting
 }
 
 // isReplaced reports whether a process deletes a Machine because a check has marked it.
@@ -95,11 +99,12 @@ func (b *pass) versions() []*unstructured.Unstructured {
 
 // nodeDuring returns the Node of a Machine if it was as it is during the whole pass; nil for another one.
 func (b *pass) nodeDuring(m *unstructured.Unstructured) *unstructured.Unstructured {
-	node := recordedNode(b.process.world.objects["Node"], m)
-	if node == nil || !b.isSame(node) {
-		return nil
+	if node := recordedNode(b.process.world.objects["Node"], m); node != nil {
+		if order, err := resourceversion.CompareResourceVersion(node.GetResourceVersion(), b.version); err == nil && order <= 0 {
+			return node
+		}
 	}
-	return node
+	return nil
 }
 
 func sparesHealthy(_ *World, e Write, b *pass) string {
@@ -109,7 +114,7 @@ func sparesHealthy(_ *World, e Write, b *pass) string {
 		return "is marked because it has no Node, and has Node " + name
 	case node != nil && reason == healthcheck.ReasonNodeDeleted:
 		return "is marked because its Node was deleted, and has Node " + name
-	case reason == healthcheck.ReasonUnhealthyNode && readinessOf(node) == "True":
+	case reason == healthcheck.ReasonUnhealthyNode && isReady(node):
 		return "is marked, and its Node is ready"
 	}
 	return ""
@@ -120,18 +125,13 @@ func awaitsTimeout(_ *World, e Write, b *pass) string {
 	if reasonOf(e.After, contract.ConditionHealthCheckSucceeded) != healthcheck.ReasonUnhealthyNode || node == nil {
 		return ""
 	}
-	begun := since(node, string(corev1.NodeReady))
-	if b.thawed.After(begun) {
-		begun = b.thawed
-	}
+	begun := slices.MaxFunc([]time.Time{since(node, contract.ConditionReady), b.thawed}, time.Time.Compare)
 	timeout := time.Hour
 	for _, version := range b.versions() {
 		timeout = min(timeout, timeoutIn(version))
 	}
-	if lasted := max(b.process.clock().Since(begun), b.at.Sub(begun)); lasted < timeout {
-		return fmt.Sprintf("is marked after %s of %s", lasted, timeout)
-	}
-	return ""
+	lasted := max(b.process.clock().Since(begun), b.at.Sub(begun))
+	return because(lasted < timeout, fmt.Sprintf("is marked after %s of %s", lasted, timeout))
 }
 
 // keepsLimit compares what is known to be in remediation with what the limit allows of the Machines that the check selects, and of the
@@ -139,11 +139,9 @@ func awaitsTimeout(_ *World, e Write, b *pass) string {
 // ledger of the check, and the marks, are then of another time.
 func keepsLimit(w *World, _ Write, b *pass) string {
 	total := map[any]bool{}
-	for _, machines := range []byKey{b.machines, b.process.view.shown("Machine")} {
-		for _, m := range machines {
-			if selects(b.shown, m) {
-				total[m.GetUID()] = true
-			}
+	for _, m := range slices.Concat(sorted(b.machines), sorted(b.process.view.shown("Machine"))) {
+		if selects(b.shown, m) {
+			total[m.GetUID()] = true
 		}
 	}
 	open := w.health.open(w, b.shown)
@@ -154,10 +152,7 @@ func keepsLimit(w *World, _ Write, b *pass) string {
 	for _, version := range b.versions() {
 		limit = max(limit, mostIn(version, len(total)))
 	}
-	if len(open) > limit && !w.backups.restored {
-		return fmt.Sprintf("is number %d of at most %d", len(open), limit)
-	}
-	return ""
+	return because(len(open) > limit && !w.backups.restored, fmt.Sprintf("is number %d of at most %d", len(open), limit))
 }
 
 func outageStays(_ *World, e Write, b *pass) string {
@@ -172,17 +167,13 @@ func outageStays(_ *World, e Write, b *pass) string {
 
 // remembersMarks is about the ledger that a process has stored last: people may have removed it meanwhile.
 func remembersMarks(w *World, e Write, b *pass) string {
-	if !w.health.decided[b.shown.GetUID()][e.After.GetUID()] {
-		return "is not in the ledger of its check"
-	}
-	return ""
+	is := func(entry healthcheck.Entry) bool { return entry.Machine == e.After.GetUID() && entry.Decided }
+	return because(!slices.ContainsFunc(w.health.ledgers[b.shown.GetUID()].InFlight, is), "is not in the ledger of its check")
 }
 
 func honoursWishes(_ *World, e Write, b *pass) string {
-	if has(e.Before, skip) || isPaused(e.Before) || isPaused(b.shown) || e.After.GetNamespace() != b.shown.GetNamespace() {
-		return fmt.Sprintf("is marked by %s with the annotations %v", b.shown.GetNamespace(), e.Before.GetAnnotations())
-	}
-	return ""
+	spared := has(e.Before, skip) || isPaused(e.Before) || isPaused(b.shown) || e.After.GetNamespace() != b.shown.GetNamespace()
+	return because(spared, fmt.Sprintf("is marked by %s with the annotations %v", b.shown.GetNamespace(), e.Before.GetAnnotations()))
 }
 
 // namesHealthy is about what a pass reports whose caches showed, all the time, that a Node had not reported.
@@ -198,10 +189,9 @@ func namesHealthy(_ *World, e Write, b *pass) string {
 // sparesRecovered holds for a set that nothing else makes smaller.
 func sparesRecovered(w *World, e Write, _ *pass) string {
 	o := w.ownerOf(e.After)
-	if o == nil || o.kind != "MachineSet" || o.leaves() || statusOf(e.Before, contract.ConditionHealthCheckSucceeded) != "True" || len(o.owned()) > o.desired() {
-		return ""
-	}
-	return "is deleted, and its check has found it healthy"
+	healthy := statusOf(e.Before, contract.ConditionHealthCheckSucceeded) == "True"
+	return because(healthy && o != nil && o.kind == "MachineSet" && !o.leaves() && len(o.owned()) <= o.desired(),
+		"is deleted, and its check has found it healthy")
 }
 
 // remediationKept is about Machines that are available, which a person wants to be replaced.
@@ -211,26 +201,22 @@ func remediationKept(w *World, e Write, b *pass) string {
 		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
 		return ""
 	}
-	unavailable := func(m *unstructured.Unstructured) bool { return !isAvailable(m) || !ownedBySet(m) || w.ownerOf(m) != o }
-	left := len(slices.DeleteFunc(o.owned(), unavailable))
-	if least := o.floor(); left < least && len(slices.DeleteFunc(sorted(b.process.view.shown("Machine")), unavailable)) <= least {
-		return fmt.Sprintf("is deleted, and %d available Machines are left of at least %d", left, least)
+	available := func(all []*unstructured.Unstructured) int {
+		return len(slices.DeleteFunc(all, func(m *unstructured.Unstructured) bool {
+			return !isAvailable(m) || !ownedBySet(m) || w.ownerOf(m) != o
+		}))
 	}
-	return ""
+	left, least := available(o.owned()), o.floor()
+	return because(left < least && available(sorted(b.process.view.shown("Machine"))) <= least,
+		fmt.Sprintf("is deleted, and %d available Machines are left of at least %d", left, least))
 }
 
 func frozenHolds(_ *World, _ Write, b *pass) string {
-	if isFrozen(b.shown) {
-		return "is created"
-	}
-	return ""
+	return because(isFrozen(b.shown), "is created")
 }
 
 func closedHolds(w *World, _ Write, b *pass) string {
-	if b.closed && w.health.guards[b.process].isClosed() {
-		return "is written, and the gate of the process is closed"
-	}
-	return ""
+	return because(b.closed && w.health.guards[b.process].isClosed(), "is written, and the gate of the process is closed")
 }
 
 // freezesSurplus counts as the freezer says: what the set controls, and what it may adopt. Of those in deletion, each has a successor.
@@ -243,18 +229,10 @@ func freezesSurplus(w *World, e Write, b *pass) string {
 		case m.GetNamespace() != e.After.GetNamespace():
 		case goes && metav1.IsControlledBy(m, e.After):
 			deleting++
-		case !goes && (metav1.IsControlledBy(m, e.After) || free && isSelected(e.Before, m)):
+		case !goes && (metav1.IsControlledBy(m, e.After) || free && hasLabels(e.Before, m)):
 			live++
 		}
 	}
-	if n := live + max(deleting-wanted, 0); n <= wanted+1 {
-		return fmt.Sprintf("is frozen with %d Machines of %d", n, wanted)
-	}
-	return ""
-}
-
-// isSelected reports whether the selector of an object has only labels, and a Machine has them all.
-func isSelected(obj, m *unstructured.Unstructured) bool {
-	wanted, found, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector", "matchLabels")
-	return found && labels.SelectorFromSet(wanted).Matches(labels.Set(m.GetLabels()))
+	n := live + max(deleting-wanted, 0)
+	return because(n <= wanted+1, fmt.Sprintf("is frozen with %d Machines of %d", n, wanted))
 }

@@ -76,7 +76,7 @@ func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
 	t.Parallel()
 	w := &World{
 		inOrder: map[string][]*unstructured.Unstructured{}, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		health: &health{remediations: remediations{fill: map[types.UID]*unstructured.Unstructured{}}},
+		health: &health{fill: map[types.UID]*unstructured.Unstructured{}},
 	}
 	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 	check.SetUID("check")
@@ -100,20 +100,20 @@ func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
 // People may remove a ledger between its write and the mark: what counts is what was stored.
 func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
 	t.Parallel()
-	h := &health{remediations: remediations{decided: map[types.UID]map[types.UID]bool{}}}
+	h := &health{ledgers: map[types.UID]healthcheck.Ledger{}}
 	write := func(text string) {
 		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 		check.SetUID("check")
 		check.SetAnnotations(map[string]string{healthcheck.LedgerAnnotation: text})
-		h.seesCheck(Write{After: check}, false)
+		h.seesCheck(check, false)
 	}
 	ledger := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "a", Decided: true}, {Machine: "b"}}}
 	write(ledger.String())
-	require.Equal(t, map[types.UID]bool{"a": true, "b": false}, h.decided["check"])
+	require.Equal(t, ledger.InFlight, h.ledgers["check"].InFlight)
 	h.places = []place{{machine: "a", check: "check"}}
 	write("")
-	require.True(t, h.decided["check"]["a"])
+	require.Equal(t, ledger.InFlight, h.ledgers["check"].InFlight)
 	require.Empty(t, h.places, "a check without its ledger does not know places")
 	write(healthcheck.Ledger{Check: "check"}.String())
-	require.Empty(t, h.decided["check"])
+	require.Empty(t, h.ledgers["check"].InFlight)
 }

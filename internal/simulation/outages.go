@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
@@ -30,33 +31,28 @@ func (w *World) placed(node *corev1.Node, i cloud.Instance) {
 // reports are what kubelets report of their Nodes for the first time, and the cluster of those that do not.
 func reports(ctx context.Context, w *World) []due {
 	var all []due
-	for _, node := range w.typedNodes() {
-		if readyOf(node).Status != "" {
+	for _, node := range w.Objects("Node") {
+		if readinessOf(node) != "" {
 			continue
 		}
-		d, status := due{}, corev1.ConditionTrue
-		if w.health.lame[node.Name] {
-			d.at, status = node.CreationTimestamp.Add(startupGrace), corev1.ConditionUnknown
+		at, status := time.Time{}, corev1.ConditionTrue
+		if w.health.lame[node.GetName()] {
+			at, status = node.GetCreationTimestamp().Add(startupGrace), corev1.ConditionUnknown
 		}
-		d.do = func() { w.setReady(ctx, node, status) } // refused if it has reported meanwhile
-		all = append(all, d)
+		all = append(all, due{at, func() { w.setReady(ctx, node, status) }}) // refused if it has reported meanwhile
 	}
 	return all
 }
 
 // chosenZone returns the Nodes of a zone, or of all of them, that are in a state.
-func (w *World) chosenZone(ready bool) []*corev1.Node {
+func (w *World) chosenZone(ready bool) []*unstructured.Unstructured {
 	zone := ""
-	if len(w.health.domains) > 0 && w.choices.pick(4) < 3 {
-		zone = oneOf(w, w.health.domains...)
+	if len(w.zones) > 0 && w.choices.pick(4) < 3 {
+		zone = oneOf(w, w.zones...)
 	}
-	var all []*corev1.Node
-	for _, node := range w.typedNodes() {
-		if (zone == "" || node.Labels[corev1.LabelTopologyZone] == zone) && (readyOf(node).Status == corev1.ConditionTrue) == ready {
-			all = append(all, node)
-		}
-	}
-	return all
+	return slices.DeleteFunc(w.Objects("Node"), func(node *unstructured.Unstructured) bool {
+		return zone != "" && node.GetLabels()[corev1.LabelTopologyZone] != zone || isReady(node) != ready
+	})
 }
 
 func (w *World) zoneGoes(ctx context.Context) {
@@ -69,11 +65,11 @@ func (w *World) zoneGoes(ctx context.Context) {
 // zoneReturns lets some Nodes of a zone be ready again; the others may follow at another time, or never.
 func (w *World) zoneReturns(ctx context.Context) {
 	all := w.chosenZone(false)
-	some := w.choices.pick(len(all) + 1)
-	for i, node := range all {
-		if some == 0 || i < some {
-			w.setReady(ctx, node, corev1.ConditionTrue)
-		}
+	if some := w.choices.pick(len(all) + 1); some > 0 {
+		all = all[:some]
+	}
+	for _, node := range all {
+		w.setReady(ctx, node, corev1.ConditionTrue)
 	}
 }
 

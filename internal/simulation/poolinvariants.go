@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // Names of the invariants about MachinePools, which are checked in histories whose root is one.
@@ -72,8 +72,7 @@ func poolKeepsNodes(w *World, e Write) error {
 
 // poolDrainsNode is about Nodes that the acting process knows: when it reports that one is drained, or deletes one whose kubelet answers.
 func poolDrainsNode(w *World, e Write) error {
-	node := w.acting.nodes(w.clusters[0]).ByName(e.Before.GetName())
-	leaves := goes(e) && !w.pool.owner.leaves() && node != nil && noderef.Ready(node)
+	leaves := goes(e) && !w.pool.owner.leaves() && isReady(w.acting.view.nodes()[client.ObjectKeyFromObject(e.Before)])
 	if leaves || !goes(e) && saysDrained(e.After) && !saysDrained(e.Before) {
 		return w.poolDrained(e.Before)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -59,12 +58,12 @@ func poolProvider(ctx context.Context, w *World) []due {
 		all = append(all, w.dueFor(infra))
 	}
 	instances := w.instances()
-	for _, obj := range w.Objects("Node") {
-		switch node := w.typed.of(obj); {
-		case !isOfPool(node.Name), runsOnAny(obj, instances):
-		case readyOf(node).Status != corev1.ConditionUnknown:
-			all = append(all, due{do: func() { w.setReady(ctx, node, corev1.ConditionUnknown) }})
-		case w.calm && !w.isRecorded(obj):
+	for _, node := range w.Objects("Node") {
+		switch {
+		case !isOfPool(node.GetName()), runsOnAny(node, instances):
+		case readinessOf(node) != "Unknown":
+			all = append(all, due{do: func() { w.setReady(ctx, node, "Unknown") }})
+		case w.calm && !w.isRecorded(node):
 			all = append(all, due{do: func() { w.collects(ctx, node) }})
 		}
 	}
@@ -104,7 +103,7 @@ func (w *World) starts(infra *unstructured.Unstructured) {
 
 // lets ends an instance: by the deletion of its Machine or, where the provider asks, when its Node is drained. It is nil until then.
 func (w *World) lets(i cloud.Instance) func() {
-	switch node, machine := w.nodeOn(i), w.machineWith(i.ProviderID); {
+	switch node, machine := w.nodeOn(i), w.withID("Machine", i.ProviderID); {
 	case machine != nil && machine.GetDeletionTimestamp() == nil:
 		return w.deleting(machine)
 	case machine == nil && (!w.pool.asks || node == nil || saysDrained(node)):

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +23,15 @@ const (
 )
 
 // nodeOf returns the Node of the instance of a Machine, as the API server has it; nil without.
-func (w *World) nodeOf(m *unstructured.Unstructured) *corev1.Node {
-	for _, node := range w.typedNodes() {
-		if sameID(node.Spec.ProviderID, providerIDIn(m)) {
-			return node
+func (w *World) nodeOf(m *unstructured.Unstructured) *unstructured.Unstructured {
+	return w.withID("Node", providerIDIn(m))
+}
+
+// withID returns the Node or the Machine with a provider ID; nil without.
+func (w *World) withID(kind, id string) *unstructured.Unstructured {
+	for _, obj := range w.Objects(kind) {
+		if sameID(providerIDIn(obj), id) && !isMisplaced(obj) {
+			return obj
 		}
 	}
 	return nil
@@ -40,32 +46,34 @@ func recordedNode(nodes byKey, m *unstructured.Unstructured) *unstructured.Unstr
 	return node
 }
 
-// readinessOf is the status of the condition Ready of a Node; empty without.
-func readinessOf(node *unstructured.Unstructured) string {
-	return statusOf(node, string(corev1.NodeReady))
+// readinessOf is the status of the condition Ready of a Node or a Pod; empty without.
+func readinessOf(obj *unstructured.Unstructured) string {
+	return statusOf(obj, contract.ConditionReady)
 }
+
+func isReady(obj *unstructured.Unstructured) bool { return readinessOf(obj) == isTrue(true) }
 
 // statusOf and reasonOf are those of a condition of an object; empty without.
 func statusOf(obj *unstructured.Unstructured, kind string) string {
-	status, _ := conditionIn(obj, kind)["status"].(string)
-	return status
+	return conditionText(obj, kind, "status")
+}
+func reasonOf(obj *unstructured.Unstructured, kind string) string {
+	return conditionText(obj, kind, "reason")
 }
 
-func reasonOf(obj *unstructured.Unstructured, kind string) string {
-	reason, _ := conditionIn(obj, kind)["reason"].(string)
-	return reason
+func conditionText(obj *unstructured.Unstructured, kind, field string) string {
+	text, _ := conditionIn(obj, kind)[field].(string)
+	return text
 }
 
 // conditionOf returns a condition of an object.
 func conditionOf(obj *unstructured.Unstructured, kind string) (status, reason, message string) {
-	message, _ = conditionIn(obj, kind)["message"].(string)
-	return statusOf(obj, kind), reasonOf(obj, kind), message
+	return statusOf(obj, kind), reasonOf(obj, kind), conditionText(obj, kind, "message")
 }
 
 // since is when a condition of an object has changed last; zero without.
 func since(obj *unstructured.Unstructured, kind string) time.Time {
-	text, _ := conditionIn(obj, kind)["lastTransitionTime"].(string)
-	at, _ := time.Parse(time.RFC3339, text) // zero for an empty text
+	at, _ := time.Parse(time.RFC3339, conditionText(obj, kind, "lastTransitionTime")) // zero for an empty text
 	return at
 }
 
@@ -92,19 +100,10 @@ func storedConditions(obj *unstructured.Unstructured) []map[string]any {
 	return some
 }
 
-// checkFor returns the health check that selects a Machine, as the API server has it; nil without.
-func (w *World) checkFor(m *unstructured.Unstructured) *unstructured.Unstructured {
-	for _, obj := range w.objects[checkKind] {
-		if selects(obj, m) {
-			return obj
-		}
-	}
-	return nil
-}
-
 // isJudged reports whether a check judges a Machine.
 func (w *World) isJudged(m *unstructured.Unstructured) bool {
-	return m != nil && !has(m, skip) && (ownedBySet(m) || w.isSingle(m)) && w.checkFor(m) != nil
+	return m != nil && !has(m, skip) && (ownedBySet(m) || w.isSingle(m)) &&
+		slices.ContainsFunc(w.Objects(checkKind), func(check *unstructured.Unstructured) bool { return selects(check, m) })
 }
 
 // isExcused reports whether a Machine does not count for an outage.
@@ -126,9 +125,8 @@ func (w *World) unwell() string {
 		return ""
 	}
 	for _, m := range w.owned() {
-		node := w.nodeOf(m)
 		switch {
-		case node == nil || readyOf(node).Status != corev1.ConditionTrue:
+		case !isReady(w.nodeOf(m)):
 			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
 		case w.isJudged(m) && statusOf(m, contract.ConditionHealthCheckSucceeded) != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
@@ -151,17 +149,17 @@ func (w *World) helps(ctx context.Context) {
 	}
 	for _, m := range w.Objects("Machine") {
 		node, deleted := w.nodeOf(m), m.GetDeletionTimestamp()
-		switch fails := node != nil && readyOf(node).Status != corev1.ConditionTrue; {
+		switch fails := node != nil && !isReady(node); {
 		case m.GetName() == ForeignName, isMisplaced(m):
 		case deleted != nil: // the Pods of a Node that is not ready for long would never stop
-			if fails && readyOf(node).Status == corev1.ConditionFalse && deleted.Add(helpAfter).Before(w.Now()) {
+			if readinessOf(node) == "False" && deleted.Add(helpAfter).Before(w.Now()) {
 				w.setReady(ctx, node, corev1.ConditionTrue)
 			}
 		case w.isJudged(m):
 			w.obeys(ctx, m)
 		default:
 			if delete(w.health.lame, string(m.GetUID())); fails {
-				delete(w.health.lame, node.Name)
+				delete(w.health.lame, node.GetName())
 				w.setReady(ctx, node, corev1.ConditionTrue)
 			}
 		}
@@ -170,17 +168,19 @@ func (w *World) helps(ctx context.Context) {
 
 // obeys is the person who does what the condition of a Machine says, or that of the check to which it refers.
 func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
-	if !w.failsFor(m, helpAfter) {
+	failing, now := contract.ConditionHealthCheckSucceeded, w.Now()
+	at := since(m, failing) // it may be to come: a clock was hours ahead
+	if statusOf(m, failing) != "False" || now.Before(at.Add(helpAfter)) && !at.After(now.Add(helpAfter)) {
 		return
 	}
-	_, _, message := conditionOf(m, contract.ConditionHealthCheckSucceeded)
+	_, _, message := conditionOf(m, failing)
 	_, reason, deferred := conditionOf(m, contract.ConditionOwnerRemediated)
 	_, held, _ := strings.Cut(message, "Not remediated: ")
 	switch {
 	case strings.HasPrefix(held, healthcheck.ReasonTooManyUnhealthy):
 		for _, c := range w.health.checks {
 			check := w.object(checkKind, c.namespace, CheckName)
-			_, why, _ := conditionOf(check, contract.ConditionRemediationAllowed)
+			why := reasonOf(check, contract.ConditionRemediationAllowed)
 			if why == healthcheck.ReasonTooManyUnhealthy && selects(check, m) && mostIn(check, 100) < 100 {
 				c.limit = nil
 				w.editCheck(ctx, c)
@@ -192,10 +192,4 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
 		w.deletes(m, "")
 	}
-}
-
-// failsFor reports whether the health check of a Machine has failed for a time, or since a time that is to come: a clock was hours ahead.
-func (w *World) failsFor(m *unstructured.Unstructured, d time.Duration) bool {
-	at := since(m, contract.ConditionHealthCheckSucceeded)
-	return statusOf(m, contract.ConditionHealthCheckSucceeded) == "False" && (!w.Now().Before(at.Add(d)) || at.After(w.Now().Add(d)))
 }

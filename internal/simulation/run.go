@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -259,8 +260,8 @@ func (w *World) onceMore(ctx context.Context) {
 	if w.broken != nil || w.choices.pick(2) == 0 {
 		return
 	}
-	node := w.chooseNode(func(node *corev1.Node) bool {
-		return readyOf(node).Status == corev1.ConditionTrue && w.isJudged(w.machineWith(node.Spec.ProviderID))
+	node := w.chooseNode(func(node *unstructured.Unstructured) bool {
+		return isReady(node) && w.isJudged(w.withID("Machine", providerIDIn(node)))
 	})
 	if node != nil {
 		w.setReady(ctx, node, corev1.ConditionUnknown)

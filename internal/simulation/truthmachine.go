@@ -60,14 +60,14 @@ func phaseOf(w *World, m *unstructured.Unstructured) string {
 // nodeNameOf stays when the Node is gone.
 func nodeNameOf(w *World, m *unstructured.Unstructured) string {
 	if node := w.nodeOf(m); node != nil {
-		return node.Name
+		return node.GetName()
 	}
 	return textAt(m, "status", "nodeRef", "name")
 }
 
 func nodeUIDOf(w *World, m *unstructured.Unstructured) string {
 	if node := w.nodeOf(m); node != nil {
-		return string(node.UID)
+		return string(node.GetUID())
 	}
 	return unasked
 }
@@ -130,7 +130,7 @@ func nodeReady(w *World, m *unstructured.Unstructured) string {
 	node := w.nodeOf(m)
 	switch {
 	case node != nil:
-		return string(readyOf(node).Status)
+		return readinessOf(node)
 	case textAt(m, "status", "nodeRef", "name") != "":
 		return isTrue(false)
 	}
@@ -190,7 +190,7 @@ func (w *World) controllerOf(obj *unstructured.Unstructured, kind string) *unstr
 }
 
 func machineNameOf(w *World, node *unstructured.Unstructured) string {
-	if m := w.machineWith(providerIDIn(node)); m != nil {
+	if m := w.withID("Machine", providerIDIn(node)); m != nil {
 		return m.GetName()
 	}
 	return unasked
@@ -199,7 +199,7 @@ func machineNameOf(w *World, node *unstructured.Unstructured) string {
 // outdatedTaint is the taint of a Node whose Machine is of an old revision.
 func outdatedTaint(w *World, node *unstructured.Unstructured) string {
 	text := textAt(node, "spec", "taints")
-	m := w.machineWith(providerIDIn(node))
+	m := w.withID("Machine", providerIDIn(node))
 	if !strings.Contains(text, "outdated-revision") || m != nil && upToDate(w, m) == isTrue(false) {
 		return ""
 	}

@@ -122,7 +122,7 @@ func (o *owner) autoscaled() string {
 func (w *World) isYoung(m *unstructured.Unstructured) bool {
 	node := w.nodeOf(m)
 	for i, p := range w.processes {
-		if node != nil && w.leads[i] && p.nodesFor(m).ByName(node.Name) == nil {
+		if node != nil && w.leads[i] && p.nodesFor(m).ByName(node.GetName()) == nil {
 			return true
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -39,29 +38,20 @@ func (h *health) begins(p *process, q queued) {
 		return
 	}
 	w, g := p.world, h.guards[p]
-	g.pass = pass{process: p, version: w.version, at: p.clock().Now(), closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt}
-	switch q.controller {
-	case "machineset":
-		g.pass.kind = "MachineSet"
-	case "machinehealthcheck":
-		g.pass.kind = checkKind
-		g.pass.machines, g.pass.nodes = maps.Clone(p.view.shown("Machine")), maps.Clone(p.view.nodes())
-	default:
-		return
+	g.pass = pass{
+		process: p, kind: map[string]string{"machineset": "MachineSet", "machinehealthcheck": checkKind}[q.controller],
+		version: w.version, at: p.clock().Now(), machines: maps.Clone(p.view.shown("Machine")), nodes: maps.Clone(p.view.nodes()),
+		closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt,
 	}
-	g.pass.shown = p.view.shown(g.pass.kind)[q.key]
+	if g.pass.kind != "" {
+		g.pass.shown = p.view.shown(g.pass.kind)[q.key]
+	}
 }
 
 // shown are the objects of a kind of the operator that a cache has.
 func (v *view) shown(kind string) byKey { return v.kinds[kindOf(kind).GroupKind()].objects }
 
 func (v *view) nodes() byKey { return v.kinds[nodeKind()].objects }
-
-// isSame reports whether an object was there when the pass began, and was not changed since.
-func (b *pass) isSame(obj *unstructured.Unstructured) bool {
-	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), b.version)
-	return err == nil && order <= 0
-}
 
 // outageWithin is how far apart the Nodes of one outage stop being ready.
 const outageWithin = 10 * time.Minute
@@ -78,10 +68,10 @@ func wentAtOnce(check *unstructured.Unstructured, domain string, machines, nodes
 		case !selects(check, m):
 		case domain != "" && domainOf(m, node) != domain:
 			others = others || judged
-		case !judged || readinessOf(node) == "True":
+		case !judged || isReady(node):
 			return false
 		default:
-			at = append(at, since(node, string(corev1.NodeReady)))
+			at = append(at, since(node, contract.ConditionReady))
 		}
 	}
 	return len(at) >= 2 && (domain == "" || others) &&
@@ -97,15 +87,6 @@ func domainOf(m, node *unstructured.Unstructured) string {
 	return domain
 }
 
-// remediations are what the invariants remember of health checks.
-type remediations struct {
-	// decided are the Machines in remediation, by check, as a ledger that was stored had them last.
-	decided map[types.UID]map[types.UID]bool
-	places  []place // in the order of their marks
-	// fill are the Machines that can fill the place of another one, by when they were made: those that were ever well, or were marked.
-	fill map[types.UID]*unstructured.Unstructured
-}
-
 // place is that of a Machine which a check has marked at a time.
 type place struct {
 	machine, check types.UID
@@ -114,54 +95,48 @@ type place struct {
 
 // sees takes a write.
 func (h *health) sees(w *World, e Write) {
+	kind := e.After.GetKind()
 	switch {
-	case h == nil:
+	case h == nil || w.backups.restores && kind != checkKind:
 		return
-	case e.After.GetKind() == checkKind:
-		h.seesCheck(e, w.backups.restores)
+	case kind == checkKind:
+		h.seesCheck(e.After, w.backups.restores)
 		return
-	case w.backups.restores:
-		return
-	case e.After.GetKind() == "Machine":
+	case kind == "Machine":
 		h.seesMachine(w, e)
-	case e.After.GetKind() != "Node":
+	case kind != "Node":
 		return
 	}
 	for _, m := range w.Objects("Machine") {
-		if readinessOf(recordedNode(w.objects["Node"], m)) == "True" {
+		if isReady(recordedNode(w.objects["Node"], m)) {
 			h.fill[m.GetUID()] = m
 		}
 	}
 }
 
+// seesMachine notes the place of a Machine that is marked, until the mark is taken away.
 func (h *health) seesMachine(w *World, e Write) {
 	uid := e.After.GetUID()
-	if statusOf(e.After, contract.ConditionOwnerRemediated) != "False" && !e.Removed {
+	if !e.Removed && statusOf(e.After, contract.ConditionOwnerRemediated) != "False" {
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.machine == uid })
-	}
-	if w.acting == nil || !marks(e) {
-		return
-	}
-	if by := h.guards[w.acting].pass.shown; by != nil {
-		h.places, h.fill[uid] = append(h.places, place{uid, by.GetUID(), w.Now()}), e.After
+	} else if w.acting != nil && marks(e) && h.guards[w.acting].pass.shown != nil {
+		h.places, h.fill[uid] = append(h.places, place{uid, h.guards[w.acting].pass.shown.GetUID(), w.Now()}), e.After
 	}
 }
 
-// seesCheck notes what a ledger has; one that is restored counts beside the last one. A check that has lost its ledger does not know the
-// places of Machines that go before its next pass.
-func (h *health) seesCheck(e Write, restored bool) {
-	uid := e.After.GetUID()
-	ledger, known := healthcheck.ParseLedger(e.After.GetAnnotations()[healthcheck.LedgerAnnotation], uid)
-	if !known {
+// seesCheck notes what a ledger has; what one has that is restored counts beside the last one. A check that has lost its ledger does not
+// know the places of Machines that go before its next pass.
+func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
+	uid := check.GetUID()
+	ledger, known := healthcheck.ParseLedger(check.GetAnnotations()[healthcheck.LedgerAnnotation], uid)
+	switch {
+	case !known:
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.check == uid })
 		return
+	case restored:
+		ledger.InFlight = append(ledger.InFlight, h.ledgers[uid].InFlight...)
 	}
-	if !restored || h.decided[uid] == nil {
-		h.decided[uid] = map[types.UID]bool{}
-	}
-	for _, entry := range ledger.InFlight {
-		h.decided[uid][entry.Machine] = entry.Decided
-	}
+	h.ledgers[uid] = ledger
 }
 
 // placeExpires is after which time a check forgets a place that stays empty.
@@ -170,25 +145,22 @@ const placeExpires = 6 * time.Hour
 // open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say.
 func (h *health) open(w *World, check *unstructured.Unstructured) []place {
 	var left []place
-	filled := map[types.UID]bool{}
+	free := slices.DeleteFunc(slices.Collect(maps.Values(h.fill)), func(m *unstructured.Unstructured) bool { return !selects(check, m) })
 	for _, p := range slices.Backward(h.places) { // the latest has the fewest Machines that can fill it
-		if p.check != check.GetUID() || w.Now().Sub(p.at) > placeExpires-skewSlack-2*w.far || w.isSkipped(p.machine) {
+		skipped := slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
+			return m.GetUID() == p.machine && has(m, skip) // its mark is taken away, and in the same pass another one is marked
+		})
+		if skipped || p.check != check.GetUID() || w.Now().Sub(p.at) > placeExpires-skewSlack-2*w.far {
 			continue
 		}
-		before := len(filled)
-		for uid, m := range h.fill {
-			if len(filled) == before && selects(check, m) && m.GetCreationTimestamp().After(p.at.Add(-w.slack())) {
-				filled[uid] = true
-			}
-		}
-		if len(filled) == before {
+		by := slices.IndexFunc(free, func(m *unstructured.Unstructured) bool {
+			return m.GetCreationTimestamp().After(p.at.Add(-w.slack()))
+		})
+		if by >= 0 {
+			free = slices.Delete(free, by, by+1)
+		} else {
 			left = append(left, p)
 		}
 	}
 	return left
-}
-
-// isSkipped reports whether a Machine is skipped: its mark is taken away, and in the same pass another one is marked.
-func (w *World) isSkipped(uid types.UID) bool {
-	return slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool { return m.GetUID() == uid && has(m, skip) })
 }

@@ -51,6 +51,7 @@ type World struct {
 	backups    backups
 	late       []func()                                                       // requests that have not arrived yet
 	apps       *apps                                                          // nil without Pods
+	zones      []string                                                       // those in which instances are made
 	health     *health                                                        // nil without health checks
 	objects    map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
 	inOrder    map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
@@ -65,7 +66,6 @@ type World struct {
 	sentAt     map[types.UID]int           // what was available when a request was sent, while it arrives late
 	lacks      []string                    // the causes of what is missing
 	ending     bool                        // everything is being deleted
-	typed      memo[corev1.Node]
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
 	originals []original
@@ -148,7 +148,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w := &World{
 		ctx: ctx, choices: choices, options: o, kinds: libraryKinds(), begun: begun,
 		clock: clocktesting.NewFakeClock(begun), leads: []bool{true, false},
-		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{}, typed: memo[corev1.Node]{},
+		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
 		homes: map[string]*workloadCluster{}, taken: map[string]bool{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
 		missed: map[types.NamespacedName]bool{}, writers: newWriters(), events: newEventLog(),
@@ -160,7 +160,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	}
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: w.kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
-		Zones: w.health.zones()})
+		Zones: w.zones})
 	w.keeps = w.choices.pick(10) == 9
 	w.bare = w.choices.pick(2) == 1
 	w.drawFaults()
