@@ -37,8 +37,7 @@ func (w *World) addActors() {
 		w.actors = append(w.actors, probes, reports)
 	}
 	if w.habits != nil {
-		w.collectors = collectors{}
-		w.actors = append(w.actors, w.collectors.look)
+		w.actors = append(w.actors, collectors)
 	}
 	if w.provided != nil {
 		w.actors = append(w.actors, provider)

@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,42 +14,50 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// ofClouds are what a cloud does by itself.
+// ofClouds are what a cloud does by itself. The habits of the second list begin, and end by themselves.
 func ofClouds() []disturbance {
 	all := []disturbance{
 		{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}, {CloudCreatesTwice, nil}, {CloudLies, nil},
 	}
-	for _, one := range allHabits() {
-		all = append(all, disturbance{one.fault, func(w *World, _ context.Context) { w.beginHabit(one) }})
+	for _, habit := range []struct {
+		fault Fault
+		what  string // in the history, before the name of the instance
+	}{
+		{CloudForgets, "does not show"}, {CloudKeeps, "does not delete"}, {CloudRefuses, "refuses"},
+		{CloudRotates, "does not accept all credentials of"}, {CloudIsSlow, "is still creating"}, {CloudFails, "has failed to run"},
+		{CloudReportsHalf, "shows half of"}, {CloudMoves, "has another ID for"},
+	} {
+		all = append(all, disturbance{habit.fault, func(w *World, _ context.Context) { w.beginHabit(habit.fault, habit.what) }})
 	}
 	return all
 }
 
-// beginHabit begins a habit, for a time.
-func (w *World) beginHabit(one habit) {
-	h, token, name := w.habits, "", "all calls"
-	if all := w.instances(); !one.toAll {
-		if len(all) == 0 {
-			return
-		}
+// beginHabit begins a habit, for a time: that of one instance, or of all.
+func (w *World) beginHabit(fault Fault, what string) {
+	h, of := w.habits, cloud.Instance{Name: "all calls"}
+	switch fault {
+	case CloudRotates:
+	case CloudRefuses:
+		h.class = oneOf(w, cloud.Exhausted, cloud.Invalid, cloud.Terminal, cloud.RateLimited, cloud.Unauthenticated, cloud.Unavailable,
+			cloud.NotFound)
+		h.refused = oneOf(w, cloud.OpCreate, cloud.OpCreate, "", cloud.OpGet, cloud.OpDelete, cloud.OpList)
+		of.Name = fmt.Sprintf("%s calls: %s", cmp.Or(h.refused, "all"), h.class)
+	default:
+		all := w.instances()
 		stays := func(i cloud.Instance) bool {
 			return w.holderOf(i) == nil || w.holderOf(i).GetDeletionTimestamp() == nil
 		}
 		if leaving := slices.DeleteFunc(slices.Clone(all), stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
 			all = leaving // what goes wrong in deletions matters most
 		}
-		i := all[w.choices.pick(len(all))]
-		token, name = i.Token, i.Name
-		h.nodes[name] = h.nodes[name] || one.fault == CloudMoves // its Machine takes the Node for another one's
+		if of = oneOf(w, all...); of.Token == "" {
+			return
+		}
+		h.nodes[of.Name] = h.nodes[of.Name] || fault == CloudMoves // its Machine takes the Node for another one's
 	}
-	if one.fault == CloudRefuses {
-		ops := []cloud.Operation{cloud.OpCreate, cloud.OpCreate, "", cloud.OpGet, cloud.OpDelete, cloud.OpList}
-		h.class, h.refused = classes()[w.choices.pick(len(classes()))], ops[w.choices.pick(len(ops))]
-		name = fmt.Sprintf("%s calls: %s", cmp.Or(h.refused, "all"), h.class)
-	}
-	lasts := []time.Duration{time.Second, 3 * time.Minute, 10 * time.Minute, 20 * time.Minute}[w.choices.pick(4)]
-	h.of(token).until[one.fault] = w.Now().Add(lasts)
-	w.note("cloud", fmt.Sprintf("%s %s for %s", one.what, name, lasts), "")
+	lasts := oneOf(w, time.Second, 3*time.Minute, 10*time.Minute, 20*time.Minute)
+	h.of(of.Token).until[fault] = w.Now().Add(lasts)
+	w.note("cloud", fmt.Sprintf("%s %s for %s", what, of.Name, lasts), "")
 }
 
 func (w *World) cloudRenames(context.Context) {
@@ -58,16 +67,15 @@ func (w *World) cloudRenames(context.Context) {
 
 // cloudLoses: the hardware of an instance is gone.
 func (w *World) cloudLoses(context.Context) {
-	if all := w.instances(); len(all) > 0 {
-		i := all[w.choices.pick(len(all))]
+	if i := oneOf(w, w.instances()...); i.Token != "" {
 		w.habits.nodes[i.Name] = true
 		w.cloud.Lose(i.Token)
 		w.note("cloud", "loses "+i.Name, "")
 	}
 }
 
-// twinSuffix is what the token of a second instance has in the store of the cloud. Nothing but the World sees it.
-const twinSuffix = "/twin"
+// twinSuffix is what the name of a second instance has, and its token in the store of the cloud: nothing but the World sees that.
+const twinSuffix = "-twin"
 
 // tokenOf is the token of an instance as its tag says it.
 func tokenOf(i cloud.Instance) string { return strings.TrimSuffix(i.Token, twinSuffix) }
@@ -90,7 +98,7 @@ func sameID(a, b string) bool { return a != "" && storedID(a) == storedID(b) }
 // request that was late, or has made two for a Machine that has recorded neither.
 func (h *habits) isLeft(m *unstructured.Unstructured, i cloud.Instance) bool {
 	f := h.of(i.Token)
-	return f.lied || f.stray || h.of(string(m.GetUID())).doubled && providerIDIn(m) == ""
+	return f.lied || f.stray || h != nil && providerIDIn(m) == "" && h.Made(string(m.GetUID())+twinSuffix) > 0
 }
 
 // saidGone reports whether the cloud has said that an instance is gone so often that a Machine believes it.
@@ -106,18 +114,73 @@ func (h *habits) hidesNode(token string) bool {
 	return h.saidGone(token) || !h.of(token).until[CloudMoves].IsZero()
 }
 
-// later returns what carries a creation or a deletion out after its sender has given up; nil for others, and of a habits that is nil. A
-// creation may make an instance again that is gone: nothing but a Collector finds it.
-func (h *habits) later(op cloud.Operation, r *cloud.Request, call func() error) func() error {
-	if h == nil || op != cloud.OpCreate && op != cloud.OpDelete {
-		return nil
+// accountOf is the account of a Machine or an instance with a name. A Machine that was restored has that of the one before.
+func (h *habits) accountOf(name string) string {
+	if isOfPool(name) {
+		return "" // that of its provider
 	}
-	return func() error {
-		f, made := h.of(r.Token), h.world.cloud.Made(r.Token)
-		err := call()
-		if made+f.gone > 0 && h.world.cloud.Made(r.Token) > made {
-			f.stray, h.of("").stray = true, true
+	name = strings.TrimSuffix(name, twinSuffix)
+	return fmt.Sprint("account-", int(name[len(name)-1])%h.accounts)
+}
+
+// requestOf is what a process asks the cloud for about a Machine with a name.
+func (h *habits) requestOf(name string) cloud.Request {
+	r := cloud.Request{Spec: []byte(`{"size":"small"}`)}
+	if h != nil {
+		r.Account = h.accountOf(name)
+		r.Credentials = h.credentials(r.Account)
+	}
+	return r
+}
+
+// credentials are those of an account, in a Secret that another program may be writing.
+func (h *habits) credentials(account string) cloud.Credentials {
+	return func(context.Context) (cloud.Values, error) {
+		if h.rotates {
+			h.read++
 		}
-		return err
+		values := cloud.Values{"account": []byte(account), "token": []byte("right"), "number": fmt.Append(nil, h.read)}
+		if h.has(CloudRotates, "") {
+			switch h.world.choices.pick(4) {
+			case 1:
+				values["token"] = []byte("wrong")
+			case 2:
+				return nil, cloud.ErrNoCredentials
+			case 3:
+				return nil, cloud.Errorf(cloud.Unavailable, "simulated: the Secret could not be read")
+			}
+		}
+		return values, nil
 	}
+}
+
+// signedIn returns why the cloud does not accept the credentials of a call; nil when it does.
+func (h *habits) signedIn(ctx context.Context, op cloud.Operation, r *cloud.Request) error {
+	values, err := r.Credentials.Read(ctx)
+	switch {
+	case err != nil && !errors.Is(err, cloud.ErrNoCredentials):
+		return err
+	case string(values["token"]) != "right":
+		return cloud.Errorf(cloud.Unauthenticated, "simulated: the credentials are missing or wrong")
+	}
+	for _, i := range append([]cloud.Instance{{Name: r.Name}}, h.found(r)...) {
+		if account := string(values["account"]); i.Name != "" && h.accountOf(i.Name) != account {
+			h.world.fail("a call is about instances of the account of its credentials",
+				fmt.Errorf("%s of %s, which is not of %s", op, i.Name, account))
+		}
+	}
+	return nil
+}
+
+// cloudCalls are the calls of a process, with the rate and the cache of an operator in some histories whose cloud has habits.
+func (p *process) cloudCalls() cloud.Calls {
+	h, clock := p.world.habits, p.world.clock
+	switch {
+	case h == nil:
+		return cloud.Of(p.world.cloud, p.calls())
+	case !h.limited:
+		return cloud.Of(h, cloud.Around(h.around), p.calls())
+	}
+	return cloud.Of(h, cloud.Around(h.around), p.calls(), cloud.RateLimit(cloud.RateLimitOptions{PerSecond: 1, Clock: clock}),
+		cloud.Cache(cloud.CacheOptions{Clock: clock}))
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,7 +40,6 @@ type workloadCluster struct {
 	// exchanged is where its kubeconfig leads until a time; nil: to this cluster.
 	exchanged *workloadCluster
 	until     time.Time
-	troubled  time.Time // when either was over last, or will be
 }
 
 // drawClusters makes the workload clusters: one, which is the management cluster too, or a second one for the Machines in another
@@ -93,11 +93,9 @@ func (w *World) nodeOn(i cloud.Instance) *unstructured.Unstructured {
 
 // podsOn returns the Pods on a Node: only the first cluster has some.
 func (w *World) podsOn(node client.Object) []*unstructured.Unstructured {
-	if w.clusterWith(node) != w.clusters[0] {
-		return nil
-	}
+	first := w.clusterWith(node) == w.clusters[0]
 	return slices.DeleteFunc(w.Objects("Pod"), func(pod *unstructured.Unstructured) bool {
-		return textAt(pod, "spec", "nodeName") != node.GetName()
+		return !first || textAt(pod, "spec", "nodeName") != node.GetName()
 	})
 }
 
@@ -118,22 +116,17 @@ func (w *World) instances() []cloud.Instance {
 func (c *workloadCluster) isAway(w *World) bool { return !w.calm && w.Now().Before(c.away) }
 
 // target is where the kubeconfig of a cluster leads.
-func (c *workloadCluster) target() *workloadCluster {
-	if c.exchanged != nil {
-		return c.exchanged
-	}
-	return c
-}
+func (c *workloadCluster) target() *workloadCluster { return cmp.Or(c.exchanged, c) }
 
 // wasTroubled reports whether a cluster was away or exchanged since a Machine has been deleted: its deletion may have left its Node behind.
 func (c *workloadCluster) wasTroubled(m *unstructured.Unstructured) bool {
-	return m.GetDeletionTimestamp() != nil && c.troubled.Add(time.Minute).After(m.GetDeletionTimestamp().Time)
+	at := m.GetDeletionTimestamp()
+	return at != nil && (at.Time.Before(c.away.Add(time.Minute)) || at.Time.Before(c.until.Add(time.Minute)))
 }
 
 func (w *World) clusterGoes(ctx context.Context) {
-	c, d := w.clusters[w.choices.pick(2)], stalls()[w.choices.pick(len(stalls()))]
+	c, d := oneOf(w, w.clusters[:2]...), oneOf(w, stalls()...)
 	c.away = w.Now().Add(d)
-	c.troubled = c.away
 	for _, p := range w.processes {
 		for _, l := range p.links {
 			if l.session.to == c {
@@ -146,12 +139,11 @@ func (w *World) clusterGoes(ctx context.Context) {
 }
 
 func (w *World) kubeconfigIsExchanged(ctx context.Context) {
-	c, d := w.clusters[1], stalls()[w.choices.pick(len(stalls()))]
+	c, d := w.clusters[1], oneOf(w, stalls()...)
 	if c.exchanged != nil {
 		return
 	}
 	c.exchanged, c.until = w.clusters[2*w.choices.pick(2)], w.Now().Add(d)
-	c.troubled = c.until
 	w.note("user", fmt.Sprintf("has the kubeconfig of %s lead to %s for %s", c.name, c.exchanged.name, d), "")
 	for _, obj := range w.Objects("Node") {
 		if w.clusterWith(obj) == c && c.exchanged == w.clusters[2] {
@@ -193,13 +185,9 @@ func ownCluster(w *World, e Write) error {
 // nodeStays allows for what a pass may not know yet that began before a backup was restored. It says nothing where copies of Machines were
 // restored into another namespace: one of these may be the only one that claims a Node.
 func nodeStays(w *World, e Write) error {
-	if w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 {
-		return nil
-	}
-	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute {
-		return nil
-	}
-	if !goes(e) && (textAt(e.Before, "spec", "unschedulable") == "true" || textAt(e.After, "spec", "unschedulable") != "true") {
+	isCordoned := func(node *unstructured.Unstructured) bool { return textAt(node, "spec", "unschedulable") == "true" }
+	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || !goes(e) && (isCordoned(e.Before) || !isCordoned(e.After)) ||
+		w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute {
 		return nil
 	}
 	for _, m := range w.Objects("Machine") {
@@ -212,17 +200,15 @@ func nodeStays(w *World, e Write) error {
 
 // healthyStays is about Machines whose owner and labels nobody has changed, of which nobody has deleted one, and that no check has marked.
 func healthyStays(w *World, e Write) error {
-	if w.acting == nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" || !goes(e) || isReplaced(w, e) {
+	if w.acting == nil || w.ending || w.habits != nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
+		!goes(e) || isReplaced(w, e) {
 		return nil
 	}
-	if !isReady(w.nodeOf(e.Before)) {
+	byHand := append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,
+		UserRollsBack, UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales)
+	was := func(f Fault) bool { return w.seen[faultPrefix+string(f)] > 0 }
+	if !isReady(w.nodeOf(e.Before)) || slices.ContainsFunc(byHand, was) {
 		return nil
-	}
-	for _, f := range append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,
-		UserRollsBack, UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales) {
-		if w.seen[faultPrefix+string(f)] > 0 || w.ending || w.habits != nil {
-			return nil
-		}
 	}
 	return fmt.Errorf("%s is deleted, and its Node is ready", e.After.GetName())
 }

@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,28 +21,18 @@ const (
 	patience = 30 * time.Minute
 )
 
-// collectors look for instances without a Machine, in each process, in the histories whose cloud has habits. A crash loses what they have
-// seen.
-type collectors map[*process]*collecting
-
-// collecting are the Collectors of one life of a process, one for each account.
+// collecting are the Collectors of a process, one for each account: they look for instances without a Machine, in the histories whose cloud
+// has habits. A crash loses what they have seen.
 type collecting struct {
 	all []*guard.Collector
-
-	life int
-	due  time.Time
-	// blocked is since when looks have confirmed nothing; zero when the last one could. left are the provider IDs of the instances that the
-	// last look has left to people.
-	blocked time.Time
-	left    map[string]bool
+	due time.Time
+	// sure is when the last look could confirm something. left are the provider IDs of the instances that the last look has left to people.
+	sure time.Time
+	left map[string]bool
 }
 
-// collector returns those of a process, which begin anew with it.
-func (c collectors) collector(w *World, p *process) *collecting {
-	if one := c[p]; one != nil && one.life == p.life {
-		return one
-	}
-	one := &collecting{life: p.life, due: w.Now()}
+func newCollecting(w *World, p *process) *collecting {
+	one := &collecting{due: w.Now(), sure: w.Now().Add(-collectEvery)}
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	for n := range w.habits.accounts {
 		account := fmt.Sprint("account-", n)
@@ -57,15 +46,18 @@ func (c collectors) collector(w *World, p *process) *collecting {
 		w.fail("a collector is made", err)
 		one.all = append(one.all, made)
 	}
-	c[p] = one
 	return one
 }
 
-func (c collectors) look(ctx context.Context, w *World) []due {
+// collectors are those of the processes that lead, as an actor.
+func collectors(ctx context.Context, w *World) []due {
 	var all []due
 	for i, p := range w.processes {
-		if one := c.collector(w, p); w.leads[i] && !p.busy {
-			all = append(all, due{one.due, func() { one.look(ctx, w, p) }})
+		if p.collecting == nil {
+			p.collecting = newCollecting(w, p)
+		}
+		if w.leads[i] && !p.busy {
+			all = append(all, due{p.collecting.due, func() { p.collecting.look(ctx, w, p) }})
 		}
 	}
 	return all
@@ -80,7 +72,7 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 		report, err := one.Pass(ctx)
 		waits := len(report.Blocked) > 0
 		for _, o := range report.Orphans { // what is not blocked is confirmed, or never will be
-			c.left[storedID(o.ProviderID)] = o.Confirmations == 0 && !waits || !c.blocked.IsZero() && w.Now().Sub(c.blocked) > patience
+			c.left[storedID(o.ProviderID)] = o.Confirmations == 0 && !waits || w.Now().Sub(c.sure) > patience+collectEvery
 		}
 		blocked = blocked || waits
 		if len(report.Orphans) > 0 || err != nil {
@@ -89,14 +81,12 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 	}
 	p.busy, w.requests = false, before
 	if !blocked {
-		c.blocked = time.Time{}
-	} else if c.blocked.IsZero() {
-		c.blocked = w.Now()
+		c.sure = w.Now()
 	}
 	w.restart(ctx, p)
 }
 
-// leave reports whether a Collector has left an instance to people.
-func (c collectors) leave(i cloud.Instance) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(c)), func(one *collecting) bool { return one.left[i.ProviderID] })
+// isLeftToPeople reports whether a Collector has left an instance to people.
+func (w *World) isLeftToPeople(i cloud.Instance) bool {
+	return slices.ContainsFunc(w.processes, func(p *process) bool { return p.collecting != nil && p.collecting.left[i.ProviderID] })
 }

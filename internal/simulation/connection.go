@@ -132,17 +132,18 @@ func (s *subresource) Update(ctx context.Context, obj client.Object, o ...client
 // calls sends the calls of the process to the cloud through World.request too.
 func (p *process) calls() cloud.Decorator {
 	return cloud.Around(func(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
-		return p.world.request(p, Request{
-			Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true,
-			later: p.world.habits.later(op, r, func() error { return call(ctx) }),
-		}, func() error {
+		request := Request{Verb: string(op), Kind: "instance", Name: r.Name, Write: op == cloud.OpCreate || op == cloud.OpDelete, Cloud: true}
+		if request.Write && p.world.habits != nil {
+			request.later = func() error { return call(ctx) }
+		}
+		return p.world.request(p, request, func() error {
 			p.world.habits.of(r.Token).looked = p.world.Now()
 			switch op { //nolint:exhaustive // the others change nothing
 			case cloud.OpDelete:
 				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
-				p.world.fail(staysForOthers, p.staysForOthers(r))
+				p.world.fail("an instance is not deleted that a Machine names which stays", p.staysForOthers(r))
 			case cloud.OpCreate:
-				p.world.fail(madeForKept, p.makesForKept(r))
+				p.world.fail("no instance is made for a Machine that was gone or being deleted before the pass", p.makesForKept(r))
 			}
 			return call(ctx)
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -36,83 +37,11 @@ const (
 	CloudRotates Fault = "cloud rotates credentials"
 )
 
-// habit is what a cloud does wrong for a time: to one instance, or to all.
-type habit struct {
-	fault Fault
-	what  string // in the history, before the name of the instance
-	toAll bool
-	// refuses returns the error of a call that is not carried out, and shows changes what is returned of an instance. Each may be nil.
-	refuses func(*habits, cloud.Operation) error
-	shows   func(*habits, *cloud.Instance)
-}
-
-// allHabits are those that begin and end. A creation of two instances and a lie are no such, and neither is an instance that is lost.
-func allHabits() []habit {
-	return []habit{
-		{fault: CloudForgets, what: "does not show", refuses: refusing(cloud.OpGet, cloud.NotFound)},
-		{fault: CloudKeeps, what: "does not delete", refuses: refusing(cloud.OpDelete, cloud.Unavailable)},
-		{fault: CloudRefuses, what: "refuses", toAll: true, refuses: (*habits).refusal},
-		{fault: CloudRotates, what: "does not accept all credentials of", toAll: true},
-		{fault: CloudIsSlow, what: "is still creating", shows: showing(cloud.Creating)},
-		{fault: CloudFails, what: "has failed to run", shows: showing(cloud.Failed)},
-		{fault: CloudReportsHalf, what: "shows half of", shows: (*habits).half},
-		{fault: CloudMoves, what: "has another ID for", shows: func(_ *habits, i *cloud.Instance) {
-			i.ProviderID = strings.Replace(i.ProviderID, storedScheme, movedScheme, 1)
-		}},
-	}
-}
-
-// refusing returns what refuses the calls of one operation.
-func refusing(op cloud.Operation, class cloud.Class) func(*habits, cloud.Operation) error {
-	return func(_ *habits, asked cloud.Operation) error {
-		if asked != op {
-			return nil
-		}
-		return cloud.Errorf(class, "simulated: no %s of this instance", op)
-	}
-}
-
-// showing returns what shows an instance that runs in another state.
-func showing(state cloud.State) func(*habits, *cloud.Instance) {
-	return func(_ *habits, i *cloud.Instance) {
-		if i.State == cloud.Running {
-			i.State = state
-		}
-	}
-}
-
-// half leaves something out.
-func (h *habits) half(i *cloud.Instance) {
-	switch h.world.choices.pick(3) {
-	case 0:
-		i.ProviderID = ""
-	case 1:
-		i.Addresses = nil
-	default:
-		i.ProviderID, i.Addresses, i.State = "", nil, ""
-	}
-}
-
-// classes are those of errors.
-func classes() []cloud.Class {
-	return []cloud.Class{cloud.Exhausted, cloud.Invalid, cloud.Terminal, cloud.RateLimited, cloud.Unauthenticated, cloud.Unavailable,
-		cloud.NotFound}
-}
-
-// refusal is the error of a call of the kind that the cloud refuses. A Driver never returns NotFound for a deletion: that is gone.
-func (h *habits) refusal(op cloud.Operation) error {
-	if h.refused != "" && h.refused != op || h.class == cloud.NotFound && op == cloud.OpDelete {
-		return nil
-	}
-	h.world.seen[fmt.Sprintf("refusal %s %s", op, h.class)]++
-	left := h.of("").until[CloudRefuses].Sub(h.world.Now())
-	return &cloud.Error{Class: h.class, Message: "simulated: the cloud refuses", RetryAfter: left / 2}
-}
-
-// habits are what a cloud does wrong, in the histories that have such.
+// habits are what a cloud does wrong, in the histories that have such. It is the cloud itself, with another answer to some calls.
 type habits struct {
+	*fake.Driver
+
 	world *World
-	table []habit
 	fates map[string]*fate // by the token in the store of the cloud; the empty one is that of all
 	// class is that of the error of refused calls, all or those of one operation.
 	class   cloud.Class
@@ -128,11 +57,10 @@ type habits struct {
 // fate is what has become of an instance.
 type fate struct {
 	until map[Fault]time.Time // the end of habits
-	// lied: the cloud has said that it is gone. stray: a late request has made it again. doubled: there have been two for its token.
-	lied, stray, doubled bool
-	// denied counts the looks that said that it did not exist, and gone the deletions that said so. looked is when a process looked last.
-	denied, gone int
-	looked       time.Time
+	// lied: the cloud has said that it is gone. gone: a deletion has said so, and it is true. stray: a late request has made it again.
+	lied, gone, stray bool
+	denied            int       // looks that said that it did not exist
+	looked            time.Time // when a process looked last
 }
 
 // of is the fate of an instance; an empty one of a habits that is nil.
@@ -151,7 +79,7 @@ func (w *World) drawHabits() *habits {
 	if w.provided == nil && w.choices.pick(3) == 0 {
 		w.drawnTo[CloudMoves] = w.drawnTo[CloudMoves] && w.health == nil // a check cannot find the Node, and the World can
 		return &habits{
-			world: w, table: allHabits(), fates: map[string]*fate{}, nodes: map[string]bool{}, accounts: 1 + w.choices.pick(2),
+			Driver: w.cloud, world: w, fates: map[string]*fate{}, nodes: map[string]bool{}, accounts: 1 + w.choices.pick(2),
 			rotates: w.has(CloudRotates) && w.choices.pick(2) == 1, limited: w.choices.pick(2) == 1,
 		}
 	}
@@ -167,95 +95,88 @@ func (h *habits) has(f Fault, token string) bool {
 	return !(h.world.calm && token == "") && h.world.Now().Before(h.of(token).until[f])
 }
 
-// decorate gives the calls of a cloud its habits; of a habits that is nil too.
-func (h *habits) decorate(c cloud.Calls) cloud.Calls {
-	if h == nil {
-		return c
-	}
-	actual := c
-	c.Create = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) { return h.create(ctx, actual, r) }
-	c.Get = func(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-		i, err := actual.Get(ctx, h.one(r))
-		return h.shown(i), err
-	}
-	c.Delete = func(ctx context.Context, r cloud.Request) (bool, error) { return h.remove(ctx, actual, r) }
-	c.List = func(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) { return h.list(ctx, actual, r) }
-	return cloud.Around(h.around)(c)
-}
-
-// around refuses a call, or lets it pass. What was listed before a list was refused comes with its error.
+// around refuses a call, or lets it pass. What was listed before a list was refused comes with its error. A look that finds no instance is
+// remembered: a Machine that is deleted meanwhile cannot know that its Node is one.
 func (h *habits) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	err := h.signedIn(ctx, op, r)
 	if err = cmp.Or(err, h.refuses(op, r)); err == nil || op == cloud.OpList {
 		err = cmp.Or(err, call(ctx))
 	}
 	if op == cloud.OpGet && cloud.ClassOf(err) == cloud.NotFound {
-		h.deny(r)
+		h.of(r.Token).denied++
+		for _, i := range h.found(r) {
+			if i.Token != r.Token {
+				h.of(i.Token).denied++
+			}
+			h.nodes[i.Name] = h.nodes[i.Name] || providerIDIn(h.world.holderOf(i)) == ""
+		}
 	}
 	return err
 }
 
-// refuses returns why the cloud does not carry a call out; nil when it does.
+// refuses returns why the cloud does not carry a call out; nil when it does. A Driver never returns NotFound for a deletion: that is gone.
 func (h *habits) refuses(op cloud.Operation, r *cloud.Request) error {
-	tokens := []string{""}
 	for _, i := range h.found(r) {
-		tokens = append(tokens, i.Token)
-		if h.of(i.Token).lied && op == cloud.OpGet {
+		switch {
+		case op == cloud.OpGet && h.of(i.Token).lied:
 			return cloud.Errorf(cloud.NotFound, "simulated: there is no instance %s", r.Token)
+		case op == cloud.OpGet && h.has(CloudForgets, i.Token):
+			return cloud.Errorf(cloud.NotFound, "simulated: no %s of this instance", op)
+		case op == cloud.OpDelete && h.has(CloudKeeps, i.Token):
+			return cloud.Errorf(cloud.Unavailable, "simulated: no %s of this instance", op)
 		}
 	}
-	for _, one := range h.table {
-		for _, token := range tokens {
-			if one.refuses != nil && h.has(one.fault, token) {
-				if err := one.refuses(h, op); err != nil {
-					return err
-				}
-			}
-		}
+	if !h.has(CloudRefuses, "") || h.refused != "" && h.refused != op || h.class == cloud.NotFound && op == cloud.OpDelete {
+		return nil
 	}
-	return nil
+	h.world.seen[fmt.Sprintf("refusal %s %s", op, h.class)]++
+	left := h.of("").until[CloudRefuses].Sub(h.world.Now())
+	return &cloud.Error{Class: h.class, Message: "simulated: the cloud refuses", RetryAfter: left / 2}
 }
 
 // found are the instances that a request is about, as the store of the cloud has them: those with its provider ID or with its token.
 func (h *habits) found(r *cloud.Request) []cloud.Instance {
 	return slices.DeleteFunc(h.world.instances(), func(i cloud.Instance) bool {
-		if r.ProviderID != "" {
-			return !sameID(i.ProviderID, r.ProviderID)
-		}
-		return tokenOf(i) != r.Token
+		return !sameID(i.ProviderID, r.ProviderID) && (r.ProviderID != "" || tokenOf(i) != r.Token)
 	})
 }
 
-// one is one of the instances that a request is about, in the form of the store.
+// one is about one of the instances that a request is about, in the form of the store. A new one is not listed yet.
 func (h *habits) one(r cloud.Request) cloud.Request {
-	all := h.found(&r)
-	if len(all) == 0 {
-		r.ProviderID = storedID(r.ProviderID) // a new one is not listed yet
-		return r
+	if i := oneOf(h.world, h.found(&r)...); i.Token != "" {
+		r.Token, r.ProviderID = i.Token, i.ProviderID
 	}
-	i := all[h.world.choices.pick(len(all))]
-	r.Token, r.ProviderID = i.Token, i.ProviderID
+	r.ProviderID = storedID(r.ProviderID)
 	return r
 }
 
-func (h *habits) create(ctx context.Context, actual cloud.Calls, r cloud.Request) (cloud.Instance, error) {
+// Create implements cloud.Driver. A request that arrives late may make an instance again that is gone: nothing but a Collector finds it.
+func (h *habits) Create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
 	if len(h.found(&r)) == 0 && h.world.drawn([]Fault{CloudCreatesTwice}, 3) != "" {
 		h.world.seen[faultPrefix+string(CloudCreatesTwice)]++
-		h.of(r.Token).doubled = true
-		for _, suffix := range []string{twinSuffix, ""} {
-			twin := r
-			twin.Token, twin.Name = r.Token+suffix, r.Name+strings.Replace(suffix, "/", "-", 1)
-			_, _ = actual.Create(ctx, twin)
-			h.nodes[twin.Name] = true
-		}
+		twin := r
+		twin.Token, twin.Name = r.Token+twinSuffix, r.Name+twinSuffix
+		_, _ = h.Driver.Create(ctx, twin)
+		h.nodes[twin.Name], h.nodes[r.Name] = true, true
 	}
+	f, token, made := h.of(r.Token), r.Token, h.Made(r.Token)
 	r.Token = h.one(r).Token
-	i, err := actual.Create(ctx, r)
+	i, err := h.Driver.Create(ctx, r)
+	if h.world.acting == nil && (made > 0 || f.gone) && h.Made(token) > made {
+		f.stray, h.of("").stray = true, true
+	}
 	return h.shown(i), err
 }
 
-func (h *habits) list(ctx context.Context, actual cloud.Calls, r cloud.Request) ([]cloud.Instance, error) {
-	all, err := actual.List(ctx, r)
+// Get implements cloud.Driver.
+func (h *habits) Get(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
+	i, err := h.Driver.Get(ctx, h.one(r))
+	return h.shown(i), err
+}
+
+// List implements cloud.Lister.
+func (h *habits) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, error) {
+	all, err := h.Driver.List(ctx, r)
 	all = slices.DeleteFunc(all, func(i cloud.Instance) bool { return h.has(CloudForgets, i.Token) || h.accountOf(i.Name) != r.Account })
 	for n := range all {
 		all[n] = h.shown(all[n])
@@ -263,15 +184,15 @@ func (h *habits) list(ctx context.Context, actual cloud.Calls, r cloud.Request) 
 	return all, err
 }
 
-// remove deletes an instance, or lets it run on, or go later, and says that it is gone.
-func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request) (gone bool, err error) {
+// Delete implements cloud.Driver: it deletes an instance, or lets it run on, or go later, and says that it is gone.
+func (h *habits) Delete(ctx context.Context, r cloud.Request) (gone bool, err error) {
 	found, one := h.found(&r), h.one(r)
 	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.of(i.Token).lied }) {
 		return true, nil
 	}
 	lies := len(found) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != ""
 	if !lies || h.world.choices.pick(2) == 0 {
-		gone, err = actual.Delete(ctx, one)
+		gone, err = h.Driver.Delete(ctx, one)
 	}
 	if lies {
 		h.world.seen[faultPrefix+string(CloudLies)]++
@@ -280,34 +201,36 @@ func (h *habits) remove(ctx context.Context, actual cloud.Calls, r cloud.Request
 		}
 		return true, err
 	}
-	if gone = gone && len(h.found(&r)) == 0; gone {
-		h.of(r.Token).gone++
-	}
+	gone = gone && len(h.found(&r)) == 0
+	h.of(r.Token).gone = h.of(r.Token).gone || gone
 	return gone, err
 }
 
 // shown is an instance as the cloud shows it.
 func (h *habits) shown(i cloud.Instance) cloud.Instance {
-	token := i.Token
-	i.Token = tokenOf(i)
-	for _, one := range h.table {
-		if one.shows != nil && h.has(one.fault, token) {
-			one.shows(h, &i)
+	has := func(f Fault) bool { return h.has(f, i.Token) }
+	switch runs := i.State == cloud.Running; {
+	case runs && has(CloudIsSlow):
+		i.State = cloud.Creating
+	case runs && has(CloudFails):
+		i.State = cloud.Failed
+	}
+	if has(CloudReportsHalf) {
+		switch h.world.choices.pick(3) {
+		case 0:
+			i.ProviderID = ""
+		case 1:
+			i.Addresses = nil
+		default:
+			i.ProviderID, i.Addresses, i.State = "", nil, ""
 		}
+	}
+	if has(CloudMoves) {
+		i.ProviderID = strings.Replace(i.ProviderID, storedScheme, movedScheme, 1)
 	}
 	if h.renamed {
 		i.ProviderID = strings.ToUpper(i.ProviderID)
 	}
+	i.Token = tokenOf(i)
 	return i
-}
-
-// deny remembers a look that said that there is no instance. A Machine that is deleted meanwhile cannot know that its Node is one.
-func (h *habits) deny(r *cloud.Request) {
-	h.of(r.Token).denied++
-	for _, i := range h.found(r) {
-		if i.Token != r.Token {
-			h.of(i.Token).denied++
-		}
-		h.nodes[i.Name] = h.nodes[i.Name] || providerIDIn(h.world.holderOf(i)) == ""
-	}
 }

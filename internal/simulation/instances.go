@@ -57,9 +57,6 @@ func providerIDIn(m *unstructured.Unstructured) string {
 	return textAt(m, "spec", "providerID")
 }
 
-// madeForKept is the name of an invariant.
-const madeForKept = "no instance is made for a Machine that was gone or being deleted before the pass"
-
 // leaves remembers which objects of the operator go. A backup may bring one back.
 func (w *World) leaves(obj *unstructured.Unstructured, removed bool) {
 	if _, known := w.leaving[obj.GetUID()]; !removed && obj.GetDeletionTimestamp() == nil {
@@ -75,17 +72,6 @@ func (p *process) makesForKept(r *cloud.Request) error {
 		return fmt.Errorf("%s has been going since event %d, and the pass began with event %d", r.Name, at+1, p.began+1)
 	}
 	return nil
-}
-
-// surplus are the instances that no Machine has, and those beside the recorded one of a Machine.
-func (w *World) surplus() []cloud.Instance {
-	var all []cloud.Instance
-	for _, i := range w.instances() {
-		if i.State != cloud.Deleting && w.holderOf(i) == nil && !isOfPool(i.Name) {
-			all = append(all, i)
-		}
-	}
-	return all
 }
 
 // isOwn reports whether an instance is that of a Machine, and not one beside it. That of a pool is made before its Machine.
@@ -106,8 +92,10 @@ func (w *World) leaks() string {
 	if w.habits == nil {
 		return ""
 	}
-	for _, i := range w.surplus() {
-		return "no Machine has the instance " + i.Name
+	for _, i := range w.instances() {
+		if i.State != cloud.Deleting && w.holderOf(i) == nil && !isOfPool(i.Name) { // or it is beside the recorded one of a Machine
+			return "no Machine has the instance " + i.Name
+		}
 	}
 	for _, m := range w.owned() {
 		id, looked := providerIDIn(m), w.habits.of(string(m.GetUID())).looked
@@ -120,9 +108,6 @@ func (w *World) leaks() string {
 	}
 	return ""
 }
-
-// staysForOthers is the name of an invariant.
-const staysForOthers = "an instance is not deleted that a Machine names which stays"
 
 // staysForOthers is checked before a process has an instance deleted: no Machine names it that stays and that its cache has shown to do so,
 // unless it is gone or believed to be. A copy in another namespace does not hold the Machine that the instance was made for.

@@ -21,44 +21,40 @@ import (
 // tracked are the Nodes of a connection for a Tracker, which starts their source from a goroutine: the World waits for that, and starts it.
 type tracked struct {
 	*cluster.NodeIndex
+	source.SyncingSource // once there is one
 
 	process *process
 }
 
 // Source implements workload.Nodes.
 func (t tracked) Source(mapper cluster.NodeMapper) source.SyncingSource {
-	return trackedSource{t.NodeIndex.Source(mapper), t.process}
-}
-
-type trackedSource struct {
-	source.SyncingSource
-
-	process *process
+	t.SyncingSource = t.NodeIndex.Source(mapper)
+	return t
 }
 
 // Start implements source.Source.
-func (s trackedSource) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	s.process.mu.Lock()
-	defer s.process.mu.Unlock()
-	s.process.starts = append(s.process.starts, func() { s.process.world.fail("a source starts", s.SyncingSource.Start(ctx, q)) })
-	s.process.starting.Done()
+func (t tracked) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	p := t.process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starts = append(p.starts, func() { p.world.fail("a source starts", t.SyncingSource.Start(ctx, q)) })
+	p.starting.Done()
 	return nil
 }
 
 // WaitForSync implements source.SyncingSource. It ends the goroutine of a Tracker: a link wakes the objects of its cluster itself.
-func (trackedSource) WaitForSync(context.Context) error { return errAway }
+func (tracked) WaitForSync(context.Context) error { return errAway }
 
 // link keeps the connection of a process to a workload cluster, as cluster.Clusters does: it connects, lists the Nodes, notices after a
 // while that the API server does not answer or that the kubeconfig leads elsewhere, and connects again, with caches that have nothing yet.
 // A process has none in a history with one workload cluster.
 type link struct {
-	process     *process
-	of          *workloadCluster
-	session     *session
-	client      *connection
-	drainer     *drainer // nil without a connection, and in a history without Pods
-	since, seen time.Time
-	again       time.Time // before which an attempt that has failed is not repeated
+	process *process
+	of      *workloadCluster
+	session *session
+	access  machine.Workload // without Nodes while there is no connection
+	drainer *drainer         // nil without a connection, and in a history without Pods
+	again   time.Time        // before which an attempt that has failed is not repeated
 }
 
 // session is one connection of a link, or the time without any.
@@ -99,43 +95,41 @@ func (l *link) viewed() *viewed { return l.process.view.kinds[l.kind().GroupKind
 
 // lead begins a connection to a cluster, and ends the one before; to nil is none.
 func (l *link) lead(to *workloadCluster) (err error) {
-	p, now := l.process, l.process.clock().Now()
-	if (l.session.to == nil) != (to == nil) || l.since.IsZero() {
-		l.since = now
+	p, now, before := l.process, l.process.clock().Now(), l.session
+	access := machine.Workload{Since: l.access.Since, LastSeen: l.access.LastSeen}
+	if (before.to == nil) != (to == nil) || access.Since.IsZero() {
+		access.Since = now
 	}
-	if l.session.to != nil {
-		l.session.ended, l.seen = true, now
+	if before.to != nil {
+		before.ended, access.LastSeen = true, now
 	}
-	l.session, l.client, l.drainer = &session{of: l.of, to: to}, nil, nil
+	l.session, l.drainer = &session{of: l.of, to: to}, nil
 	k := newViewed("Node")
 	k.session, k.unlisted = l.session, true
 	p.view.kinds[l.kind().GroupKind()] = k
-	if to == nil {
-		return nil
+	if to != nil {
+		c := &connection{WithWatch: to.store.Client(), process: p, session: l.session}
+		access.Nodes, access.Client, access.APIReader = tracked{NodeIndex: k.nodes, process: p}, c, c
+		if p.world.apps != nil {
+			l.drainer, err = newDrainer(c)
+			access.Drainer = l.drainer
+		}
 	}
-	l.client = &connection{WithWatch: to.store.Client(), process: p, session: l.session}
-	if p.world.apps != nil {
-		l.drainer, err = newDrainer(l.client)
-	}
+	l.access = access
 	return err
 }
 
 // workload is what cluster.NodesOf returns for the cluster.
 func (l *link) workload() (machine.Workload, error) {
-	if l.session.to == nil {
-		down := &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonConnecting}
-		if !l.seen.IsZero() {
-			down = &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonUnreachable, Err: errAway, LastSeen: l.seen}
-		}
-		return machine.Workload{LastSeen: l.seen, Since: l.since}, down
+	access := l.access
+	switch {
+	case access.Nodes != nil:
+		access.LastSeen = l.process.clock().Now()
+		return access, nil
+	case access.LastSeen.IsZero():
+		return access, &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonConnecting}
 	}
-	access := machine.Workload{
-		Nodes: tracked{l.process.nodes(l.of), l.process}, Client: l.client, APIReader: l.client, LastSeen: l.process.clock().Now(), Since: l.since,
-	}
-	if l.drainer != nil {
-		access.Drainer = l.drainer
-	}
-	return access, nil
+	return access, &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonUnreachable, Err: errAway, LastSeen: access.LastSeen}
 }
 
 var errAway = errors.New("simulated: the API server does not answer")
@@ -151,36 +145,24 @@ func (l *link) next() func() error {
 	case target.isAway(w):
 		return nil
 	case l.session.to != target:
-		return l.connect
+		return l.asks(target, "get", "readyz", func() { w.fail("a connection is made", l.lead(target)) })
 	case l.viewed().unlisted:
-		return l.list
+		return l.asks(target, "list", "Node", func() { w.relist(l.process, l.kind()) })
 	}
 	return nil
 }
 
-// asks sends a request that finds out whether the API server answers.
-func (l *link) asks(to *workloadCluster, verb, kind string) error {
+// asks returns what does something once a request has shown that an API server answers.
+func (l *link) asks(to *workloadCluster, verb, kind string, then func()) func() error {
 	r := Request{Verb: verb, Kind: kind, Name: "of " + to.name, probe: true, session: &session{of: l.of, to: to}}
-	return l.process.world.request(l.process, r, func() error { return nil })
-}
-
-func (l *link) connect() error {
-	to := l.of.target()
-	if err := l.asks(to, "get", "readyz"); err != nil {
+	before := l.session
+	return func() error {
+		err := l.process.world.request(l.process, r, func() error { return nil })
+		if err == nil && before == l.session {
+			then()
+		}
 		return err
 	}
-	return l.lead(to)
-}
-
-// list fills the caches of a connection.
-func (l *link) list() error {
-	s := l.session
-	err := l.asks(s.to, "list", "Node")
-	if err == nil && s == l.session {
-		l.process.world.relist(l.process, l.kind())
-		l.viewed().unlisted = false
-	}
-	return err
 }
 
 // links are those of all processes, and the kubeconfigs that lead where they should again, as an actor.
@@ -213,18 +195,9 @@ func (l *link) goOn(ctx context.Context) {
 	listed := !l.viewed().unlisted
 	w.note(l.process.name, fmt.Sprintf("is connected to %s: %t, its Nodes are listed: %t", l.of.name, l.session.to != nil, listed), "")
 	l.process.starting.Wait()
-	for _, r := range l.process.reaches {
-		r.tell(l)
+	for _, wake := range l.process.reaches {
+		wake(l)
 	}
-}
-
-// reach is how one reconciler of a process reaches the workload clusters.
-type reach struct {
-	process *process
-	mapper  cluster.Mapper
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// followed are the caches to which its Tracker listens.
-	followed map[*link]*viewed
 }
 
 // reach returns Ports.NodesOf and Ports.WorkloadEvents of a reconciler; nil where there is one cluster.
@@ -232,43 +205,37 @@ func (p *process) reach() (func(types.NamespacedName) (machine.Workload, error),
 	if len(p.links) == 0 {
 		return nil, nil
 	}
-	r := &reach{process: p, followed: map[*link]*viewed{}}
-	p.reaches = append(p.reaches, r)
-	return r.nodesOf, r.events
-}
-
-// nodesOf notes when the Tracker will begin to listen, which it does in a goroutine: before anything else happens, the World waits for it.
-func (r *reach) nodesOf(key types.NamespacedName) (machine.Workload, error) {
-	for _, l := range r.process.links {
-		if l.key() != key {
-			continue
+	// followed are the caches to which the Tracker of the reconciler will listen. It begins in a goroutine: before anything else happens, the
+	// World waits for it.
+	followed := map[*link]*viewed{}
+	nodesOf := func(key types.NamespacedName) (machine.Workload, error) {
+		for _, l := range p.links {
+			if l.key() != key {
+				continue
+			}
+			access, err := l.workload()
+			if err != nil {
+				delete(followed, l)
+			} else if followed[l] != l.viewed() {
+				p.starting.Add(1)
+				followed[l] = l.viewed()
+			}
+			return access, err
 		}
-		access, err := l.workload()
-		if err != nil {
-			delete(r.followed, l)
-		} else if r.followed[l] != l.viewed() {
-			r.process.starting.Add(1)
-			r.followed[l] = l.viewed()
-		}
-		return access, err
+		return machine.Workload{}, &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonNoKubeconfig, Err: cluster.ErrNoKubeconfig}
 	}
-	return machine.Workload{}, &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonNoKubeconfig, Err: cluster.ErrNoKubeconfig}
-}
-
-func (r *reach) events(mapper cluster.Mapper) source.Source {
-	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.mapper, r.queue = mapper, q
-		return nil
-	})
-}
-
-// tell wakes all objects of a cluster; a Tracker without any does not listen any more.
-func (r *reach) tell(l *link) {
-	requests := r.mapper(l.key())
-	if len(requests) == 0 {
-		delete(r.followed, l)
-	}
-	for _, request := range requests {
-		r.queue.Add(request)
+	return nodesOf, func(mapper cluster.Mapper) source.Source {
+		return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			p.reaches = append(p.reaches, func(l *link) {
+				requests := mapper(l.key())
+				if len(requests) == 0 {
+					delete(followed, l) // a Tracker without objects of a cluster does not listen any more
+				}
+				for _, request := range requests {
+					q.Add(request)
+				}
+			})
+			return nil
+		})
 	}
 }

@@ -124,7 +124,7 @@ func (w *World) isStrayInstance(i cloud.Instance) bool {
 		return true
 	}
 	return w.habits != nil && w.holderOf(i) == nil && !isOfPool(i.Name) &&
-		(!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.collectors.leave(i))
+		(!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.isLeftToPeople(i))
 }
 
 // isLost reports whether a Machine says what only its deletion ends.

@@ -34,14 +34,15 @@ type process struct {
 	failed      map[string]int
 	crashed     bool
 	busy        bool
-	life        int      // counts the starts
+	life        int // counts the starts
+	collecting  *collecting
 	began       int      // how many events there were when its pass began
 	controller  string   // of its pass, or of the last one
 	stop        func()   // ends what the last start began
 	drainer     *drainer // nil in a history without Pods, or with links
 	metrics     *prometheus.Registry
 	links       []*link
-	reaches     []*reach
+	reaches     []func(*link) // each wakes all objects of a cluster in one reconciler
 	// starting are the sources that Trackers start, from goroutines, and starts what begins them.
 	starting *sync.WaitGroup
 	mu       sync.Mutex
@@ -60,7 +61,7 @@ func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.watched), nil, map[string]int{}, false
-	p.controllers = map[string]startable{}
+	p.controllers, p.collecting = map[string]startable{}, nil
 	p.beginLinks()
 	p.life++
 	p.count()

@@ -42,30 +42,29 @@ type World struct {
 	nested    int            // requests that wait for what happens between them
 	acting    *process
 
-	actors     []actor
-	loops      *fake.Stepped
-	collectors collectors
-	missed     map[types.NamespacedName]bool // Nodes that nothing of the library deletes
-	far        time.Duration                 // how far clocks were off
-	habits     *habits                       // nil in a history whose cloud has none
-	backups    backups
-	late       []func()                                                       // requests that have not arrived yet
-	apps       *apps                                                          // nil without Pods
-	zones      []string                                                       // those in which instances are made
-	health     *health                                                        // nil without health checks
-	objects    map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
-	inOrder    map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
-	version    string
-	requests   int // that processes sent to the API server
-	owners     []*owner
-	clusters   []*workloadCluster          // those with Nodes
-	homes      map[string]*workloadCluster // of instances, by token
-	taken      map[string]bool             // instances that were deleted for another object than their Machine, by token
-	session    *session                    // of the request that is being carried out
-	belongs    map[types.UID]*owner        // by UID of a set, a Machine or an owner
-	sentAt     map[types.UID]int           // what was available when a request was sent, while it arrives late
-	lacks      []string                    // the causes of what is missing
-	ending     bool                        // everything is being deleted
+	actors   []actor
+	loops    *fake.Stepped
+	missed   map[types.NamespacedName]bool // Nodes that nothing of the library deletes
+	far      time.Duration                 // how far clocks were off
+	habits   *habits                       // nil in a history whose cloud has none
+	backups  backups
+	late     []func()                                                       // requests that have not arrived yet
+	apps     *apps                                                          // nil without Pods
+	zones    []string                                                       // those in which instances are made
+	health   *health                                                        // nil without health checks
+	objects  map[string]map[types.NamespacedName]*unstructured.Unstructured // by kind
+	inOrder  map[string][]*unstructured.Unstructured                        // the objects of a kind, until one changes
+	version  string
+	requests int // that processes sent to the API server
+	owners   []*owner
+	clusters []*workloadCluster          // those with Nodes
+	homes    map[string]*workloadCluster // of instances, by token
+	taken    map[string]bool             // instances that were deleted for another object than their Machine, by token
+	session  *session                    // of the request that is being carried out
+	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
+	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
+	lacks    []string                    // the causes of what is missing
+	ending   bool                        // everything is being deleted
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool
 	originals []original
