@@ -37,6 +37,9 @@ type Options struct {
 	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in; removed says
 	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object; it may keep it.
 	OnEvent func(object *unstructured.Unstructured, removed bool)
+	// Admit, if set, may change each object that is to be stored, as a mutating webhook does. It is called with the store locked and must not
+	// use the store.
+	Admit func(object *unstructured.Unstructured)
 	// Seed determines UIDs and generated names.
 	Seed uint64
 	// History is how many watch events are kept per kind; 10000 by default. A watch from an older version is answered
@@ -52,6 +55,7 @@ type Store struct {
 	clock    clock.WithTicker
 	lag      func(schema.GroupKind, types.NamespacedName) time.Duration
 	onEvent  func(*unstructured.Unstructured, bool)
+	admit    func(*unstructured.Unstructured)
 	history  int
 	requests requestLog
 
@@ -72,6 +76,7 @@ func NewStore(o Options) *Store {
 		clock:     o.Clock,
 		lag:       o.CacheLagFunc,
 		onEvent:   o.OnEvent,
+		admit:     o.Admit,
 		history:   o.History,
 		rand:      rand.New(rand.NewPCG(o.Seed, 0x6d616368696e6973)),
 		registry:  newRegistry(),
@@ -84,6 +89,9 @@ func NewStore(o Options) *Store {
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
+	}
+	if s.admit == nil {
+		s.admit = func(*unstructured.Unstructured) {}
 	}
 	if s.history <= 0 {
 		s.history = defaultHistory

@@ -348,3 +348,22 @@ func TestTheDependentsOfOneNameAreOrphanedInTheSameOrderEveryTime(t *testing.T) 
 	}
 	require.Equal(t, []string{"A", "B", "C", "D", "E", "F"}, orphaned)
 }
+
+func TestWhatAWebhookMakesOfAnObjectIsStored(t *testing.T) {
+	store := fake.NewStore(fake.Options{Admit: func(obj *unstructured.Unstructured) {
+		if obj.GetName() == "a" {
+			obj.SetAnnotations(map[string]string{"admitted": obj.GetLabels()["try"]})
+		}
+	}})
+	c, a, b := store.Client(), configMap("a"), configMap("b")
+	a.Labels = map[string]string{"try": "create"}
+	require.NoError(t, c.Create(t.Context(), a))
+	require.NoError(t, c.Create(t.Context(), b))
+	require.Equal(t, map[string]string{"admitted": "create"}, a.Annotations)
+	require.Empty(t, b.Annotations)
+	a.Labels["try"] = "update"
+	require.NoError(t, c.Update(t.Context(), a))
+	require.Equal(t, map[string]string{"admitted": "update"}, a.Annotations)
+	require.NoError(t, c.Patch(t.Context(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"try":"patch"}}}`))))
+	require.Equal(t, map[string]string{"admitted": "patch"}, a.Annotations)
+}

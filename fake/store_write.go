@@ -22,6 +22,7 @@ const optimisticLockMessage = "the object has been modified; please apply your c
 // create stores a new object. The caller holds the lock.
 func (s *Store) create(k *kind, namespace string, content map[string]any, dryRun bool) (*record, error) {
 	u := &unstructured.Unstructured{Object: content}
+	s.admit(u)
 	if u.GetResourceVersion() != "" {
 		return nil, fmt.Errorf("resourceVersion should not be set on objects to be created")
 	}
@@ -98,6 +99,7 @@ func (s *Store) update(c change) (*record, error) {
 		return nil, err
 	}
 	u := &unstructured.Unstructured{Object: content}
+	s.admit(u)
 	if err := c.checkIdentity(u, current); err != nil {
 		return nil, err
 	}

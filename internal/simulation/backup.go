@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,7 +30,11 @@ type backups struct {
 func (w *World) restores(ctx context.Context) {
 	b := &w.backups
 	if b.last == nil {
-		taken := w.store.Backup(w.managementKinds()...)
+		var kinds []schema.GroupKind
+		for _, k := range w.kinds {
+			kinds = append(kinds, k.GVK.GroupKind())
+		}
+		taken := w.store.Backup(kinds...)
 		b.last, b.at = &taken, w.Now()
 		w.note("user", "backs up the management cluster", "")
 		return
@@ -43,15 +48,12 @@ func (w *World) restores(ctx context.Context) {
 	w.store.Restore(*backup)
 	b.restores = false
 	for _, p := range w.processes {
-		switch {
-		case w.choices.pick(2) == 0:
-			for _, gvk := range w.served {
-				w.relist(p, gvk)
-			}
-		case p.busy:
-			p.crashed = true
-		default:
-			w.fail("a process starts", p.start(ctx))
+		if w.choices.pick(2) == 1 {
+			w.startAnew(p)
+			continue
+		}
+		for _, gvk := range w.served {
+			w.relist(p, gvk)
 		}
 	}
 }
@@ -75,7 +77,7 @@ func (w *World) mistakes(ctx context.Context) {
 		return
 	}
 	w.seen[faultPrefix+string(UserScales)]++
-	w.patch(ctx, o.named(), fmt.Sprintf(`{"spec":{"replicas":%d}}`, w.choices.pick(2)))
+	w.patch(ctx, o.named(), patchOf(w.choices.pick(2), "spec", "replicas"))
 	for range mistakeSteps {
 		if w.broken != nil || slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return m.GetDeletionTimestamp() != nil }) {
 			return
@@ -87,28 +89,17 @@ func (w *World) mistakes(ctx context.Context) {
 // mistakeSteps is how many things happen at most before a person sees a mistake.
 const mistakeSteps = 30
 
-// managementKinds are those of the operator.
-func (w *World) managementKinds() []schema.GroupKind {
-	all := make([]schema.GroupKind, 0, len(w.kinds))
-	for _, k := range w.kinds {
-		all = append(all, k.GVK.GroupKind())
-	}
-	return all
-}
-
 // relists lets a watch of a process skip events: the answer is 410, and the cache lists again.
 func (w *World) relists(context.Context) {
-	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
+	p, gvk := oneOf(w, w.processes...), oneOf(w, w.served...)
 	w.note(p.name, "lists every "+gvk.Kind+" again after 410", "")
 	w.relist(p, gvk)
 }
 
 func (w *World) relist(p *process, gvk schema.GroupVersionKind) {
-	k := p.view.kinds[gvk.GroupKind()]
-	if k.session.isAway(w) {
-		return
+	if k := p.view.kinds[gvk.GroupKind()]; !k.session.isAway(w) {
+		k.list(w.shown(p, gvk), w.version)
 	}
-	k.list(w.shown(p, gvk), w.version)
 }
 
 // hasMachine reports whether an object of the operator has a UID, which may be the token of a pool. A Machine in deletion whose
@@ -133,3 +124,55 @@ func runsOnAny(node *unstructured.Unstructured, instances []cloud.Instance) bool
 func (w *World) collects(ctx context.Context, node client.Object) {
 	w.note("cloud", "delete Node "+node.GetName(), said(w.clientOf(node).Delete(ctx, copied(node))))
 }
+
+// misplaced is the namespace of copies: they have other UIDs, and the recorded instances, Nodes, ledgers and marks of the originals.
+const misplaced = "misplaced"
+
+// restoresElsewhere copies the Machines, sets and deployments with what they refer to, or deletes the copies. Some tools keep owner
+// references, and the garbage collector then deletes copies whose owners have other UIDs.
+func (w *World) restoresElsewhere(ctx context.Context) {
+	if w.deletesMisplaced(ctx) != "" {
+		return
+	}
+	keeps := w.choices.pick(2) == 1
+	for _, obj := range w.ours() {
+		if obj.GetNamespace() != namespace || obj.GetKind() == poolKind || obj.GetKind() == poolInfraKind || obj.GetKind() == checkKind {
+			continue
+		}
+		w.copies(obj, misplaced, keeps)
+	}
+}
+
+// copies creates an object again, with its owners or without.
+func (w *World) copies(obj *unstructured.Unstructured, namespace string, owned bool) {
+	twin := obj.DeepCopy()
+	for _, field := range []string{"uid", "resourceVersion", "deletionTimestamp", "creationTimestamp"} {
+		unstructured.RemoveNestedField(twin.Object, "metadata", field)
+	}
+	if twin.SetNamespace(namespace); !owned {
+		twin.SetOwnerReferences(nil)
+	}
+	w.note("user", fmt.Sprintf("create %s %s in namespace %s", obj.GetKind(), obj.GetName(), namespace),
+		said(w.store.Client().Create(w.ctx, twin)))
+}
+
+// deletesMisplaced deletes the copies, and returns what is there of them. Once the faults have stopped, a person leaves the instances of
+// copies to the originals, as their conditions say.
+func (w *World) deletesMisplaced(ctx context.Context) (left string) {
+	for _, obj := range w.ours() {
+		if !isMisplaced(obj) {
+			continue
+		}
+		left = fmt.Sprintf("the copy of %s %s: %s", obj.GetKind(), obj.GetName(), messages(obj))
+		if obj.GetDeletionTimestamp() != nil && w.calm && strings.Contains(left, "spec.providerID") {
+			w.patch(ctx, obj, `{"metadata":{"finalizers":null},"spec":{"providerID":null}}`)
+		}
+		if obj.GetDeletionTimestamp() == nil {
+			w.deletes(obj, ", a copy")
+		}
+	}
+	return left
+}
+
+// isMisplaced reports whether an object is a copy in another namespace.
+func isMisplaced(obj *unstructured.Unstructured) bool { return obj.GetNamespace() == misplaced }

@@ -53,9 +53,8 @@ func (w *World) drawClusters() {
 	w.drawnTo[UserRestoresElsewhere] = false // no kubeconfig is in that namespace
 	for i, name := range []string{"c2", "c3"} {
 		c := &workloadCluster{name: name, namespace: elsewhere, space: name}
-		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: func(obj *unstructured.Unstructured, removed bool) {
-			w.stores(c, obj, removed)
-		}})
+		sees := func(obj *unstructured.Unstructured, removed bool) { w.stores(c, obj, removed) }
+		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: sees, Admit: w.changes})
 		w.clusters = append(w.clusters, c)
 	}
 	w.served = append(w.served, schema.GroupVersionKind{Group: "c2", Version: "v1", Kind: "Node"})

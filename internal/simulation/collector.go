@@ -37,7 +37,7 @@ func newCollecting(w *World, p *process) *collecting {
 	for n := range w.habits.accounts {
 		account := fmt.Sprint("account-", n)
 		made, err := guard.NewCollector(guard.CollectorOptions{
-			Calls: p.cloudCalls(), Sources: []guard.Source{guard.MachinesOf(&connection{WithWatch: w.store.Client(), process: p}, kind)},
+			Calls: p.cloudCalls(), Sources: []guard.Source{guard.MachinesOf(connection{process: p}.client(w.store), kind)},
 			RequestOf: func(_ context.Context, cluster types.NamespacedName) (cloud.Request, error) {
 				return cloud.Request{Cluster: cluster.Name, Account: account, Credentials: w.habits.credentials(account)}, nil
 			},

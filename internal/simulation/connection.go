@@ -2,131 +2,96 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// connection is the client of one process: each request goes through World.request, which decides what becomes of it.
+// connection sends what one process sends to an API server: each request goes through World.request, which decides what becomes of it.
 type connection struct {
-	client.WithWatch
-
 	process *process
 	session *session // with a workload cluster; nil without
 }
 
-// read sends a request that changes nothing.
-func (c *connection) read(verb string, obj runtime.Object, name string, call func() error) error {
-	gvk, err := gvkOf(obj)
-	if err != nil {
-		return err
-	}
-	return c.process.world.request(c.process, Request{Verb: verb, Kind: gvk.Kind, Name: name, session: c.session}, call)
+// client returns that of a process for the API server of a store.
+func (c connection) client(of *fake.Store) client.WithWatch {
+	return interceptor.NewClient(of.Client(), interceptor.Funcs{
+		Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			return c.read("get", obj, key.Name, func() error { return to.Get(ctx, key, obj, o...) })
+		},
+		List: func(ctx context.Context, to client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			return c.read("list", list, "", func() error { return to.List(ctx, list, o...) })
+		},
+		Create: func(ctx context.Context, to client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+			return c.write("create", obj, func(obj client.Object) error { return to.Create(ctx, obj, o...) })
+		},
+		Delete: func(ctx context.Context, to client.WithWatch, obj client.Object, o ...client.DeleteOption) error {
+			c.process.world.fail(DeletesByUID, deletesByUID(obj, o))
+			return c.write("delete", obj, func(obj client.Object) error {
+				c.process.world.deletesBuilt(c.process, obj)
+				return to.Delete(ctx, obj, o...)
+			})
+		},
+		Update: func(ctx context.Context, to client.WithWatch, obj client.Object, o ...client.UpdateOption) error {
+			return c.write("update", obj, func(obj client.Object) error { return to.Update(ctx, obj, o...) })
+		},
+		Patch: func(ctx context.Context, to client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			return c.patch("patch", obj, p, func(obj client.Object, p client.Patch) error { return to.Patch(ctx, obj, p, o...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, to client.Client, of string, obj client.Object, o ...client.SubResourceUpdateOption) error {
+			return c.write("update "+of, obj, func(obj client.Object) error { return to.SubResource(of).Update(ctx, obj, o...) })
+		},
+		SubResourcePatch: func(
+			ctx context.Context, to client.Client, of string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption,
+		) error {
+			return c.patch("patch "+of, obj, p, func(obj client.Object, p client.Patch) error {
+				return to.SubResource(of).Patch(ctx, obj, p, o...)
+			})
+		},
+	})
 }
 
-// write sends an object. The request may arrive late. A webhook may change it, if store does the same with the object that try makes of it.
-func (c *connection) write(verb string, obj client.Object, send, try, store sending) error {
-	gvk, err := gvkOf(obj)
+// read sends a request that changes nothing.
+func (c connection) read(verb string, obj runtime.Object, name string, call func() error) error {
+	return c.send(obj, Request{Verb: verb, Name: name}, call)
+}
+
+// write sends an object. The request may arrive late.
+func (c connection) write(verb string, obj client.Object, send func(client.Object) error) error {
+	later := copied(obj)
+	return c.send(obj, Request{
+		Verb: verb, Namespace: obj.GetNamespace(), Name: obj.GetName(), Write: true, stores: verb != "delete",
+		later: func() error { return send(later) },
+	}, func() error { return send(obj) })
+}
+
+// patch sends a patch as it is now, also later.
+func (c connection) patch(verb string, obj client.Object, p client.Patch, send func(client.Object, client.Patch) error) error {
+	data, err := p.Data(obj)
 	if err != nil {
 		return err
 	}
-	later := copied(obj)
-	r := Request{
-		Verb: verb, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Write: true, session: c.session,
-		later: func() error { return send(later) },
+	return c.write(verb, obj, func(obj client.Object) error { return send(obj, client.RawPatch(p.Type(), data)) })
+}
+
+// send completes a request about objects of the kind of one.
+func (c connection) send(of runtime.Object, r Request, call func() error) error {
+	gvk, err := gvkOf(of)
+	if err != nil {
+		return err
 	}
-	if store != nil {
-		r.rewritten = func(change webhookChange) error { return rewritten(obj, change, try, store) }
-	}
-	return c.process.world.request(c.process, r, func() error { return send(obj) })
+	r.Kind, r.session = gvk.Kind, c.session
+	return c.process.world.request(c.process, r, call)
 }
 
 // copied returns a copy of an object.
 func copied(obj client.Object) client.Object {
 	return obj.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is of the same type
-}
-
-// fixed returns a patch as it is now, so that it can be sent later.
-func fixed(obj client.Object, p client.Patch) (client.Patch, error) {
-	data, err := p.Data(obj)
-	return client.RawPatch(p.Type(), data), err
-}
-
-// Get implements client.Reader.
-func (c *connection) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-	return c.read("get", obj, key.Name, func() error { return c.WithWatch.Get(ctx, key, obj, o...) })
-}
-
-// List implements client.Reader.
-func (c *connection) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
-	return c.read("list", list, "", func() error { return c.WithWatch.List(ctx, list, o...) })
-}
-
-// Create implements client.Writer.
-func (c *connection) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
-	create := func(obj client.Object) error { return c.WithWatch.Create(ctx, obj, o...) }
-	return c.write("create", obj, create, nil, create)
-}
-
-// Delete implements client.Writer.
-func (c *connection) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
-	c.process.world.fail(DeletesByUID, deletesByUID(obj, o))
-	return c.write("delete", obj, func(obj client.Object) error {
-		c.process.world.deletesBuilt(c.process, obj)
-		return c.WithWatch.Delete(ctx, obj, o...)
-	}, nil, nil)
-}
-
-// Update implements client.Writer.
-func (c *connection) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
-	update := func(obj client.Object) error { return c.WithWatch.Update(ctx, obj, o...) }
-	return c.write("update", obj, update, nil, update)
-}
-
-// Patch implements client.Writer.
-func (c *connection) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-	raw, err := fixed(obj, p)
-	if err != nil {
-		return err
-	}
-	return c.write("patch", obj, func(obj client.Object) error { return c.WithWatch.Patch(ctx, obj, raw, o...) },
-		func(obj client.Object) error { return c.WithWatch.Patch(ctx, obj, raw, append(o, client.DryRunAll)...) },
-		func(obj client.Object) error { return c.WithWatch.Update(ctx, obj) })
-}
-
-// Status implements client.StatusClient.
-func (c *connection) Status() client.SubResourceWriter { return c.SubResource("status") }
-
-// SubResource implements client.SubResourceClientConstructor.
-func (c *connection) SubResource(name string) client.SubResourceClient {
-	return &subresource{SubResourceClient: c.WithWatch.SubResource(name), connection: c, name: name}
-}
-
-type subresource struct {
-	client.SubResourceClient
-
-	connection *connection
-	name       string
-}
-
-// Patch implements client.SubResourceWriter.
-func (s *subresource) Patch(ctx context.Context, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
-	raw, err := fixed(obj, p)
-	if err != nil {
-		return err
-	}
-	to := s.SubResourceClient
-	return s.connection.write("patch "+s.name, obj, func(obj client.Object) error { return to.Patch(ctx, obj, raw, o...) },
-		func(obj client.Object) error { return to.Patch(ctx, obj, raw, append(o, client.DryRunAll)...) },
-		func(obj client.Object) error { return to.Update(ctx, obj) })
-}
-
-// Update implements client.SubResourceWriter.
-func (s *subresource) Update(ctx context.Context, obj client.Object, o ...client.SubResourceUpdateOption) error {
-	update := func(obj client.Object) error { return s.SubResourceClient.Update(ctx, obj, o...) }
-	return s.connection.write("update "+s.name, obj, update, nil, update)
 }
 
 // calls sends the calls of the process to the cloud through World.request too.
@@ -148,4 +113,15 @@ func (p *process) calls() cloud.Decorator {
 			return call(ctx)
 		})
 	})
+}
+
+// DeletesByUID is the invariant that is checked before each deletion of a process. Another object may have the name by now.
+const DeletesByUID = "an object is deleted by the UID that was read, and not by its name alone"
+
+func deletesByUID(obj client.Object, options []client.DeleteOption) error {
+	only := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+	if only == nil || only.UID == nil {
+		return fmt.Errorf("%s %s is deleted by its name", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
+	}
+	return nil
 }

@@ -19,19 +19,26 @@ type Coverage map[string]int
 
 // counted adds the results of the steps that a manager has counted in its metrics, and those with zero: steps that could have run.
 func (c Coverage) counted(metrics prometheus.Gatherer) {
-	families, _ := metrics.Gather() // what cannot be gathered is not counted
-	for _, family := range families {
-		if !strings.HasSuffix(family.GetName(), "_step_results_total") {
-			continue
+	_ = everyMetric(metrics, func(name string, labels map[string]string, n int) { // what cannot be gathered is not counted
+		if strings.HasSuffix(name, "_step_results_total") {
+			c[fmt.Sprintf("step %s %s %s", labels["controller"], labels["step"], labels["result"])] += n
 		}
+	})
+}
+
+// everyMetric passes each gauge and each counter on, with the name of its family and with its labels.
+func everyMetric(of prometheus.Gatherer, do func(name string, labels map[string]string, n int)) error {
+	families, err := of.Gather()
+	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			c[fmt.Sprintf("step %s %s %s", labels["controller"], labels["step"], labels["result"])] += int(m.GetCounter().GetValue())
+			do(family.GetName(), labels, int(m.GetGauge().GetValue()+m.GetCounter().GetValue()))
 		}
 	}
+	return err
 }
 
 // add adds what one history had.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -51,11 +52,11 @@ func (c podCache) Release(node string) { delete(c, node) }
 func (c podCache) Run(context.Context, func(string)) error { return nil }
 
 // newDrainer returns a drainer that remembers nothing.
-func newDrainer(c *connection) (d *drainer, err error) {
+func newDrainer(c connection, of *fake.Store) (d *drainer, err error) {
 	p := c.process
 	d = &drainer{process: p, session: c.session, pods: podCache{}, owners: map[string]types.NamespacedName{}}
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c, Pods: d.pods, Budgets: p.view, Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
+		Nodes: c.client(of), Pods: d.pods, Budgets: p.view, Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
 		Clock: p.clock(), CallTimeout: time.Hour,
 	})
 	return d, err
@@ -102,7 +103,7 @@ func (p *process) workload() (access machine.Workload, err error) {
 		return machine.Workload{Nodes: newViewed("Node").nodes}, nil
 	}
 	if access.Nodes = p.nodes(p.world.clusters[0]); p.world.apps != nil {
-		p.drainer, err = newDrainer(&connection{WithWatch: p.world.store.Client(), process: p})
+		p.drainer, err = newDrainer(connection{process: p}, p.world.store)
 		access.Drainer = p.drainer
 	}
 	return access, err

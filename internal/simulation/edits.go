@@ -36,15 +36,7 @@ func ask(fault Fault, match func(*owner) bool, patch func(*owner) string) distur
 	}}
 }
 
-// usualEdits are the frequent ones.
-func usualEdits() []disturbance {
-	return []disturbance{
-		ask(UserScales, (*owner).hasReplicas, (*owner).scaled), ask(UserRollsOut, (*owner).hasReplicas, (*owner).rolledOutOrBack),
-		edit(UserDeletes, (*World).deletable, (*World).removed),
-	}
-}
-
-// edits are the others of people who use the API as intended, and of programs.
+// edits are those of people who use the API as intended, and of programs.
 func edits() []disturbance {
 	return []disturbance{
 		ask(UserRollsBack, (*owner).deploys, (*owner).rolledBack), ask(UserRollsOutAfter, (*owner).deploys, (*owner).rolledOutAfter),
@@ -56,39 +48,18 @@ func edits() []disturbance {
 	}
 }
 
-// healthEdits are those of people who have something to do with a health check.
-func healthEdits() []disturbance {
-	return []disturbance{
-		edit("user marks for remediation", (*World).owned, toggled(remediate)), edit(UserSkips, (*World).owned, toggled(skip)),
-		edit(UserFreezes, (*World).keepers, (*World).frozen),
-	}
-}
-
-// anyEdits are what people do by hand to any object that processes cache.
-func anyEdits() []disturbance {
-	return []disturbance{
-		takes("user takes finalizers", "finalizers"), takes("user takes labels", "labels"),
-		takes("user takes annotations", "annotations"), takes("user takes owner references", "ownerReferences"),
-		edit("user replaces by an old object", (*World).cached, (*World).replaces),
-		edit("user deletes anything", (*World).noRoots, (*World).deletesAny),
-	}
-}
-
 // takes is an edit that removes a field of a class, or one label or annotation.
 func takes(fault Fault, class string) disturbance {
-	having := func(w *World) []*unstructured.Unstructured { return w.having(class) }
-	return edit(fault, having, func(w *World, obj *unstructured.Unstructured) string {
-		return w.without(obj, oneOf(w, fieldsOf(obj, class)...))
-	})
+	return edit(fault, func(w *World) []*unstructured.Unstructured { return w.having(class) },
+		func(w *World, obj *unstructured.Unstructured) string {
+			return w.without(obj, oneOf(w, fieldsOf(obj, class)...))
+		})
 }
 
 // toggled gives an object an annotation, or takes it away.
 func toggled(annotation string) editing {
 	return func(_ *World, obj *unstructured.Unstructured) string {
-		if has(obj, annotation) {
-			return annotate(annotation, nil)
-		}
-		return annotate(annotation, "")
+		return annotate(annotation, orNothing(!has(obj, annotation)))
 	}
 }
 
@@ -111,6 +82,9 @@ func isFrozen(obj *unstructured.Unstructured) bool {
 // stripped is the patch that removes all annotations.
 const stripped = `{"metadata":{"annotations":null}}`
 
+// orNothing is the value of an annotation or a label that an object is to have, or not.
+func orNothing(on bool) any { return map[bool]any{true: "", false: nil}[on] }
+
 // patchOf is the merge patch that sets a field, or removes it with nil.
 func patchOf(value any, path ...string) string {
 	for _, key := range slices.Backward(path) {
@@ -130,8 +104,7 @@ func (w *World) keepers() []*unstructured.Unstructured {
 // deployedSets are the sets of deployments.
 func (w *World) deployedSets() []*unstructured.Unstructured {
 	return slices.DeleteFunc(w.Objects("MachineSet"), func(set *unstructured.Unstructured) bool {
-		o := w.ownerOf(set)
-		return o == nil || !o.deploys()
+		return w.ownerOf(set) == nil || !w.ownerOf(set).deploys()
 	})
 }
 
@@ -186,34 +159,26 @@ func isTemplate(obj *unstructured.Unstructured) bool {
 // fieldsOf are the paths of the fields of one class that an object has: a field of the metadata as a whole, each label or annotation, the
 // cordon of a Node, or what a CRD may lack: the provider ID and each field of a status.
 func fieldsOf(obj *unstructured.Unstructured, class string) [][]string {
-	if class == "status" {
-		if obj.GetKind() == "Node" {
-			return nil
-		}
-		all := pathsIn(obj, "status")
-		if providerIDIn(obj) != "" {
-			all = append(all, []string{"spec", "providerID"})
-		}
-		return all
+	path := []string{"metadata", class}
+	switch class {
+	case "status":
+		path = path[1:]
+	case "unschedulable":
+		path[0] = "spec"
 	}
-	parent := "metadata"
-	if class == "unschedulable" {
-		parent = "spec"
-	}
-	all := pathsIn(obj, parent, class)
-	if _, is, _ := unstructured.NestedFieldNoCopy(obj.Object, parent, class); is {
-		all = append(all, []string{parent, class})
-	}
-	return all
-}
-
-// pathsIn are the paths of what is in a field of an object.
-func pathsIn(obj *unstructured.Unstructured, path ...string) [][]string {
-	field, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
+	field, is, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
 	of, _ := field.(map[string]any)
 	var all [][]string
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, append(slices.Clone(path), key))
+	}
+	switch {
+	case class == "status" && obj.GetKind() == "Node":
+		return nil
+	case class == "status" && providerIDIn(obj) != "":
+		all = append(all, []string{"spec", "providerID"})
+	case class != "status" && is:
+		all = append(all, path)
 	}
 	return all
 }
@@ -242,8 +207,7 @@ func (w *World) replaces(obj *unstructured.Unstructured) string {
 
 // deletes is a person who deletes an object; why begins with a comma, or is empty.
 func (w *World) deletes(obj *unstructured.Unstructured, why string, options ...client.DeleteOption) {
-	err := w.clientOf(obj).Delete(w.ctx, obj.DeepCopy(), options...)
-	w.note("user", "delete "+obj.GetKind()+" "+obj.GetName()+why, said(err))
+	w.note("user", "delete "+obj.GetKind()+" "+obj.GetName()+why, said(w.clientOf(obj).Delete(w.ctx, obj.DeepCopy(), options...)))
 }
 
 func (w *World) removed(obj *unstructured.Unstructured) string {

@@ -102,7 +102,10 @@ func declared() []frequency {
 	withProviders := func(w *World) bool { return w.provided != nil }
 	return []frequency{
 		{2, inAny, append(asked(append(requestFaults(), Lag)...), disturbance{TwoLeaders, (*World).elects})},
-		{2, inAny, usualEdits()},
+		{2, inAny, []disturbance{
+			ask(UserScales, (*owner).hasReplicas, (*owner).scaled), ask(UserRollsOut, (*owner).hasReplicas, (*owner).rolledOutOrBack),
+			edit(UserDeletes, (*World).deletable, (*World).removed),
+		}},
 		{3, inAny, asked(UpdateFails, EvictionRefused)},
 		{3, inAny, []disturbance{
 			{Skew, (*World).skews}, {ClockJumps, (*World).clockJumps}, {"410", (*World).relists}, {WatchStalls, (*World).watchStalls},
@@ -112,10 +115,12 @@ func declared() []frequency {
 			{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
 		}},
 		{3, inAny, slices.Concat(edits(), ofClouds(), poolDisturbances(), writerDisturbances(), clusterDisturbances())},
-		{3, withHealth, append(healthEdits(), []disturbance{
+		{3, withHealth, []disturbance{
+			edit("user marks for remediation", (*World).owned, toggled(remediate)), edit(UserSkips, (*World).owned, toggled(skip)),
+			edit(UserFreezes, (*World).keepers, (*World).frozen),
 			{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
 			{UserEditsHealthCheck, (*World).editsCheck}, {"API server away", (*World).serverGoes},
-		}...)},
+		}},
 		{3, withProviders, append(providerDisturbances(), asked(ProviderReportsHalf)...)},
 		// After a rare one, an invariant is broken until a mechanism is rewritten; see testdata/expected.txt.
 		{12, inAny, []disturbance{ask(UserChangesCluster, (*owner).hasSets, (*owner).elsewhereOrBack)}},
@@ -170,8 +175,7 @@ type Request struct {
 	later   func() error // carries it out at another time; nil if that cannot be
 	probe   bool         // it asks whether anything answers
 	session *session     // with a workload cluster; nil without
-	// rewritten carries it out as a webhook changes the object; nil if it stores none.
-	rewritten func(webhookChange) error
+	stores  bool         // it stores an object, which a webhook may change
 }
 
 // String names it.
@@ -258,7 +262,7 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		w.late = append(w.late, func() {
 			w.backups.crossed = w.backups.crossed || planned < w.backups.event
 			w.sentAt = sent
-			r.rewritten = nil
+			r.stores = false
 			w.note("network", r.String()+" of "+p.name+" arrives", said(w.admits(r, r.later)))
 			w.sentAt = nil
 		})

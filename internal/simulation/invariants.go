@@ -17,6 +17,13 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
+// Names of the invariants about what an owner cannot or must not do.
+const (
+	PausedStays     = "no Machine is replaced while it is paused"
+	KeepsForBlocked = "no available Machine goes for a set that cannot create"
+	KeepsForCluster = "nothing is created, deleted or released while the cluster of an owner is another one"
+)
+
 // Write is one write that the API server has carried out. The objects must not be changed.
 type Write struct {
 	// Before is nil for a creation. After is the last state of an object that was removed.
@@ -55,7 +62,10 @@ func Invariants() []Invariant {
 		{Name: "a Machine never takes the instance of another one", AfterWrite: ownInstance},
 		{Name: MadeOfOneTemplate, AfterWrite: madeOfOneTemplate},
 		{Name: PausedStays, AfterWrite: pausedStays}, {Name: KeepsForBlocked, AfterWrite: keepsForBlocked},
-	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants(), writtenTruths())...)
+		{Name: truthPrefix + "what waits for a person names what the person can do", AfterWrite: advises},
+		{Name: truthPrefix + "a deletion is completed when nothing is left", AfterWrite: completes},
+		{Name: truthPrefix + "ScalingUp names the refusal that stops it", AfterWrite: namesRefusal},
+	}, slices.Concat(healthInvariants(), poolInvariants(), clusterInvariants())...)
 }
 
 func ownedBySet(m *unstructured.Unstructured) bool {
@@ -314,6 +324,38 @@ func nothingLeft(w *World) error {
 	}
 	for _, i := range w.instances() {
 		return fmt.Errorf("the instance %s", i.ProviderID)
+	}
+	return nil
+}
+
+// pausedStays is about Machines that were paused already when the pass began, and are not any more in the cache of the process either.
+func pausedStays(w *World, e Write) error {
+	if isReplaced(w, e) && isPaused(e.Before) {
+		return fmt.Errorf("%s is deleted", e.After.GetName())
+	}
+	return nil
+}
+
+// keepsForBlocked is about Recreate; a rolling update keeps as many as it says whatever blocks it.
+func keepsForBlocked(w *World, e Write) error {
+	o := w.ownerOf(e.After)
+	if w.acting == nil || o == nil || !o.blocked || o.strategy != rollout.Recreate || o.leaves() || e.Before == nil || !deletesAvailable(e) ||
+		len(o.owned()) > o.desired() { // it is scaled down
+		return nil
+	}
+	return fmt.Errorf("%s is deleted, and the template %s does not exist", e.After.GetName(), o.templateName(o.revision))
+}
+
+// keepsForCluster is about what the passes over an owner and its sets do; those over a Machine in deletion go on.
+func keepsForCluster(w *World, e Write) error {
+	o := w.ownerOf(e.After)
+	if w.acting == nil || w.acting.controller == "machine" || o == nil || !o.elsewhere || o.leaves() || e.After.GetKind() != "Machine" ||
+		w.isFreed(e.After) {
+		return nil
+	}
+	released := e.Before != nil && metav1.GetControllerOf(e.Before) != nil && metav1.GetControllerOf(e.After) == nil
+	if e.Before == nil || released {
+		return fmt.Errorf("%s is created: %t, and released: %t", e.After.GetName(), e.Before == nil, released)
 	}
 	return nil
 }

@@ -108,10 +108,11 @@ func (l *link) lead(to *workloadCluster) (err error) {
 	k.session, k.unlisted = l.session, true
 	p.view.kinds[l.kind().GroupKind()] = k
 	if to != nil {
-		c := &connection{WithWatch: to.store.Client(), process: p, session: l.session}
+		connected := connection{process: p, session: l.session}
+		c := connected.client(to.store)
 		access.Nodes, access.Client, access.APIReader = tracked{NodeIndex: k.nodes, process: p}, c, c
 		if p.world.apps != nil {
-			l.drainer, err = newDrainer(c)
+			l.drainer, err = newDrainer(connected, to.store)
 			access.Drainer = l.drainer
 		}
 	}

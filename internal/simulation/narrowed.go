@@ -52,13 +52,6 @@ func (w *World) beginNarrowing(ctx context.Context) {
 	}
 }
 
-// widen is the person who has every process cache all objects, once the faults have stopped.
-func (w *World) widen() {
-	if w.narrow != nil {
-		w.narrowTo([2]bool{})
-	}
-}
-
 // narrowTo narrows the caches of some processes, which all start anew.
 func (w *World) narrowTo(of [2]bool) {
 	w.narrow.of = of
@@ -77,21 +70,16 @@ func (w *World) narrows(ctx context.Context) {
 		w.labelsTemplate(ctx)
 	default:
 		if obj := oneOf(w, w.Objects(w.narrow.kind)...); obj != nil {
-			w.patch(ctx, obj, elsewhereIf(!isElsewhere(obj)))
+			w.patch(ctx, obj, labelPatch(elsewhereLabel, orNothing(!isElsewhere(obj))))
 		}
 	}
-}
-
-// elsewhereIf is the patch that gives an object the label, or takes it away.
-func elsewhereIf(on bool) string {
-	return labelPatch(elsewhereLabel, map[bool]any{true: "", false: nil}[on])
 }
 
 // labelsTemplate puts the label into the template of an owner, or takes it out of it: a deployment and a set change it in place.
 func (w *World) labelsTemplate(ctx context.Context) {
 	if o := w.chosen((*owner).hasSets); o != nil && w.narrow.kind != "Node" {
 		w.narrow.template = !w.narrow.template
-		w.patch(ctx, o.named(), `{"spec":{"template":`+elsewhereIf(w.narrow.template)+`}}`)
+		w.patch(ctx, o.named(), patchOf(orNothing(w.narrow.template), "spec", "template", "metadata", "labels", elsewhereLabel))
 	}
 }
 
@@ -134,14 +122,11 @@ func (w *World) shown(p *process, gvk schema.GroupVersionKind) []*unstructured.U
 
 // unknown is how many Machines a plan for a set may not know of: those that the cache leaves out and that are being deleted, or of other
 // sets.
-func (o *owner) unknown(set types.UID) (n int) {
-	for _, m := range o.owned() {
-		w := o.world
-		if w.acting != nil && w.narrow.leavesOut(w.acting, m) && (m.GetDeletionTimestamp() != nil || metav1.GetControllerOf(m).UID != set) {
-			n++
-		}
-	}
-	return n
+func (o *owner) unknown(set types.UID) int {
+	w := o.world
+	return len(slices.DeleteFunc(o.owned(), func(m *unstructured.Unstructured) bool {
+		return w.acting == nil || !w.narrow.leavesOut(w.acting, m) || m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(m).UID == set
+	}))
 }
 
 // replicasIn is how many Machines a set wants; 0 without a set.

@@ -53,13 +53,7 @@ func chores() []chore {
 func people(ctx context.Context, w *World) []due {
 	var all []due
 	for _, c := range chores() {
-		for kind := range strings.FieldsSeq(c.kinds) {
-			for _, obj := range w.Objects(kind) {
-				if obj.GetDeletionTimestamp() == nil && !isMisplaced(obj) && c.needed(w, obj) {
-					all = append(all, due{do: func() { w.patch(ctx, obj, c.does(w, obj)) }})
-				}
-			}
-		}
+		all = append(all, c.due(ctx, w)...)
 	}
 	for _, i := range w.instances() {
 		if i.State != cloud.Deleting && w.isStrayInstance(i) {
@@ -76,6 +70,18 @@ func people(ctx context.Context, w *World) []due {
 	}
 	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
 		all = append(all, due{do: func() { w.note("user", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
+	}
+	return all
+}
+
+// due are the chores of a kind, one for each object.
+func (c chore) due(ctx context.Context, w *World) (all []due) {
+	for kind := range strings.FieldsSeq(c.kinds) {
+		for _, obj := range w.Objects(kind) {
+			if obj.GetDeletionTimestamp() == nil && !isMisplaced(obj) && c.needed(w, obj) {
+				all = append(all, due{do: func() { w.patch(ctx, obj, c.does(w, obj)) }})
+			}
+		}
 	}
 	return all
 }
@@ -97,8 +103,8 @@ func (w *World) wasRestored() bool {
 	return w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
 }
 
-// waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is gone
-// and it says so, or it is lost.
+// waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is
+// gone and it reports that, or it is lost.
 func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
 	if !ownedBySet(m) && !w.isSingle(m) {
 		return false
@@ -109,16 +115,16 @@ func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
 	return outdated || gone || w.habits != nil && isLost(m)
 }
 
-// isStray reports whether a Node has no instance, and nothing but a person or the cloud controller manager deletes it. Of a Machine that has
-// lost its provider ID nothing says which Node is its own.
+// isStray reports whether a Node has no instance, and nothing but a person or the cloud controller manager deletes it. Of a Machine that
+// has lost its provider ID nothing says which Node is its own.
 func (w *World) isStray(node *unstructured.Unstructured) bool {
 	byHand := w.wasRestored() || w.seen[faultPrefix+string(WebhookPrunes)] > 0 || len(w.writers.released) > 0
-	known := byHand || w.missed[types.NamespacedName{Namespace: w.clusterWith(node).space, Name: node.GetName()}] || w.habits != nil && w.habits.nodes[node.GetName()]
-	return known && !w.hasInstance(node, w.instances())
+	known := byHand || w.missed[types.NamespacedName{Namespace: w.clusterWith(node).space, Name: node.GetName()}]
+	return (known || w.habits != nil && w.habits.nodes[node.GetName()]) && !w.hasInstance(node, w.instances())
 }
 
-// isStrayInstance reports whether an instance has no Machine, or is beside that of one, and a person deletes it: people have caused that, or
-// no Collector will, since it cannot be sure, leaves it to a Machine that is lost, or does not look for clusters without Machines.
+// isStrayInstance reports whether an instance has no Machine, or is beside that of one, and a person deletes it: people have caused that,
+// or no Collector will, since it cannot be sure, leaves it to a Machine that is lost, or does not look for clusters without Machines.
 func (w *World) isStrayInstance(i cloud.Instance) bool {
 	if !w.hasMachine(i.Token) && (w.wasRestored() || w.isReleased(i)) {
 		return true
@@ -145,4 +151,37 @@ func (w *World) isBesideLost(i cloud.Instance) bool {
 // hasMachines reports whether there are Machines of a cluster.
 func (w *World) hasMachines(c *workloadCluster) bool {
 	return slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return w.clusterOf(m.GetNamespace()) == c })
+}
+
+// updater is the hook of updates in place, which may fail. Once the faults have stopped, a person has the failed ones selected again.
+func updater(ctx context.Context, w *World) []due {
+	var all []due
+	for _, m := range w.owned() {
+		selected := m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceSelected
+		if selected && !isPaused(m) && m.GetDeletionTimestamp() == nil {
+			all = append(all, due{do: func() { w.updates(ctx, m) }})
+		}
+	}
+	return all
+}
+
+// updates brings a selected Machine to the template of the set that it names, if both are still there.
+func (w *World) updates(ctx context.Context, selected *unstructured.Unstructured) {
+	m := w.object("Machine", selected.GetNamespace(), selected.GetName())
+	if m == nil || m.GetAnnotations()[contract.InPlaceStateAnnotation] != contract.InPlaceSelected {
+		return
+	}
+	set := w.object("MachineSet", m.GetNamespace(), m.GetAnnotations()[contract.InPlaceSetAnnotation])
+	if set == nil || metav1.GetControllerOf(m) == nil {
+		return
+	}
+	if w.drawn([]Fault{UpdateFails}, 3) != "" {
+		w.seen[faultPrefix+string(UpdateFails)]++
+		w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceFailed))
+		return
+	}
+	w.patch(ctx, m, jsonOf(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{contract.InPlaceStateAnnotation: contract.InPlaceUpdated}},
+		"spec":     map[string]any{"version": versionOf(set, "spec", "template")},
+	}))
 }

@@ -41,6 +41,8 @@ type process struct {
 	stop        func()   // ends what the last start began
 	drainer     *drainer // nil in a history without Pods, or with links
 	metrics     *prometheus.Registry
+	told        map[string]bool      // the events that it has recorded since it found what others have written
+	refused     map[types.UID]string // why its pass could not create Machines, by set
 	links       []*link
 	reaches     []func(*link) // each wakes all objects of a cluster in one reconciler
 	// starting are the sources that Trackers start, from goroutines, and starts what begins them.
@@ -61,7 +63,7 @@ func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.watched), nil, map[string]int{}, false
-	p.controllers, p.collecting = map[string]startable{}, nil
+	p.controllers, p.collecting, p.told = map[string]startable{}, nil, map[string]bool{}
 	p.beginLinks()
 	p.life++
 	p.count()
@@ -75,7 +77,7 @@ func (p *process) start(ctx context.Context) error {
 		k.version = p.world.version
 	}
 	p.addCRDs(fake.InfraMachinePoolGVK(contract.V1Beta2), partGVK(), templateOf(partGVK()), configGVK(), templateOf(configGVK()))
-	m := &manager{process: p, client: &connection{WithWatch: p.world.store.Client(), process: p}}
+	m := &manager{process: p, client: connection{process: p}.client(p.world.store)}
 	workload, err := p.workload()
 	if m.workload = workload; p.world.health != nil {
 		return errors.Join(err, m.setUpHealth(ctx), m.listen(ctx))
@@ -132,7 +134,7 @@ func (p *process) due() []queued {
 // run reconciles one object, and puts it back into the queue as controller-runtime does.
 func (p *process) run(ctx context.Context, q queued) {
 	p.queue = slices.DeleteFunc(p.queue, func(other queued) bool { return other == q })
-	p.busy, p.began, p.controller = true, len(p.world.history.Events), q.controller
+	p.busy, p.began, p.controller, p.refused = true, len(p.world.history.Events), q.controller, map[types.UID]string{}
 	p.world.health.begins(p, q)
 	result, err := p.controllers[q.controller].Reconcile(ctx, reconcile.Request{NamespacedName: q.key})
 	p.busy = false
@@ -178,7 +180,7 @@ func (p *process) deliver(k *viewed) {
 		return
 	}
 	e := k.deliver()
-	p.world.events.shows(p, e.object)
+	p.finds(e.object)
 	p.world.note(p.name, "sees "+describe(e), "")
 	for _, d := range p.drainers() {
 		d.shows(k)

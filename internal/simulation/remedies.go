@@ -100,10 +100,14 @@ func storedConditions(obj *unstructured.Unstructured) []map[string]any {
 	return some
 }
 
+// isChecked reports whether a check selects a Machine that nobody has taken out of it.
+func (w *World) isChecked(m *unstructured.Unstructured) bool {
+	return !has(m, skip) && slices.ContainsFunc(w.Objects(checkKind), func(c *unstructured.Unstructured) bool { return selects(c, m) })
+}
+
 // isJudged reports whether a check judges a Machine.
 func (w *World) isJudged(m *unstructured.Unstructured) bool {
-	return m != nil && !has(m, skip) && (ownedBySet(m) || w.isSingle(m)) &&
-		slices.ContainsFunc(w.Objects(checkKind), func(check *unstructured.Unstructured) bool { return selects(check, m) })
+	return m != nil && (ownedBySet(m) || w.isSingle(m)) && w.isChecked(m)
 }
 
 // isExcused reports whether a Machine does not count for an outage.

@@ -223,7 +223,6 @@ func (w *World) end(ctx context.Context) {
 	w.note("world", "the faults stop, "+strconv.Itoa(w.desired())+" Machines are desired", "")
 	w.setClocks()
 	w.watchesGoOn()
-	w.widen()
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool()

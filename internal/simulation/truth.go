@@ -12,13 +12,13 @@ import (
 
 // truth is a row of a table: what objects of some kinds have at rest is what follows from the World.
 type truth struct {
-	// what they have is a condition or the path of a field, or the sentence about what got returns.
+	// what they have are conditions and paths of fields, or the sentence about what got returns.
 	what, kinds string
 	want, got   fact
 }
 
 // fact is something about an object, as text.
-type fact func(w *World, obj *unstructured.Unstructured) string
+type fact = func(w *World, obj *unstructured.Unstructured) string
 
 // unasked is the value of a fact where everything is right.
 const unasked = "anything"
@@ -34,24 +34,32 @@ func (w *World) atRest() {
 	for _, t := range slices.Concat(conditionTruths(), fieldTruths(), otherTruths()) {
 		for kind := range strings.FieldsSeq(t.kinds) {
 			for _, obj := range w.Objects(kind) {
-				if obj.GetDeletionTimestamp() == nil {
-					w.fail(truthPrefix+t.what, t.denies(w, obj))
+				for _, what := range t.whats() {
+					if obj.GetDeletionTimestamp() == nil {
+						w.fail(truthPrefix+what, t.denies(w, obj, what))
+					}
 				}
 			}
 		}
 	}
 }
 
+// whats are the conditions, the fields or the sentence of a row.
+func (t truth) whats() []string { return strings.Split(t.what, ", ") }
+
 // denies returns what an object has instead of what follows from the World.
-func (t truth) denies(w *World, obj *unstructured.Unstructured) error {
-	got := textAt(obj, strings.Fields(t.what)...)
-	if t.got != nil {
+func (t truth) denies(w *World, obj *unstructured.Unstructured, what string) error {
+	got := statusOf(obj, what)
+	switch path := strings.Fields(what); {
+	case t.got != nil:
 		got = t.got(w, obj)
+	case len(path) > 1:
+		got = textAt(obj, path...)
 	}
 	if want := t.want(w, obj); want != got && want != unasked {
 		name := obj.GetNamespace() + "/" + obj.GetName()
 		err := fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
-		return caused{err, []string{name, "has " + got, "reason " + reasonOf(obj, t.what)}}
+		return caused{err, []string{name, "has " + got, "reason " + reasonOf(obj, what)}}
 	}
 	return nil
 }
@@ -70,19 +78,10 @@ func constant(text string) fact {
 	return func(*World, *unstructured.Unstructured) string { return text }
 }
 
-// yes, no and none are the facts about what is as it should be.
-func yes(*World, *unstructured.Unstructured) string  { return string(metav1.ConditionTrue) }
-func no(*World, *unstructured.Unstructured) string   { return string(metav1.ConditionFalse) }
+// no and none are the facts about what is as it should be, and yes is one that holds for all.
+func yes(*World, *unstructured.Unstructured) string  { return isTrue(true) }
+func no(*World, *unstructured.Unstructured) string   { return isTrue(false) }
 func none(*World, *unstructured.Unstructured) string { return "" }
-
-// number is a fact that counts, and whether is one that is True or False.
-func number(of func(w *World, obj *unstructured.Unstructured) int) fact {
-	return func(w *World, obj *unstructured.Unstructured) string { return fmt.Sprint(of(w, obj)) }
-}
-
-func whether(is func(w *World, obj *unstructured.Unstructured) bool) fact {
-	return func(w *World, obj *unstructured.Unstructured) string { return isTrue(is(w, obj)) }
-}
 
 func isTrue(is bool) string {
 	if is {
@@ -101,40 +100,29 @@ func worst(statuses ...string) string {
 	return string(metav1.ConditionTrue)
 }
 
-// gaugesCount checks what the metrics of each leader count.
+// gaugesCount checks what the metrics of each leader count: phases and states that are not zero.
 func (w *World) gaugesCount() {
 	want := map[string]int{}
 	for _, m := range w.Objects("Machine") {
 		want["machinist_machines "+phaseOf(w, m)]++
 	}
-	for state, path := range map[string][]string{"desired": {"spec", "replicas"}, "actual": {"status", "replicas"},
-		"ready": {"status", "readyReplicas"}, "available": {"status", "availableReplicas"}} {
+	for state, path := range map[string]string{"desired": "spec replicas", "actual": "status replicas",
+		"ready": "status readyReplicas", "available": "status availableReplicas"} {
 		for _, d := range w.Objects("MachineDeployment") {
-			n, _, _ := unstructured.NestedInt64(d.Object, path...)
+			n, _, _ := unstructured.NestedInt64(d.Object, strings.Fields(path)...)
 			want["machine_controller_machine_deployment_replicas "+state] += int(n)
 		}
 	}
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
 	for i, p := range w.processes {
-		if got := w.gauges(p); w.leads[i] && !maps.Equal(want, got) {
+		got := map[string]int{}
+		err := everyMetric(p.metrics, func(name string, labels map[string]string, n int) {
+			if n != 0 && labels["phase"]+labels["state"] != "" {
+				got[name+" "+labels["phase"]+labels["state"]] = n
+			}
+		})
+		if w.fail(truthPrefix+"the metrics can be gathered", err); w.leads[i] && !maps.Equal(want, got) {
 			w.fail(truthPrefix+"the metrics of a leader count the Machines", fmt.Errorf("%s has %v and not %v", p.name, got, want))
 		}
 	}
-}
-
-// gauges are the metrics of a process about phases and states that are not zero.
-func (w *World) gauges(p *process) map[string]int {
-	got := map[string]int{}
-	families, err := p.metrics.Gather()
-	w.fail(truthPrefix+"the metrics can be gathered", err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if n := int(m.GetGauge().GetValue()); n != 0 && (l.GetName() == "phase" || l.GetName() == "state") {
-					got[family.GetName()+" "+l.GetValue()] = n
-				}
-			}
-		}
-	}
-	return got
 }

@@ -2,13 +2,13 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -20,47 +20,6 @@ const (
 	toldTrue = truthPrefix + "an event that something was done is recorded when it was"
 )
 
-// writtenTruths are the sentences that hold after each write of a process.
-func writtenTruths() []Invariant {
-	return []Invariant{
-		{Name: truthPrefix + "what waits for a person names what the person can do", AfterWrite: advises},
-		{Name: truthPrefix + "a deletion is completed when nothing is left", AfterWrite: completes},
-		{Name: truthPrefix + "ScalingUp names the refusal that stops it", AfterWrite: namesRefusal},
-	}
-}
-
-// eventLog is what the events of a history depend on.
-type eventLog struct {
-	// told are the events that were recorded, and how often others had written before.
-	told map[eventKey]int
-	// others counts what others have written and what a process has seen of it; by has the process of each version, nil of others.
-	others map[*process]int
-	by     map[string]*process
-	// made are the names of the Machines and MachineSets that there are or were.
-	made map[types.NamespacedName]bool
-	// refusals are the last ones of the Machines of sets.
-	refusals map[types.UID]refusal
-}
-
-// refusal is that of a creation, in the pass of a process that began after some events.
-type refusal struct {
-	process *process
-	began   int
-	text    string
-}
-
-func newEventLog() *eventLog {
-	return &eventLog{map[eventKey]int{}, map[*process]int{}, map[string]*process{}, map[types.NamespacedName]bool{}, map[types.UID]refusal{}}
-}
-
-// eventKey tells an event from others: the process that recorded it, and the start of that.
-type eventKey struct {
-	process      *process
-	life         int
-	about        types.UID
-	reason, note string
-}
-
 // recorder takes the events that the reconcilers of a process record.
 type recorder struct{ process *process }
 
@@ -68,14 +27,14 @@ type recorder struct{ process *process }
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	p, obj := r.process, regarding.(client.Object) //nolint:forcetypeassert // the library records events about objects only
 	w, text := p.world, fmt.Sprintf(note, args...)
-	key := eventKey{p, p.life, obj.GetUID(), reason, text}
+	key := fmt.Sprintln(obj.GetUID(), reason, text)
 	looks := w.habits != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" // each look may find something else
-	if others, again := w.events.told[key]; again && others == w.events.others[p] && !looks && !isAttempt(reason) {
+	if p.told[key] && !looks && !isAttempt(reason) {
 		w.fail(toldOnce, caused{fmt.Errorf("%s %s: %s", reason, obj.GetName(), text), []string{reason}})
 	}
-	w.events.told[key] = w.events.others[p]
+	p.told[key] = true
 	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {
-		w.events.refusals[obj.GetUID()] = refusal{p, p.began, refused}
+		p.refused[obj.GetUID()] = refused
 	}
 	if p.began >= w.backups.event { // a backup that is restored undoes what a pass has done
 		w.fail(toldTrue, w.denies(obj.GetNamespace(), reason, text))
@@ -92,23 +51,20 @@ func words(note string) []string {
 	return strings.FieldsFunc(note, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-", r) })
 }
 
-// sees is called for each write.
-func (l *eventLog) sees(w *World, obj *unstructured.Unstructured) {
-	if kind := obj.GetKind(); kind == "Machine" || kind == "MachineSet" {
-		l.made[client.ObjectKeyFromObject(obj)] = true
-	}
-	if l.by[obj.GetResourceVersion()] = w.acting; w.isPruned(obj) { // a condition that was lost changes again
-		l.by[obj.GetResourceVersion()] = nil
+// isWritten is called for each write.
+func (w *World) isWritten(obj *unstructured.Unstructured) {
+	if w.by[obj.GetResourceVersion()] = w.acting; w.isPruned(obj) { // a condition that was lost changes again
+		w.by[obj.GetResourceVersion()] = nil
 	}
 	for _, p := range w.processes {
-		l.shows(p, obj)
+		p.finds(obj)
 	}
 }
 
-// shows is called for what a process may find: a write, and its event.
-func (l *eventLog) shows(p *process, obj *unstructured.Unstructured) {
-	if l.by[obj.GetResourceVersion()] != p {
-		l.others[p]++
+// finds is called for what a process may find: a write, and its event. After that of another one, it may record an event again.
+func (p *process) finds(obj *unstructured.Unstructured) {
+	if p.world.by[obj.GetResourceVersion()] != p {
+		clear(p.told)
 	}
 }
 
@@ -124,12 +80,18 @@ func (w *World) denies(namespace, reason, note string) error {
 				return fmt.Errorf("%s: %s: %s %s stays", reason, note, obj.GetKind(), word)
 			}
 		}
-		made := w.events.made[types.NamespacedName{Namespace: namespace, Name: word}]
-		if reason == "SuccessfulCreate" && strings.Contains(word, "-") && !made {
+		if reason == "SuccessfulCreate" && strings.Contains(word, "-") && !w.wasMade(namespace, word) {
 			return fmt.Errorf("%s: %s: there is no %s", reason, note, word)
 		}
 	}
 	return nil
+}
+
+// wasMade reports whether a Machine or a MachineSet with a name is or was there.
+func (w *World) wasMade(namespace, name string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(w.writers.first)), func(obj *unstructured.Unstructured) bool {
+		return obj.GetName() == name && obj.GetNamespace() == namespace && isAmong("Machine MachineSet", obj)
+	})
 }
 
 // advice is what a condition has for a person, by its reason: one of several texts.
@@ -149,12 +111,11 @@ func advises(w *World, e Write) error {
 	if w.acting == nil || e.Removed || !isAmong(reconciled, e.After) {
 		return nil
 	}
-	text := conditionsWhere(e.After, func(kind string, asWanted bool, message string) bool {
-		words, waits := advice()[reasonOf(e.After, kind)]
-		return waits && !asWanted && !slices.ContainsFunc(strings.Split(words, "|"), func(word string) bool {
-			return strings.Contains(message, word)
-		})
-	})
+	text := conditionsWhere(func(obj *unstructured.Unstructured, kind, message string) bool {
+		words, waits := advice()[reasonOf(obj, kind)]
+		return waits && !isWanted(obj, kind) &&
+			!slices.ContainsFunc(strings.Split(words, "|"), func(word string) bool { return strings.Contains(message, word) })
+	})(w, e.After)
 	if text != "" {
 		return fmt.Errorf("%s %s: %s", e.After.GetKind(), e.After.GetName(), text)
 	}
@@ -180,11 +141,13 @@ func completes(w *World, e Write) error {
 
 // namesRefusal is about the status that a pass writes in which Machines could not be created.
 func namesRefusal(w *World, e Write) error {
-	refused, is := w.events.refusals[e.After.GetUID()]
-	status, _, message := conditionOf(e.After, contract.ConditionScalingUp)
-	if !is || w.acting != refused.process || w.acting.began != refused.began || status != isTrue(true) || e.Before == nil ||
-		messages(e.Before) == messages(e.After) || strings.Contains(message, refused.text) {
+	if w.acting == nil || e.Before == nil || messages(e.Before) == messages(e.After) {
 		return nil
 	}
-	return fmt.Errorf("MachineSet %s: %s, and not %s", e.After.GetName(), message, refused.text)
+	refused, is := w.acting.refused[e.After.GetUID()]
+	status, _, message := conditionOf(e.After, contract.ConditionScalingUp)
+	if !is || status != isTrue(true) || strings.Contains(message, refused) {
+		return nil
+	}
+	return fmt.Errorf("MachineSet %s: %s, and not %s", e.After.GetName(), message, refused)
 }

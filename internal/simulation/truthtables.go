@@ -25,11 +25,10 @@ func isAmong(kinds string, obj *unstructured.Unstructured) bool {
 
 // conditionTruths are the statuses of conditions; an empty one is that of no condition. An object has no others than those of its kind.
 func conditionTruths() []truth {
-	rows := []truth{
+	return []truth{
 		{what: contract.ConditionInfrastructureReady, kinds: "Machine", want: infrastructureReady},
 		{what: contract.ConditionBootstrapConfigReady, kinds: "Machine", want: bootstrapReady},
-		{what: contract.ConditionNodeReady, kinds: "Machine", want: nodeReady},
-		{what: machine.ConditionNodeHealthy, kinds: "Machine", want: nodeReady},
+		{what: contract.ConditionNodeReady + ", " + machine.ConditionNodeHealthy, kinds: "Machine", want: nodeReady},
 		{what: contract.ConditionHealthCheckSucceeded, kinds: "Machine", want: healthOf},
 		{what: contract.ConditionOwnerRemediated, kinds: "Machine", want: remediationOf},
 		{what: contract.ConditionReady, kinds: "Machine", want: readiness},
@@ -43,68 +42,51 @@ func conditionTruths() []truth {
 		{what: contract.ConditionScalingDown, kinds: ofSets, want: compares(func(have, want int) bool { return have > want })},
 		{what: contract.ConditionMachinesReady, kinds: ofSets, want: ofMachines(readiness)},
 		{what: contract.ConditionMachinesUpToDate, kinds: ofSets, want: ofMachines(currency)},
-		{what: contract.ConditionAvailable, kinds: "MachineDeployment", want: whether((*World).hasEnough)},
-		{what: "RollingOut", kinds: "MachineDeployment", want: whether(rollsOut)},
-		{what: contract.ConditionAvailable, kinds: poolKind, want: yes},
-		{what: contract.ConditionMachinesReady, kinds: poolKind, want: yes},
+		{what: contract.ConditionAvailable, kinds: "MachineDeployment", want: hasEnough},
+		{what: "RollingOut", kinds: "MachineDeployment", want: rollsOut},
+		{what: "Available, MachinesReady, InfrastructureReady, BootstrapConfigReady", kinds: poolKind, want: yes},
 		{what: contract.ConditionMachinesUpToDate, kinds: poolKind, want: constant(unasked)},
-		{what: contract.ConditionInfrastructureReady, kinds: poolKind, want: yes},
-		{what: contract.ConditionBootstrapConfigReady, kinds: poolKind, want: yes},
-		{what: contract.ConditionScalingUp, kinds: poolKind, want: no},
-		{what: contract.ConditionScalingDown, kinds: poolKind, want: no},
-		{what: contract.ConditionRemediationAllowed, kinds: checkKind, want: whether(func(w *World, check *unstructured.Unstructured) bool {
-			return w.spare(check) >= 0
-		})},
+		{what: contract.ConditionScalingUp + ", " + contract.ConditionScalingDown, kinds: poolKind, want: no},
+		{what: contract.ConditionRemediationAllowed, kinds: checkKind, want: ofCheck(func(_, _, spare int) any { return isTrue(spare >= 0) })},
 	}
-	for i, t := range rows {
-		rows[i].got = func(_ *World, obj *unstructured.Unstructured) string { return statusOf(obj, t.what) }
-	}
-	return rows
 }
 
 // fieldTruths are the fields of objects that follow from the World, by their paths; most are counters.
 func fieldTruths() []truth {
-	current, live := number((*World).current), number((*World).live)
 	const old = "status deprecated v1beta1 "
 	return []truth{
 		{what: "status observedGeneration", kinds: reconciled, want: generation},
 		{what: "status phase", kinds: "Machine", want: phaseOf},
 		{what: "status phase", kinds: "MachineDeployment " + poolKind, want: constant("Running")},
 		{what: "status nodeRef name", kinds: "Machine", want: nodeNameOf},
-		{what: "status addresses", kinds: "Machine", want: addressesOf},
-		{what: "status failureDomain", kinds: "Machine", want: failureDomainOf},
+		{what: "status addresses", kinds: "Machine", want: reported(unasked, addressesIn)},
+		{what: "status failureDomain", kinds: "Machine", want: reported(unasked, domainIn)},
 		{what: "status deletion", kinds: "Machine", want: none},
 		{what: "metadata annotations " + contract.NodeUIDAnnotation, kinds: "Machine", want: nodeUIDOf},
 		{what: "metadata annotations cluster.x-k8s.io/machine", kinds: "Node", want: machineNameOf},
 		{what: "spec unschedulable", kinds: "Node", want: none},
 
 		{what: "status replicas", kinds: ofSets, want: machinesWhere(yes)},
-		{what: "status readyReplicas", kinds: ofSets, want: machinesWhere(readiness)},
-		{what: "status availableReplicas", kinds: ofSets, want: machinesWhere(availability)},
+		{what: "status readyReplicas, status availableReplicas", kinds: ofSets, want: machinesWhere(readiness)},
 		{what: "status upToDateReplicas", kinds: ofSets, want: machinesWhere(currency)},
-		{what: old + "readyReplicas", kinds: ofSets, want: machinesWhere(nodeReady)},
-		{what: old + "availableReplicas", kinds: ofSets, want: machinesWhere(nodeReady)},
+		{what: old + "readyReplicas, " + old + "availableReplicas", kinds: ofSets, want: machinesWhere(nodeReady)},
 		{what: old + "updatedReplicas", kinds: "MachineDeployment", want: machinesWhere(currency)},
-		{what: old + "unavailableReplicas", kinds: "MachineDeployment", want: machinesWhere(whether(isUnready))},
-		{what: old + "fullyLabeledReplicas", kinds: "MachineSet", want: machinesWhere(whether((*World).isLabelled))},
-		{what: "status replicas", kinds: poolKind, want: live},
-		{what: "status readyReplicas", kinds: poolKind, want: live},
-		{what: "status availableReplicas", kinds: poolKind, want: live},
+		{what: old + "unavailableReplicas", kinds: "MachineDeployment", want: machinesWhere(isUnready)},
+		{what: old + "fullyLabeledReplicas", kinds: "MachineSet", want: machinesWhere(isLabelled)},
+		{what: "status replicas, status readyReplicas, status availableReplicas", kinds: poolKind, want: live},
 		{what: "status upToDateReplicas", kinds: poolKind, want: current},
-		{what: "status expectedMachines", kinds: checkKind, want: number((*World).judged)},
-		{what: "status currentHealthy", kinds: checkKind, want: number((*World).healthy)},
-		{what: "status remediationsAllowed", kinds: checkKind, want: number(func(w *World, check *unstructured.Unstructured) int {
-			return max(0, w.spare(check))
-		})},
+		{what: "status expectedMachines", kinds: checkKind, want: ofCheck(func(judged, _, _ int) any { return judged })},
+		{what: "status currentHealthy", kinds: checkKind, want: ofCheck(func(_, healthy, _ int) any { return healthy })},
+		{what: "status remediationsAllowed", kinds: checkKind, want: ofCheck(func(_, _, spare int) any { return max(0, spare) })},
 	}
 }
 
 // otherTruths are about what is left over.
 func otherTruths() []truth {
 	return []truth{
-		{"an object has conditions of its kind alone", reconciled, none, otherConditions},
-		{"a condition that is as wanted has no message", reconciled, none, messagesOfWanted},
-		{"a condition that is not as wanted has a message", reconciled, none, silentOfUnwanted},
+		{"an object has conditions of its kind alone", reconciled, none, conditionsWhere(isOther)},
+		{"a condition that is as wanted has no message", reconciled, none, conditionsWhere(isChatty)},
+		{"a condition that is not as wanted has a message", reconciled, none, conditionsWhere(isSilent)},
 		{"a Machine of a set that stays has no mark of one that goes", "Machine", none, markIn},
 		{"a Machine that lives has no record of its deletion", "Machine", none, annotationsIn(contract.DrainedAnnotation,
 			contract.VolumesDetachedAnnotation, contract.PreTerminateStartedAnnotation, machine.NodeDeletionStartedAnnotation)},
@@ -126,39 +108,39 @@ func annotationsIn(keys ...string) fact {
 }
 
 // conditionsWhere are the conditions of an object that are of a class, each with its message.
-func conditionsWhere(obj *unstructured.Unstructured, is func(kind string, asWanted bool, message string) bool) string {
-	var all []string
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, one := range conditions {
-		kind, _ := one.(map[string]any)["type"].(string)
-		if _, _, message := conditionOf(obj, kind); is(kind, isWanted(obj, kind), message) {
-			all = append(all, kind+": "+message)
+func conditionsWhere(is func(obj *unstructured.Unstructured, kind, message string) bool) fact {
+	return func(_ *World, obj *unstructured.Unstructured) string {
+		var all []string
+		for _, c := range storedConditions(obj) {
+			kind, _ := c["type"].(string)
+			if _, _, message := conditionOf(obj, kind); is(obj, kind, message) {
+				all = append(all, kind+": "+message)
+			}
 		}
+		return strings.Join(all, "; ")
 	}
-	return strings.Join(all, "; ")
 }
 
 // isWanted reports whether a condition has the status that it has when nothing is to be done.
 func isWanted(obj *unstructured.Unstructured, kind string) bool {
-	return statusOf(obj, kind) == isTrue(!slices.Contains([]string{contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionScalingUp,
-		contract.ConditionScalingDown, contract.ConditionRemediating, machine.ConditionUpdating, "RollingOut"}, kind))
+	return statusOf(obj, kind) == isTrue(!slices.Contains([]string{
+		contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionRemediating, contract.ConditionScalingUp,
+		contract.ConditionScalingDown, machine.ConditionUpdating, "RollingOut",
+	}, kind))
 }
 
-func otherConditions(_ *World, obj *unstructured.Unstructured) string {
-	return conditionsWhere(obj, func(kind string, _ bool, _ string) bool {
-		return !slices.ContainsFunc(conditionTruths(), func(t truth) bool {
-			return t.what == kind && isAmong(t.kinds, obj)
-		})
+// isOther reports whether a condition is not one of the kind of an object.
+func isOther(obj *unstructured.Unstructured, kind, _ string) bool {
+	return !slices.ContainsFunc(conditionTruths(), func(t truth) bool {
+		return slices.Contains(t.whats(), kind) && isAmong(t.kinds, obj)
 	})
 }
 
-func messagesOfWanted(_ *World, obj *unstructured.Unstructured) string {
-	return conditionsWhere(obj, func(_ string, asWanted bool, message string) bool { return asWanted && message != "" })
+func isChatty(obj *unstructured.Unstructured, kind, message string) bool {
+	return isWanted(obj, kind) && message != ""
 }
 
-// silentOfUnwanted leaves Available out, which repeats Ready.
-func silentOfUnwanted(_ *World, obj *unstructured.Unstructured) string {
-	return conditionsWhere(obj, func(kind string, asWanted bool, message string) bool {
-		return !asWanted && message == "" && kind != contract.ConditionAvailable
-	})
+// isSilent leaves Available out, which repeats Ready.
+func isSilent(obj *unstructured.Unstructured, kind, message string) bool {
+	return !isWanted(obj, kind) && message == "" && kind != contract.ConditionAvailable
 }

@@ -22,15 +22,10 @@ func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body 
 
 // patchAs is what somebody does to an object.
 func (w *World) patchAs(ctx context.Context, who string, obj *unstructured.Unstructured, body string) {
-	if body == "" {
-		return
+	if body != "" {
+		err := patchTo(ctx, w.clientOf(obj), obj.DeepCopy(), body)
+		w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 	}
-	into := &unstructured.Unstructured{}
-	into.SetGroupVersionKind(obj.GroupVersionKind())
-	into.SetNamespace(obj.GetNamespace())
-	into.SetName(obj.GetName())
-	err := patchTo(ctx, w.clientOf(obj), into, body)
-	w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
 }
 
 func jsonOf(v any) string {
@@ -138,9 +133,12 @@ func (w *World) ours() []*unstructured.Unstructured {
 	return all
 }
 
-// goesOn is the person who takes every pause and every hook away once the faults have stopped, lets rollouts go on, creates what templates
-// are missing and names the right cluster.
+// goesOn is the person who has every process cache all objects once the faults have stopped, takes every pause and every hook away, lets
+// rollouts go on, creates what templates are missing and names the right cluster.
 func (w *World) goesOn(ctx context.Context) {
+	if w.narrow != nil {
+		w.narrowTo([2]bool{})
+	}
 	for _, obj := range w.ours() {
 		for _, name := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
 			if name == contract.PausedAnnotation || strings.HasSuffix(name, "/example") {
@@ -162,4 +160,14 @@ func (w *World) goesOn(ctx context.Context) {
 			w.patch(ctx, o.named(), o.elsewhereOrBack())
 		}
 	}
+}
+
+// elsewhereOrBack names another cluster, or the right one again.
+func (o *owner) elsewhereOrBack() string {
+	name := o.world.clusterOf(o.namespace).name
+	if o.elsewhere, o.moved = !o.elsewhere, true; o.elsewhere {
+		name = "c9"
+	}
+	named := map[string]any{"clusterName": name}
+	return patchOf(map[string]any{"clusterName": name, "template": map[string]any{"spec": named}}, "spec")
 }

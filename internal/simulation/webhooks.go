@@ -9,9 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // WebhookPrunes means that a webhook prunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
@@ -25,26 +23,9 @@ type webhook struct {
 	until time.Time
 	// refuses is the answer. change is made to the object that is to be stored. One of them is nil.
 	refuses error
-	change  webhookChange
+	change  func(*unstructured.Unstructured)
 	// prunes: the change is to fields of the status.
 	prunes bool
-}
-
-// webhookChange is what a webhook does to an object.
-type webhookChange = func(*unstructured.Unstructured)
-
-// webhookDisturbances are webhooks that act on what the processes write, for one kind and for a time.
-func webhookDisturbances() []disturbance {
-	return []disturbance{
-		{"webhook refuses", (*World).webhookRefuses}, // a verb, or all of them
-		{"webhook rewrites", func(w *World, _ context.Context) { // with a label and an annotation
-			w.begins(webhook{kind: w.anyServed(), change: rewrites}, "rewrites")
-		}},
-		{"webhook strips", func(w *World, _ context.Context) {
-			w.webhookRemoves("strips ", oneOf(w, "labels", "annotations", "ownerReferences", "finalizers"))
-		}},
-		{WebhookPrunes, func(w *World, _ context.Context) { w.webhookRemoves("prunes ", "status") }},
-	}
 }
 
 // lastLong is how long a webhook or a fight lasts: for minutes, or as long as there are faults.
@@ -61,6 +42,7 @@ func (w *World) begins(h webhook, what string) {
 
 func (w *World) anyServed() string { return oneOf(w, w.served...).Kind }
 
+// webhookRefuses begins a webhook that refuses a verb, or all of them.
 func (w *World) webhookRefuses(context.Context) {
 	h := webhook{verb: oneOf(w, "", "create", "patch", "patch status", "update", "delete", "evict"), kind: w.anyServed()}
 	if h.verb == "evict" {
@@ -75,6 +57,7 @@ func (w *World) webhookRefuses(context.Context) {
 	w.begins(h, "refuses with "+string(apierrors.ReasonForError(h.refuses)))
 }
 
+// rewrites gives an object a label and an annotation.
 func rewrites(obj *unstructured.Unstructured) {
 	for _, name := range []string{"labels", "annotations"} {
 		_ = unstructured.SetNestedField(obj.Object, "rewritten", "metadata", name, "example.com/webhook") // they are maps
@@ -89,14 +72,20 @@ func (w *World) webhookRemoves(what, class string) {
 	}
 	verb := oneOf(w, "", "create", "patch")
 	w.begins(webhook{kind: kind, verb: verb, prunes: class == "status", change: func(obj *unstructured.Unstructured) {
-		if !isForeign(obj) {
-			w.takes(obj, path)
-			unstructured.RemoveNestedField(obj.Object, path...)
+		if isForeign(obj) {
+			return
+		}
+		was := obj.DeepCopy()
+		was.SetKind(kind)
+		w.takes(was, path)
+		unstructured.RemoveNestedField(obj.Object, path...)
+		if of, is, _ := unstructured.NestedMap(obj.Object, path[:2]...); is && len(of) == 0 && path[0] == "metadata" {
+			unstructured.RemoveNestedField(obj.Object, path[:2]...)
 		}
 	}}, what+strings.Join(path, "."))
 }
 
-// admits carries a request out as the webhook lets it; Request.rewritten is nil where nothing can be changed.
+// admits carries a request out as the webhook lets it.
 func (w *World) admits(r Request, call func() error) error {
 	h := w.writers.webhook
 	switch {
@@ -104,39 +93,23 @@ func (w *World) admits(r Request, call func() error) error {
 		return call()
 	case h.refuses != nil:
 		return h.refuses
-	case r.rewritten == nil:
-		return call()
+	case r.stores:
+		clear(w.acting.told) // what a webhook changes, somebody else writes
+		w.writers.change = h.change
+		defer func() { w.writers.change = nil }()
 	}
-	w.events.others[w.acting]++ // what a webhook changes, somebody else writes
-	return r.rewritten(h.change)
+	return call()
+}
+
+// changes is called for each object that is to be stored.
+func (w *World) changes(obj *unstructured.Unstructured) {
+	if w.writers.change != nil {
+		w.writers.change(obj)
+	}
 }
 
 // isPruned reports whether fields of the status of an object disappear, or did until the faults stopped.
 func (w *World) isPruned(obj *unstructured.Unstructured) bool {
 	h := w.writers.webhook
 	return h != nil && h.prunes && h.kind == obj.GetKind()
-}
-
-// sending sends an object as a request does.
-type sending = func(client.Object) error
-
-// rewritten stores what a webhook makes of a write: try fills in what would be stored without one.
-func rewritten(into client.Object, change webhookChange, try, store sending) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(into.DeepCopyObject())
-	if err != nil {
-		return err
-	}
-	obj := &unstructured.Unstructured{Object: content}
-	gvk, err := gvkOf(into)
-	if obj.SetGroupVersionKind(gvk); err == nil && try != nil {
-		err = try(obj)
-	}
-	if err != nil {
-		return err
-	}
-	change(obj)
-	if err := store(obj); err != nil {
-		return err
-	}
-	return fill(obj, into)
 }

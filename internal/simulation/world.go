@@ -77,7 +77,7 @@ type World struct {
 	provided *provided  // nil unless Machines refer to objects of providers
 	writers  writers
 
-	events  *eventLog
+	by      map[string]*process // of each version, the process that has written it; nil of others
 	history History
 	seen    Coverage
 	broken  *BrokenError
@@ -150,14 +150,14 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 		objects: map[string]map[types.NamespacedName]*unstructured.Unstructured{}, seen: Coverage{},
 		inOrder: map[string][]*unstructured.Unstructured{}, leaving: map[types.UID]int{}, belongs: map[types.UID]*owner{},
 		homes: map[string]*workloadCluster{}, taken: map[string]bool{}, clusters: []*workloadCluster{{name: "c1", namespace: namespace}},
-		missed: map[types.NamespacedName]bool{}, writers: newWriters(), events: newEventLog(),
+		missed: map[types.NamespacedName]bool{}, writers: newWriters(), by: map[string]*process{},
 	}
 	w.drawKinds()
 	w.served = servedKinds(w.kinds)
 	for _, gvk := range slices.Concat(w.served, others()) {
 		w.objects[gvk.Kind] = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
-	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Kinds: w.kinds})
+	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Admit: w.changes, Kinds: w.kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
 		Zones: w.zones})
 	w.keeps = w.choices.pick(10) == 9
@@ -228,7 +228,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.reasons(obj)
-	w.events.sees(w, obj)
+	w.isWritten(obj)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
 }
 

@@ -21,7 +21,9 @@ import (
 // writers are the other writers of a history, and what the invariants excuse because of them.
 type writers struct {
 	webhook *webhook
-	fights  []*fight
+	// change is what it does to what the request stores that is being carried out; nil for nothing.
+	change func(*unstructured.Unstructured)
+	fights []*fight
 	// guests are the kinds to which a controller adds its finalizer, and stay is for how long after a deletion.
 	guests map[string]bool
 	stay   time.Duration
@@ -52,11 +54,24 @@ func newWriters() writers {
 	}
 }
 
-// writerDisturbances are the faults of those who write objects beside the library, and not as it wants.
+// writerDisturbances are the faults of those who write objects beside the library, and not as it wants: webhooks that act on what the
+// processes write, for one kind and for a time, people who edit any object that processes cache, and other controllers.
 func writerDisturbances() []disturbance {
-	return slices.Concat(webhookDisturbances(), anyEdits(), []disturbance{
+	return []disturbance{
+		{"webhook refuses", (*World).webhookRefuses},
+		{"webhook rewrites", func(w *World, _ context.Context) {
+			w.begins(webhook{kind: w.anyServed(), change: rewrites}, "rewrites")
+		}},
+		{"webhook strips", func(w *World, _ context.Context) {
+			w.webhookRemoves("strips ", oneOf(w, "labels", "annotations", "ownerReferences", "finalizers"))
+		}},
+		{WebhookPrunes, func(w *World, _ context.Context) { w.webhookRemoves("prunes ", "status") }},
+		takes("user takes finalizers", "finalizers"), takes("user takes labels", "labels"),
+		takes("user takes annotations", "annotations"), takes("user takes owner references", "ownerReferences"),
+		edit("user replaces by an old object", (*World).cached, (*World).replaces),
+		edit("user deletes anything", (*World).noRoots, (*World).deletesAny),
 		{"fight", (*World).fightBegins}, {"finalizers of another controller", (*World).guestsCome}, {"GitOps", (*World).gitOpsBegins},
-	})
+	}
 }
 
 // takes is called before somebody takes a field from an object.
@@ -175,11 +190,10 @@ func guests(ctx context.Context, w *World) []due {
 	var all []due
 	for _, kind := range slices.Sorted(maps.Keys(w.writers.guests)) {
 		for _, obj := range w.Objects(kind) {
-			switch at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer); {
-			case held && (w.calm || at != nil && !w.Now().Before(at.Add(w.writers.stay))):
-				all = append(all, due{do: func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, false)) }})
-			case !held && !w.calm && at == nil && !isForeign(obj):
-				all = append(all, due{do: func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, true)) }})
+			at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer)
+			leaves := w.calm || at != nil && !w.Now().Before(at.Add(w.writers.stay))
+			if held && leaves || !held && !w.calm && at == nil && !isForeign(obj) {
+				all = append(all, due{do: func() { w.patchAs(ctx, "guest", obj, withFinalizer(obj, guestFinalizer, !held)) }})
 			}
 		}
 	}
