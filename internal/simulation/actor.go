@@ -24,12 +24,14 @@ type actor func(context.Context, *World) []due
 type due struct {
 	at time.Time
 	do func()
+	// events is how many there are of a watch, which may lag.
+	events int
 }
 
 func (w *World) addActors() {
 	w.apps = w.drawApps()
 	w.loops = w.store.Step(w.apps.loops())
-	w.actors = []actor{network, kubelets(), updater, loops, opponents, guests, gitOps}
+	w.actors = []actor{deliveries, reconciliations, network, kubelets(), updater, loops, opponents, guests, gitOps}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers, evictions)
 	}
@@ -65,7 +67,7 @@ func kubelets() actor {
 				starts[key] = w.Now().Add(startsAgainAfter)
 				fallthrough
 			case i.State == cloud.Running && !w.health.neverJoins(i):
-				all = append(all, due{starts[key], func() { w.joins(ctx, i) }})
+				all = append(all, due{at: starts[key], do: func() { w.joins(ctx, i) }})
 			}
 		}
 		return all
@@ -130,7 +132,7 @@ func loops(_ context.Context, w *World) []due {
 	}
 	var all []due
 	for _, name := range slices.Sorted(maps.Keys(tasks)) {
-		all = append(all, due{tasks[name][0].Due, func() {
+		all = append(all, due{at: tasks[name][0].Due, do: func() {
 			before := w.version
 			for _, task := range tasks[name] {
 				w.loops.Do(task)

@@ -57,7 +57,7 @@ func collectors(ctx context.Context, w *World) []due {
 			p.collecting = newCollecting(w, p)
 		}
 		if w.leads[i] && !p.busy {
-			all = append(all, due{p.collecting.due, func() { p.collecting.look(ctx, w, p) }})
+			all = append(all, due{at: p.collecting.due, do: func() { p.collecting.look(ctx, w, p) }})
 		}
 	}
 	return all

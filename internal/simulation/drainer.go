@@ -128,11 +128,11 @@ func drainers(ctx context.Context, w *World) []due {
 		for _, d := range p.drainers() {
 			for _, node := range slices.Sorted(maps.Keys(d.pods)) {
 				if f := d.pods[node]; f.unlisted {
-					all = append(all, due{f.stalled, func() { d.list(ctx, node, f) }})
+					all = append(all, due{at: f.stalled, do: func() { d.list(ctx, node, f) }})
 				}
 			}
 			if !d.next.IsZero() {
-				all = append(all, due{d.next, func() { d.send(ctx) }})
+				all = append(all, due{at: d.next, do: func() { d.send(ctx) }})
 			}
 		}
 	}

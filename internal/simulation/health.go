@@ -206,7 +206,7 @@ func probes(ctx context.Context, w *World) []due {
 	var all []due
 	for _, p := range w.processes {
 		if g := w.health.guards[p]; g != nil {
-			all = append(all, due{g.next, func() {
+			all = append(all, due{at: g.next, do: func() {
 				if g != w.health.guards[p] || w.Now().Before(g.next) {
 					return
 				}

@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// manager is what the reconcilers of a process are added to. It starts the event sources of each controller, and never its workers: the World
+// manager is what the reconcilers of a process are added to. It starts the event sources of each controller, never its workers: the World
 // passes events to them and reconciles what they put into their queue. What no event and no RequeueAfter wakes is not reconciled.
 type manager struct {
 	ctrl.Manager // only what is below is used

@@ -116,7 +116,7 @@ func evictions(ctx context.Context, w *World) []due {
 				all = append(all, due{do: func() { w.setPodReady(ctx, pod, well) }})
 			}
 			if !well {
-				all = append(all, due{since(node, contract.ConditionReady).Add(evictAfter), func() {
+				all = append(all, due{at: since(node, contract.ConditionReady).Add(evictAfter), do: func() {
 					w.note("cluster", "delete Pod "+pod.GetName(), said(w.store.Client().Delete(ctx, pod.DeepCopy())))
 				}})
 			}

@@ -39,7 +39,7 @@ func reports(ctx context.Context, w *World) []due {
 		if w.health.lame[node.GetName()] {
 			at, status = node.GetCreationTimestamp().Add(startupGrace), corev1.ConditionUnknown
 		}
-		all = append(all, due{at, func() { w.setReady(ctx, node, status) }}) // refused if it has reported meanwhile
+		all = append(all, due{at: at, do: func() { w.setReady(ctx, node, status) }}) // refused if it has reported meanwhile
 	}
 	return all
 }

@@ -116,19 +116,11 @@ func (p *process) wake(controller string, key types.NamespacedName, after time.D
 	p.queue = append(p.queue, queued{controller, key, due})
 }
 
-// due returns what the process can do now, in an order that depends on nothing else.
-func (p *process) due() []queued {
-	now := p.world.Now()
-	var ready []queued
-	for _, q := range p.queue {
-		if !q.due.After(now) {
-			ready = append(ready, q)
-		}
-	}
-	slices.SortFunc(ready, func(a, b queued) int {
+// waiting returns the queue, in an order that depends on nothing else.
+func (p *process) waiting() []queued {
+	return slices.SortedFunc(slices.Values(p.queue), func(a, b queued) int {
 		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.controller, b.controller), cmp.Compare(a.key.String(), b.key.String()))
 	})
-	return ready
 }
 
 // run reconciles one object, and puts it back into the queue as controller-runtime does.

@@ -98,7 +98,7 @@ func (w *World) works(obj *unstructured.Unstructured) bool {
 // dueFor is when a provider does the next thing for an object.
 func (w *World) dueFor(obj *unstructured.Unstructured) due {
 	if at := w.writers.idle[obj.GetUID()]; w.Now().Before(at) {
-		return due{at, func() {}}
+		return due{at: at, do: func() {}}
 	}
 	return due{do: w.nextOf(obj)}
 }

@@ -119,33 +119,49 @@ func (w *World) step(ctx context.Context) {
 		w.pass(time.Duration(1+w.choices.pick(30)) * time.Second)
 		return
 	}
-	var possible []func()
-	for i, p := range w.processes {
-		for _, k := range p.watches() {
-			if w.comes(k) && (!w.has(Lag) || w.choices.pick(3) == 0) {
-				possible = append(possible, func() { p.deliver(k) })
-			} else if w.comes(k) {
-				w.seen[faultPrefix+string(Lag)]++
-			}
-		}
-		if w.leads[i] && !p.busy {
-			for _, q := range p.due() {
-				possible = append(possible, func() { w.reconcile(ctx, p, q) })
-			}
-		}
-	}
+	var now []func()
 	for _, act := range w.actors {
 		for _, d := range act(ctx, w) {
-			if !d.at.After(w.Now()) {
-				possible = append(possible, d.do)
+			switch {
+			case d.at.After(w.Now()):
+			case d.events > 0 && w.has(Lag) && w.choices.pick(3) > 0:
+				w.seen[faultPrefix+string(Lag)]++
+			default:
+				now = append(now, d.do)
 			}
 		}
 	}
-	if len(possible) == 0 {
+	if len(now) == 0 {
 		w.pass(time.Duration(1+w.choices.pick(20)) * time.Second)
 		return
 	}
-	possible[w.choices.pick(len(possible))]()
+	now[w.choices.pick(len(now))]()
+}
+
+// deliveries are what the watches of all processes show next, as an actor.
+func deliveries(_ context.Context, w *World) []due {
+	var all []due
+	for _, p := range w.processes {
+		for _, k := range p.watches() {
+			if len(k.pending) > 0 {
+				all = append(all, due{at: k.stalled, do: func() { p.deliver(k) }, events: len(k.pending)})
+			}
+		}
+	}
+	return all
+}
+
+// reconciliations are those of the leaders, as an actor.
+func reconciliations(ctx context.Context, w *World) []due {
+	var all []due
+	for i, p := range w.processes {
+		for _, q := range p.waiting() {
+			if w.leads[i] && !p.busy {
+				all = append(all, due{at: q.due, do: func() { w.reconcile(ctx, p, q) }})
+			}
+		}
+	}
+	return all
 }
 
 func (w *World) reconcile(ctx context.Context, p *process, q queued) {
@@ -324,33 +340,15 @@ const longestWait = 30 * time.Second
 // latest, the end.
 func (w *World) round(ctx context.Context, end time.Time) (did bool, next time.Time) {
 	next = end
-	for i, p := range w.processes {
-		for _, k := range p.watches() {
-			for ; w.comes(k); did = true {
-				p.deliver(k)
-			}
-			if len(k.pending) > 0 {
-				next = earlier(next, k.stalled)
-			}
-		}
-		if !w.leads[i] {
-			continue
-		}
-		for _, q := range p.due() {
-			w.reconcile(ctx, p, q)
-			did = true
-		}
-		for _, q := range p.queue {
-			next = earlier(next, q.due)
-		}
-	}
 	for _, act := range w.actors {
 		for _, d := range act(ctx, w) {
 			if d.at.After(w.Now()) {
 				next = earlier(next, d.at)
 				continue
 			}
-			d.do()
+			for range max(1, d.events) {
+				d.do()
+			}
 			did = true
 		}
 	}

@@ -165,7 +165,7 @@ func opponents(ctx context.Context, w *World) []due {
 			if f.due[uid] = before[uid]; before[uid].IsZero() {
 				f.due[uid] = w.Now().Add(reaction)
 			}
-			all = append(all, due{f.due[uid], func() {
+			all = append(all, due{at: f.due[uid], do: func() {
 				f.undone[uid]++
 				delete(f.due, uid)
 				w.patchAs(ctx, "opponent", obj, w.without(obj, f.path))
@@ -236,7 +236,7 @@ func gitOps(ctx context.Context, w *World) []due {
 	if len(w.writers.manifests) == 0 {
 		return nil
 	}
-	return []due{{w.writers.applies, func() {
+	return []due{{at: w.writers.applies, do: func() {
 		w.writers.applies = w.Now().Add(gitOpsEvery)
 		for _, manifest := range w.writers.manifests {
 			now, before := w.object(manifest.GetKind(), manifest.GetNamespace(), manifest.GetName()), w.version
