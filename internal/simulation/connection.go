@@ -105,7 +105,9 @@ func (p *process) calls() cloud.Decorator {
 			p.world.habits.of(r.Token).looked = p.world.Now()
 			switch op { //nolint:exhaustive // the others change nothing
 			case cloud.OpDelete:
-				p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+				if p.world.provided == nil { // otherwise, it is about the deletion of the infrastructure object
+					p.world.fail(DrainsFirst, p.world.drainsFirst(p, r))
+				}
 				p.world.fail("an instance is not deleted that a Machine names which stays", p.staysForOthers(r))
 			case cloud.OpCreate:
 				p.world.fail("no instance is made for a Machine that was gone or being deleted before the pass", p.makesForKept(r))

@@ -12,8 +12,9 @@
 // kind by kind. It has up to four owners of equal names in two namespaces: MachineDeployments of every strategy with numbers or
 // percentages, MachineSets, a MachinePool with or without Machines, a Machine by itself. The Nodes of the second namespace may be in a
 // workload cluster of their own. A history may also have Pods with a budget and drain runners; health checks with limits, zones, a freezer
-// and gates; templates from which sets clone, with or without providers of what they clone; a cloud with bad habits, one or two accounts
-// and Collectors. In half of the histories sets give their Machines no finalizer, and half begin when everything runs.
+// and gates; templates from which sets clone, with or without providers of what they clone, by an actor or by package inframachine; a cloud
+// with bad habits, one or two accounts and Collectors. In half of the histories sets give their Machines no finalizer, and half begin when
+// everything runs.
 //
 // # What happens
 //
@@ -24,8 +25,8 @@
 // workload clusters are away, or a kubeconfig leads to another one; kubelets and zones die and come back; calls to the cloud fail with any
 // class. Between any two requests of a pass something else may happen.
 //
-// The event sources of a Reconciler with AddTo are those of its own controller: what no event of the cache wakes, and no RequeueAfter, is
-// not reconciled.
+// Reconcilers are added to a manager that starts the event sources of their controllers: what no event of the cache wakes, and no
+// RequeueAfter, is not reconciled.
 //
 // # What must hold
 //
@@ -42,8 +43,8 @@
 //
 // # Limits
 //
-// There are no volumes, drain rules or Cluster objects in the World, and no Pods in the second workload cluster. InfraMachines are those of
-// an actor, not of package inframachine. Health checks ask owners only. A missing event source is not found where polling has the same
-// effect. The API server is away for managers alone, whose caches see events all the same. A Node that joins while the cache of the manager
-// that ends its Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
+// There are no volumes, drain rules or Cluster objects in the World, and no Pods in the second workload cluster. Package inframachine meets
+// a cloud without habits. Health checks ask owners only. A missing event source is not found where polling has the same effect. The API
+// server is away for managers alone, whose caches see events all the same. A Node that joins while the cache of the manager that ends its
+// Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
 package simulation

@@ -69,7 +69,7 @@ func (w *World) drawKinds() {
 	case 0:
 	case 1:
 		if w.parts = true; w.choices.pick(2) == 1 {
-			w.provided = &provided{unheld: map[string]bool{}}
+			w.provided = &provided{unheld: map[string]bool{}, machines: map[string]types.UID{}}
 		}
 		w.kinds = append(w.clonedKinds(), w.kinds...)
 	default:

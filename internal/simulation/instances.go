@@ -21,7 +21,7 @@ func looksAgain(w *World, e Write) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.saidGone(i.Token) {
+		if w.isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.saidGone(i.Token) {
 			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.of(i.Token).denied)
 		}
 	}
@@ -37,7 +37,7 @@ func ownInstance(w *World, e Write) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if sameID(i.ProviderID, id) && !isOwn(e.After, i) {
+		if sameID(i.ProviderID, id) && !w.isOwn(e.After, i) {
 			return fmt.Errorf("%s records %s, which is of another one", e.After.GetName(), id)
 		}
 	}
@@ -75,12 +75,12 @@ func (p *process) makesForKept(r *cloud.Request) error {
 }
 
 // isOwn reports whether an instance is that of a Machine, and not one beside it. That of a pool is made before its Machine.
-func isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
+func (w *World) isOwn(m *unstructured.Unstructured, i cloud.Instance) bool {
 	id := providerIDIn(m)
 	if isOfPool(i.Name) {
 		return m.GetKind() == "Machine" && !isMisplaced(m) && sameID(id, i.ProviderID)
 	}
-	return string(m.GetUID()) == tokenOf(i) && (id == "" || sameID(id, i.ProviderID))
+	return (string(m.GetUID()) == tokenOf(i) || w.provided.isFor(i.Token, m)) && (id == "" || sameID(id, i.ProviderID))
 }
 
 // lookedEvery is the longest time between two looks at an instance that runs, with the pause after an error.
@@ -119,12 +119,16 @@ func (p *process) staysForOthers(r *cloud.Request) error {
 	for _, i := range all {
 		w.taken[i.Token] = w.taken[i.Token] || tokenOf(i) != r.Token
 	}
+	if len(all) == 0 {
+		return nil
+	}
 	stays := func(m *unstructured.Unstructured) bool {
 		return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
 	}
 	for _, m := range w.Objects("Machine") {
 		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
-		if len(all) > 0 && stays(m) && stays(shown) && !w.revived(p, m) && !(isMisplaced(m) && tokenOf(all[0]) == r.Token) {
+		own := w.provided.isFor(r.Token, m) || isMisplaced(m) && tokenOf(all[0]) == r.Token
+		if stays(m) && stays(shown) && !own && !w.revived(p, m) {
 			return fmt.Errorf("%s is deleted for %s, and Machine %s/%s has it", r.ProviderID, r.Name, m.GetNamespace(), m.GetName())
 		}
 	}

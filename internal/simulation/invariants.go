@@ -277,7 +277,7 @@ func instanceFirst(w *World, e Write) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.isLeft(e.After, i) {
+		if w.isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.isLeft(e.After, i) {
 			return fmt.Errorf("%s is gone, and its instance %s is %s", e.After.GetName(), i.ProviderID, i.State)
 		}
 	}
@@ -339,8 +339,8 @@ func pausedStays(w *World, e Write) error {
 // keepsForBlocked is about Recreate; a rolling update keeps as many as it says whatever blocks it.
 func keepsForBlocked(w *World, e Write) error {
 	o := w.ownerOf(e.After)
-	if w.acting == nil || o == nil || !o.blocked || o.strategy != rollout.Recreate || o.leaves() || e.Before == nil || !deletesAvailable(e) ||
-		len(o.owned()) > o.desired() { // it is scaled down
+	concerns := o != nil && o.blocked && o.strategy == rollout.Recreate && !o.leaves() && !w.backups.restored
+	if w.acting == nil || !concerns || e.Before == nil || !deletesAvailable(e) || len(o.owned()) > o.desired() { // it is scaled down
 		return nil
 	}
 	return fmt.Errorf("%s is deleted, and the template %s does not exist", e.After.GetName(), o.templateName(o.revision))

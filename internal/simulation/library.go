@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/inframachine"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
@@ -37,6 +38,9 @@ func (m *manager) setUp(ctx context.Context, gate *guard.Gate) error {
 	err := errors.Join(m.addMachines(ctx), m.addSets(ctx, gate), m.addDeployments(ctx, gate))
 	if m.process.world.pool != nil {
 		err = errors.Join(err, m.addPools(ctx))
+	}
+	if m.process.world.provided != nil && m.process.world.provided.driven {
+		err = errors.Join(err, m.addInfraMachines(ctx))
 	}
 	return err
 }
@@ -98,7 +102,9 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	if err := errors.Join(unknown, err, m.process.metrics.Register(metrics)); err != nil {
 		return err
 	}
-	options := machineset.Options{Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics}
+	options := machineset.Options{
+		Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics, Recorder: recorder{m.process},
+	}
 	if m.process.world.bare {
 		options.MachineFinalizers = []string{}
 	}
@@ -114,7 +120,7 @@ func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
 		return err
 	}
 	_, err = deployment.SetupWithManager(ctx, m, kinds,
-		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics})
+		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics, Recorder: recorder{m.process}})
 	return err
 }
 
@@ -128,6 +134,20 @@ func (m *manager) addPools(ctx context.Context) error {
 		return err
 	}
 	return pools.AddToManager(ctx, m)
+}
+
+// addInfraMachines adds the provider of infrastructure objects that the library has.
+func (m *manager) addInfraMachines(ctx context.Context) error {
+	kinds, unknown := inframachine.ClusterAPI(partGVK(), contract.V1Beta2)
+	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: partGVK().Kind})
+	_, err := inframachine.SetupWithManager(ctx, m, kinds, inframachine.Options{
+		Calls: m.process.cloudCalls(), Poll: pollEvery, Clock: m.process.clock(), Controller: m.options(), Metrics: metrics,
+		Recorder: recorder{m.process},
+		Input: func(context.Context, *contract.ProvidedMachineState) (cloud.Request, error) {
+			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
+		},
+	})
+	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
 }
 
 // rolloutEvents wake all Machines for each event of a set or a deployment: machine.Rollouts starts its sources later, from a goroutine.

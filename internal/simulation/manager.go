@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -56,9 +55,6 @@ func (*manager) GetScheme() *runtime.Scheme { return clientgoscheme.Scheme }
 
 // GetLogger implements manager.Manager.
 func (*manager) GetLogger() logr.Logger { return logr.Discard() }
-
-// GetEventRecorder implements recorder.Provider.
-func (m *manager) GetEventRecorder(string) events.EventRecorder { return recorder{m.process} }
 
 // GetControllerOptions implements manager.Manager.
 func (*manager) GetControllerOptions() config.Controller {

@@ -157,7 +157,7 @@ func (w *World) nodeComesBack(ctx context.Context) {
 	})
 	m := oneOf(w, drained...)
 	for _, i := range w.instances() {
-		if m == nil || i.State != cloud.Running || !isOwn(m, i) {
+		if m == nil || i.State != cloud.Running || !w.isOwn(m, i) {
 			continue
 		}
 		if node := w.nodeOn(i); node != nil {

@@ -126,7 +126,8 @@ func (w *World) lackOfPool() string {
 	}
 	for _, i := range all {
 		node := w.nodeOn(i)
-		if node == nil || w.pool.machines && w.withID("Machine", i.ProviderID) == nil || node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName {
+		lacks := w.pool.machines && w.withID("Machine", i.ProviderID) == nil
+		if lacks || node == nil || node.GetLabels()["node.cluster.x-k8s.io/pool"] != RootName {
 			return fmt.Sprintf("the instance %s has no Node with the label of the pool, or no Machine", i.Name)
 		}
 	}

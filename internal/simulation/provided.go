@@ -66,7 +66,25 @@ func (w *World) slowed(obj *unstructured.Unstructured) string {
 
 // provided is the state of the providers of a history in which Machines refer to infrastructure and bootstrap objects: the names of
 // infrastructure objects that went without a finalizer after a backup was restored, each that of its Machine.
-type provided struct{ unheld map[string]bool }
+type provided struct {
+	unheld map[string]bool
+	// driven: package inframachine provides the infrastructure objects, and machines has the UID of the Machine of each, by the UID that is
+	// the token of its instance.
+	driven   bool
+	machines map[string]types.UID
+}
+
+// sees takes a write; of a provided that is nil too.
+func (p *provided) sees(obj *unstructured.Unstructured) {
+	if owner := metav1.GetControllerOf(obj); p != nil && p.driven && obj.GetKind() == partGVK().Kind && owner != nil {
+		p.machines[string(obj.GetUID())] = owner.UID
+	}
+}
+
+// isFor reports whether a token is that of the infrastructure object of a Machine.
+func (p *provided) isFor(token string, m *unstructured.Unstructured) bool {
+	return p != nil && p.machines[token] == m.GetUID()
+}
 
 const (
 	// providerFinalizer is that of the providers of infrastructure and bootstrap data.
@@ -80,6 +98,9 @@ const (
 func provider(_ context.Context, w *World) []due {
 	var all []due
 	for _, obj := range w.referred() {
+		if w.provided.driven && obj.GetKind() == partGVK().Kind {
+			continue
+		}
 		all = append(all, w.dueFor(obj))
 	}
 	for _, m := range w.owned() {
@@ -156,7 +177,7 @@ func (w *World) ends(i cloud.Instance) {
 func (w *World) built(obj *unstructured.Unstructured) (cloud.Instance, bool) {
 	owner, id := metav1.GetControllerOf(obj), providerIDIn(obj)
 	for _, i := range w.instances() {
-		own := isPoolPart(obj) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID)
+		own := isPoolPart(obj) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
 		ofPool := obj.GetKind() == poolInfraKind && isOfPool(i.Name) && i.State != cloud.Deleting
 		if ofPool || obj.GetKind() == partGVK().Kind && (i.ProviderID == id || id == "" && own) {
 			return i, true
@@ -179,7 +200,7 @@ func (w *World) createsSecret(obj *unstructured.Unstructured) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())},
-	}}
+	}, Data: map[string][]byte{"value": []byte(versionOf(obj))}}
 	w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(w.ctx, secret)))
 }
 

@@ -180,6 +180,7 @@ func (w *World) traits() map[string]bool {
 	traits := map[string]bool{
 		"pods": w.apps != nil, "health check": w.health != nil, "templates": w.parts && w.pool == nil, "pool": w.pool != nil,
 		"deployment": slices.ContainsFunc(w.owners, (*owner).deploys), "cloud habits": w.habits != nil, "providers": w.provided != nil,
+		"inframachine":   w.provided != nil && w.provided.driven,
 		"two namespaces": slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }),
 	}
 	for _, s := range []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto, rollout.InPlaceManual} {

@@ -50,6 +50,3 @@ func (w *World) watchesGoOn() {
 		}
 	}
 }
-
-// comes reports whether a process can see an event of a kind now.
-func (w *World) comes(k *viewed) bool { return len(k.pending) > 0 && !w.Now().Before(k.stalled) }

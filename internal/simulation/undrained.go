@@ -107,7 +107,7 @@ func drainEnds(w *World, e Write) error {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if isOwn(e.After, i) && i.State != cloud.Deleting {
+		if w.isOwn(e.After, i) && i.State != cloud.Deleting {
 			return w.drained(w.acting, i)
 		}
 	}
@@ -117,7 +117,7 @@ func drainEnds(w *World, e Write) error {
 // holderOf returns the Machine of an instance; nil without.
 func (w *World) holderOf(i cloud.Instance) (machine *unstructured.Unstructured) {
 	for _, m := range w.Objects("Machine") {
-		if isOwn(m, i) {
+		if w.isOwn(m, i) {
 			machine = m
 		}
 	}
@@ -170,7 +170,7 @@ func (w *World) overLimit(p *process, i cloud.Instance) bool {
 	return w.apps.limit > 0 && slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
 		deleted := m.GetDeletionTimestamp()
 		over := deleted == nil && w.revived(p, m) || deleted != nil && p.clock().Since(deleted.Time)+skewSlack+2*w.far >= w.apps.limit
-		return over && (isOwn(m, i) || sameID(providerIDIn(m), i.ProviderID))
+		return over && (w.isOwn(m, i) || sameID(providerIDIn(m), i.ProviderID))
 	})
 }
 

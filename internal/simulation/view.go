@@ -75,7 +75,8 @@ func newView(kinds []schema.GroupVersionKind) *view {
 func newViewed(kind string) *viewed {
 	k := &viewed{kind: kind, objects: map[types.NamespacedName]*unstructured.Unstructured{}, typed: memo[corev1.Node]{}}
 	if kind == nodeKind().Kind { // whatever the form of an ID, the index finds the Node
-		k.nodes, _ = cluster.NewNodeIndex(context.Background(), informers{kind: k}, noderef.Rules{Canonical: storedID}) //nolint:forbidigo // it is not used
+		rules := noderef.Rules{Canonical: storedID}
+		k.nodes, _ = cluster.NewNodeIndex(context.Background(), informers{kind: k}, rules) //nolint:forbidigo // nothing uses it
 		k.take()
 	}
 	return k

@@ -163,7 +163,9 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w.keeps = w.choices.pick(10) == 9
 	w.bare = w.choices.pick(2) == 1
 	w.drawFaults()
-	w.pool = w.drawPool()
+	if w.pool = w.drawPool(); w.provided != nil && w.pool == nil { // that of pools provides their infrastructure objects
+		w.provided.driven = w.choices.pick(2) == 1
+	}
 	w.narrow = w.drawNarrowing()
 	w.addActors()
 	if err := w.populate(ctx); err != nil {
@@ -221,6 +223,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		w.misses(obj)
 	}
 	w.belong(obj)
+	w.provided.sees(obj)
 	for _, o := range w.owners {
 		o.wants()
 	}
