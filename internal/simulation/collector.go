@@ -57,7 +57,8 @@ func collectors(ctx context.Context, w *World) []due {
 			p.collecting = newCollecting(w, p)
 		}
 		if w.leads[i] && !p.busy {
-			all = append(all, due{at: p.collecting.due, do: func() { p.collecting.look(ctx, w, p) }})
+			one := p.collecting // a process that starts again has others
+			all = append(all, due{at: one.due, do: func() { one.look(ctx, w, p) }})
 		}
 	}
 	return all

@@ -92,7 +92,8 @@ func oneForEachSlot(w *World, _ Write) error {
 // ledgerIsBehind holds for what a manager writes; a restored backup may have an earlier ledger.
 func ledgerIsBehind(w *World, e Write) error {
 	text := e.After.GetAnnotations()[scale.LedgerAnnotation]
-	if e.Removed || w.acting == nil || w.backups.restored || e.After.GetKind() != "MachineSet" || text == "" {
+	if e.Removed || w.acting == nil || w.backups.restored || e.After.GetKind() != "MachineSet" || text == "" ||
+		e.Before != nil && e.Before.GetAnnotations()[scale.LedgerAnnotation] == text { // people may have written an old one
 		return nil
 	}
 	ledger, err := scale.ParseLedger(text)
@@ -299,7 +300,7 @@ func (w *World) goesUnheld(e Write) bool {
 // isHeld reports whether an object has a finalizer of a controller, and not only that of the garbage collector; false without an object.
 func isHeld(obj *unstructured.Unstructured) bool {
 	return obj != nil && slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool {
-		return f != metav1.FinalizerDeleteDependents && f != guestFinalizer
+		return f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents && f != guestFinalizer
 	})
 }
 

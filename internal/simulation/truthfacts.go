@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -147,7 +148,11 @@ func remediationOf(w *World, m *unstructured.Unstructured) string {
 	return unasked
 }
 
+// readiness is that of a Machine; one in deletion is not ready after a quarter of an hour.
 func readiness(w *World, m *unstructured.Unstructured) string {
+	if at := m.GetDeletionTimestamp(); at != nil && w.Now().Sub(at.Time) > 15*time.Minute {
+		return isTrue(false)
+	}
 	return worst(infrastructureReady(w, m), bootstrapReady(w, m), nodeReady(w, m), statusOf(m, contract.ConditionHealthCheckSucceeded))
 }
 

@@ -263,6 +263,9 @@ func (w *World) check(e Write) {
 func (w *World) fail(invariant string, err error) {
 	if err != nil && w.broken == nil {
 		because, _ := errors.AsType[caused](err)
+		if w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 {
+			because.causes = append(because.causes, "copies")
+		}
 		w.broken = &BrokenError{Invariant: invariant, Message: err.Error(), Causes: because.causes}
 	}
 }
