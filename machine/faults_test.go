@@ -100,8 +100,9 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	for _, n := range counts {
 		total += n
 	}
-	if own := counts["Machine"] + counts["Machine/status"]; own > 9 || total > 13 {
-		t.Errorf("want at most 9 writes to the Machine and 13 in all, got %d and %d: %v", own, total, counts)
+	// A machine that is slow lets a status go out between two stages, and not with the second one.
+	if own := counts["Machine"] + counts["Machine/status"]; own > 11 || total > own+5 {
+		t.Errorf("want at most 11 writes to the Machine and 5 others, got %d and %d: %v", own, total-own, counts)
 	}
 }
 
