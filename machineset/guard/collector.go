@@ -189,8 +189,8 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
-// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Clusters that ask for
-// the same are one.
+// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Clusters that ask
+// for the same are one.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
 	clusters, now := clustersOf(owners), c.options.Clock.Now()
