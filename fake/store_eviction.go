@@ -20,6 +20,7 @@ import (
 const (
 	violation      = "Cannot evict pod as it would violate the pod's disruption budget."
 	severalBudgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+	mostDisrupted  = 2000
 )
 
 // evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status together with a nil error is an answer
@@ -107,9 +108,14 @@ func selects(budget *policyv1.PodDisruptionBudget, pod labels.Set) bool {
 }
 
 func refusal(b *policyv1.PodDisruptionBudget) error {
+	gr := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"} // singular, as in the API server
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
 		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+	case b.Status.DisruptionsAllowed < 0:
+		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
+	case len(b.Status.DisruptedPods) > mostDisrupted:
+		return apierrors.NewForbidden(gr, b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case b.Status.DisruptionsAllowed > 0:
 		return nil
 	}
