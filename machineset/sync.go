@@ -96,7 +96,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := partChanges(&have, before, &s.State)
+	u := before.PartChanges(&have, machineLabels(&s.State), s.State.Template.Annotations)
 	if changesNothing(u) || found.Deleting() {
 		return nil
 	}
@@ -107,23 +107,6 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 		}
 	}
 	return s.PatchMetadata(ctx, "write", found, metadata)
-}
-
-// partChanges are metadataOf what a Machine refers to. What was given before and is not wanted any more is removed although the cache does
-// not show it: the write that gave it may be younger, and the record of the Machine forgets it now.
-func partChanges(have *contract.Metadata, before children.Given, set *contract.MachineSetState) contract.MetadataUpdate {
-	u, wanted := metadataOf(have, before, set), machineLabels(set)
-	for key := range before.Labels {
-		if _, stays := wanted[key]; !stays {
-			u.Labels[key] = contract.Cleared[string]()
-		}
-	}
-	for _, key := range before.Annotations {
-		if _, stays := set.Template.Annotations[key]; !stays {
-			u.Annotations[key] = contract.Cleared[string]()
-		}
-	}
-	return u
 }
 
 // merged returns changes as a merge patch.
@@ -149,7 +132,7 @@ func giving(set *contract.MachineSetState, fields []string) children.Given {
 	}
 }
 
-// metadataOf returns the changes of the labels and annotations of a Machine, or of an object that it refers to.
+// metadataOf returns the changes of the labels and annotations of a Machine.
 func metadataOf(have *contract.Metadata, before children.Given, set *contract.MachineSetState) contract.MetadataUpdate {
 	return before.Changes(have, machineLabels(set), set.Template.Annotations)
 }

@@ -57,16 +57,26 @@ func (g Given) Of(made contract.Object, annotation string) (client.Object, error
 	return child, nil
 }
 
-// Changes returns the changes that give a child, or an object that it refers to, labels and annotations: these are added, and values that
-// were given before and are not wanted any more are removed.
+// Changes returns the changes that give a child labels and annotations: these are added, and values that were given before and are not
+// wanted any more are removed.
 func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
+	return g.changes(have, wantLabels, wantAnnotations, false)
+}
+
+// PartChanges is Changes of an object that a child refers to. What is to be removed is removed although have lacks it: the cache may have
+// yet to show the write that gave it, and the record of the child forgets it now.
+func (g Given) PartChanges(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
+	return g.changes(have, wantLabels, wantAnnotations, true)
+}
+
+func (g Given) changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string, unseen bool) contract.MetadataUpdate {
 	return contract.MetadataUpdate{
-		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels))),
-		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations),
+		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels)), unseen),
+		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations, unseen),
 	}
 }
 
-func changes(have, want map[string]string, gave []string) map[string]contract.Change[string] {
+func changes(have, want map[string]string, gave []string, unseen bool) map[string]contract.Change[string] {
 	all := map[string]contract.Change[string]{}
 	for key, value := range want {
 		if got, found := have[key]; !found || got != value {
@@ -75,7 +85,7 @@ func changes(have, want map[string]string, gave []string) map[string]contract.Ch
 	}
 	for _, key := range gave {
 		_, wanted := want[key]
-		if _, found := have[key]; found && !wanted {
+		if _, found := have[key]; (found || unseen) && !wanted {
 			all[key] = contract.Cleared[string]()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -194,6 +195,7 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
 	clusters, now := clustersOf(owners), c.options.Clock.Now()
+	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(clusters, name) })
 	slices.SortStableFunc(clusters, func(a, b string) int { return c.listed[a].Compare(c.listed[b]) })
 	for _, name := range clusters {
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
