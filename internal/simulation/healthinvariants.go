@@ -222,6 +222,7 @@ func closedHolds(w *World, _ Write, b *pass) string {
 // freezesSurplus counts as the freezer says: what the set controls, and what it may adopt. Of those in deletion, each has a successor.
 func freezesSurplus(w *World, e Write, b *pass) string {
 	live, deleting, wanted := 0, 0, int(replicasIn(e.Before))
+	selects := textAt(e.Before, "spec", "selector", "matchLabels") != ""
 	for _, m := range b.process.view.shown("Machine") {
 		owner := metav1.GetControllerOf(m)
 		free := owner == nil || owner.Kind == e.After.GetKind() && owner.Name == e.After.GetName() // controlled by one that is gone
@@ -229,7 +230,7 @@ func freezesSurplus(w *World, e Write, b *pass) string {
 		case m.GetNamespace() != e.After.GetNamespace():
 		case goes && metav1.IsControlledBy(m, e.After):
 			deleting++
-		case !goes && (metav1.IsControlledBy(m, e.After) || free && hasLabels(e.Before, m)):
+		case !goes && (metav1.IsControlledBy(m, e.After) || selects && free && hasLabels(e.Before, m)):
 			live++
 		}
 	}

@@ -106,9 +106,8 @@ func ledgerIsBehind(w *World, e Write) error {
 	return err
 }
 
-// oneInstance allows for another one only once the first is gone that the Machine does not know: a backup was restored that does not know
-// it, or the cloud has lost it.
-// oneInstance counts those that were ever made, and those that run where a cloud or a backup may have made some again.
+// oneInstance counts those that were ever made, and those that run where another one may be made once the first is gone: a backup was
+// restored that does not know it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
 	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray

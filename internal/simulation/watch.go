@@ -134,7 +134,12 @@ func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.check == uid })
 		return
 	case restored:
-		ledger.InFlight = append(ledger.InFlight, h.ledgers[uid].InFlight...)
+		for _, last := range h.ledgers[uid].InFlight {
+			is := func(entry healthcheck.Entry) bool { return entry.Machine == last.Machine }
+			if !slices.ContainsFunc(ledger.InFlight, is) {
+				ledger.InFlight = append(ledger.InFlight, last)
+			}
+		}
 	}
 	h.ledgers[uid] = ledger
 }

@@ -140,7 +140,7 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// newWorld has a set, a Machine of another owner, and two processes, of which one leads.
+// newWorld has what its Choices draw, a Machine of another owner, and two processes, of which one leads.
 func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	o.Steps = cmp.Or(o.Steps, 150)
