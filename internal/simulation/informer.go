@@ -43,8 +43,9 @@ func (i informer) AddEventHandlerWithOptions(
 	return i.AddEventHandler(h)
 }
 
-// HasSynced implements cache.Informer. The World tells a handler what there is before anything else happens.
-func (i informer) HasSynced() bool { return !i.kind.unlisted }
+// HasSynced implements cache.Informer. A process has listed the kinds of the management cluster before it starts; their Tracker asks
+// from a goroutine.
+func (i informer) HasSynced() bool { return i.kind.session == nil || !i.kind.unlisted }
 
 // IsStopped implements cache.Informer.
 func (informer) IsStopped() bool { return false }
