@@ -238,10 +238,10 @@ func currency(w *World, m *unstructured.Unstructured) string {
 	return cmp.Or(statusOf(m, contract.ConditionUpToDate), "Unknown")
 }
 
-// compares holds the number of Machines against the desired one.
-func compares(is func(have, want int) bool) fact {
+// compares returns what follows from the number of Machines, beside the desired one.
+func compares(fewer, asMany, more string) fact {
 	return func(w *World, owner *unstructured.Unstructured) string {
-		return isTrue(is(len(w.machinesOf(owner, yes)), int(replicasIn(owner))))
+		return []string{fewer, asMany, more}[1+cmp.Compare(len(w.machinesOf(owner, yes)), int(replicasIn(owner)))]
 	}
 }
 
