@@ -351,7 +351,7 @@ func TestTheDependentsOfOneNameAreOrphanedInTheSameOrderEveryTime(t *testing.T) 
 
 func TestWhatAWebhookMakesOfAnObjectIsStored(t *testing.T) {
 	store := fake.NewStore(fake.Options{Admit: func(obj *unstructured.Unstructured) {
-		if obj.GetName() == "a" {
+		if obj.GetName() == "a" && obj.GetAPIVersion() == "v1" && obj.GetKind() == "ConfigMap" {
 			obj.SetAnnotations(map[string]string{"admitted": obj.GetLabels()["try"]})
 		}
 	}})

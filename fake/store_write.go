@@ -22,7 +22,7 @@ const optimisticLockMessage = "the object has been modified; please apply your c
 // create stores a new object. The caller holds the lock.
 func (s *Store) create(k *kind, namespace string, content map[string]any, dryRun bool) (*record, error) {
 	u := &unstructured.Unstructured{Object: content}
-	s.admit(u)
+	s.admitted(k, u)
 	if u.GetResourceVersion() != "" {
 		return nil, fmt.Errorf("resourceVersion should not be set on objects to be created")
 	}
@@ -99,7 +99,7 @@ func (s *Store) update(c change) (*record, error) {
 		return nil, err
 	}
 	u := &unstructured.Unstructured{Object: content}
-	s.admit(u)
+	s.admitted(c.kind, u)
 	if err := c.checkIdentity(u, current); err != nil {
 		return nil, err
 	}
@@ -207,6 +207,14 @@ func removedByUpdate(u *unstructured.Unstructured, current *record) bool {
 	}
 	grace := old.GetDeletionGracePeriodSeconds()
 	return grace == nil || *grace == 0
+}
+
+// admitted lets Options.Admit change what is to be stored, which has its kind only for that.
+func (s *Store) admitted(k *kind, u *unstructured.Unstructured) {
+	u.SetGroupVersionKind(k.first.gvk)
+	s.admit(u)
+	delete(u.Object, "apiVersion")
+	delete(u.Object, "kind")
 }
 
 // admitNamespace rejects new objects in a namespace that is missing or terminating.

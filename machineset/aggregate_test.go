@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -46,6 +47,24 @@ func TestMachinesThatSayTheSameAreNamedInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, c.Message); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// Cluster API counts by the labels of the template alone, not by those that it adds for itself.
+func TestFullyLabeledMachinesHaveTheLabelsOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{Admit: func(obj *unstructured.Unstructured) { // a webhook that strips a label
+		if obj.GetKind() == "Machine" {
+			unstructured.RemoveNestedField(obj.Object, "metadata", "labels", contract.SetNameLabel)
+		}
+	}})
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.create(set)
+	w.has(set, 2)
+	w.eventually("count both Machines", func() string {
+		n, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "deprecated", "v1beta1", "fullyLabeledReplicas")
+		return cmp.Diff(int64(2), n)
+	})
 }
 
 func TestAMessageWithAListIsPrintedBelowItsMachine(t *testing.T) {

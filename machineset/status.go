@@ -58,7 +58,7 @@ func (s *Scope) summary() children.Summary {
 	machines, _ := s.Machines()
 	facts := children.Summary{
 		Remediator: s.env.kinds.Set.GVK.Kind, Desired: s.State.Replicas, Deleting: !s.State.Deleting.IsZero(),
-		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: machineLabels(&s.State), Now: s.Now,
+		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: s.State.Template.Labels, Now: s.Now,
 	}
 	facts.Missing, facts.Blocked = s.missing()
 	if refused := s.machines.Refused(); refused != "" {

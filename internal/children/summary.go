@@ -29,7 +29,7 @@ type Summary struct {
 	// Machines are those of the owner, those in deletion included. Unobserved: they could not be read.
 	Machines   []*contract.MachineState
 	Unobserved bool
-	// TemplateLabels are the labels that new Machines get.
+	// TemplateLabels are those of the template. Rule: Cluster API counts by them, not by the labels that a set adds.
 	TemplateLabels map[string]string
 	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the owner
 	// from creating.
