@@ -92,8 +92,8 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	r.Cluster, r.Version = cmp.Or(r.Cluster, s.State.ClusterName), cmp.Or(r.Version, s.State.Version)
 	r.FailureDomain, r.ProviderID = cmp.Or(r.FailureDomain, s.State.WantedFailureDomain), s.State.ProviderID
 	in := instance.Input{
-		Request: r, Err: err, Provisioned: s.State.InfrastructureReady.Or(false), Deleting: s.Deleting(), Now: s.Now,
-		IsKept: s.IsKept,
+		Request: r, Err: err, Provisioned: s.State.InfrastructureReady.Or(false) || instance.IsLost(s.State.FailureReason),
+		Deleting: s.Deleting(), Now: s.Now, IsKept: s.IsKept,
 	}
 	if d.UserData != nil {
 		in.FirstBoot = func(ctx context.Context) (data []byte, ready bool, err error) {
@@ -139,7 +139,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if found.Provisioned {
 		s.SetInfrastructureReady()
-		if r := s.State.FailureReason; r == ReasonInstanceGone || r == ReasonInstanceFailed { // it was seen late, or mended
+		if instance.IsLost(s.State.FailureReason) { // it was seen late, or mended
 			s.SetFailure("", "")
 		}
 	}

@@ -34,10 +34,14 @@ type Facts struct {
 	Instance provider.Instance
 	Err      error
 	// Failures is how many times in a row there was an error; of one of the class NotFound, how often since the last answer there was such an
-	// error. Recorded: the Machine has a provider ID, so the answer is that of a look. Provisioned: a look has seen it run.
+	// error. Recorded: the Machine has a provider ID, so the answer is that of a look. Provisioned: a look has seen it run, or has
+	// found out that it IsLost.
 	Failures              int
 	Recorded, Provisioned bool
 }
+
+// IsLost reports whether a failure reason is one that a look at an instance has found out.
+func IsLost(failureReason string) bool { return failureReason == ReasonGone || failureReason == ReasonFailed }
 
 // Decision is what the answer of a Driver means.
 type Decision struct {

@@ -66,6 +66,12 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 	}
 }
 
+func TestAFailureThatALookHasFoundIsKnown(t *testing.T) {
+	for reason, lost := range map[string]bool{ReasonGone: true, ReasonFailed: true, ReasonInvalid: false, "": false} {
+		require.Equal(t, lost, IsLost(reason), reason)
+	}
+}
+
 // noon is a time that tests begin at.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 

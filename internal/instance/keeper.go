@@ -64,7 +64,7 @@ type Input struct {
 	Request provider.Request
 	// Err says why the Request is not complete; nil when it is. A deletion makes its call nevertheless.
 	Err error
-	// Provisioned: the instance ran before. Deleting: the Machine is being deleted, so nothing is created.
+	// Provisioned: the instance ran before, or is known to be lost. Deleting: the Machine is being deleted, so nothing is created.
 	Provisioned, Deleting bool
 	// FirstBoot returns the first-boot data, and false while there is none yet. It is called before each creation. Nil: the instance needs
 	// none.

@@ -96,7 +96,7 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	r.ProviderID, r.Resume = s.State.ProviderID, s.State.Resume
 	s.memory().token = r.Token
 	return instance.Input{
-		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false), Now: s.Now, IsKept: s.IsKept,
+		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false) || instance.IsLost(s.State.FailureReason), Now: s.Now, IsKept: s.IsKept,
 		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), FirstBoot: s.firstBoot,
 	}
 }
