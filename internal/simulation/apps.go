@@ -122,18 +122,18 @@ func (a *apps) sees(obj *unstructured.Unstructured) {
 
 // budget is the budget as the API server has it; nil without.
 func (w *World) budget() *policyv1.PodDisruptionBudget {
-	obj := w.object(budgetGVK().Kind, namespace, appName)
-	if obj == nil {
-		return nil
-	}
-	return typed[policyv1.PodDisruptionBudget](obj)
+	return typed[policyv1.PodDisruptionBudget](w.object(budgetGVK().Kind, namespace, appName))
 }
 
 func budgetGVK() schema.GroupVersionKind {
 	return policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
 }
 
+// typed is an object in the form of Go; nil without.
 func typed[T any](obj *unstructured.Unstructured) *T {
+	if obj == nil {
+		return nil
+	}
 	into := new(T)
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into) // the store made it of such an object
 	return into
@@ -169,13 +169,12 @@ func (w *World) relent(ctx context.Context) {
 
 // drainsSince reports whether a Machine or a pool has been deleted for so long, or a Node of a pool been drained.
 func (w *World) drainsSince(t time.Time) bool {
-	for _, node := range w.Objects("Node") {
-		at, err := time.Parse(time.RFC3339, node.GetAnnotations()[contract.DrainStartedAnnotation])
-		if err == nil && at.Before(t) {
-			return true
+	leaving := slices.Concat(w.Objects("Node"), w.Objects("Machine"), w.Objects(poolKind))
+	return slices.ContainsFunc(leaving, func(obj *unstructured.Unstructured) bool {
+		if obj.GetKind() == "Node" {
+			at, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
+			return err == nil && at.Before(t)
 		}
-	}
-	return slices.ContainsFunc(append(w.Objects("Machine"), w.Objects(poolKind)...), func(m *unstructured.Unstructured) bool {
-		return m.GetDeletionTimestamp() != nil && m.GetDeletionTimestamp().Time.Before(t)
+		return obj.GetDeletionTimestamp() != nil && obj.GetDeletionTimestamp().Time.Before(t)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,22 +13,17 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// ofClouds are what a cloud does by itself. The habits of the second list begin, and end by themselves.
+// ofClouds are what a cloud does by itself. Habits begin, and end by themselves.
 func ofClouds() []disturbance {
-	all := []disturbance{
-		{CloudLoses, (*World).cloudLoses}, {CloudRenames, (*World).cloudRenames}, {CloudCreatesTwice, nil}, {CloudLies, nil},
+	habit := func(fault Fault, what string) disturbance { // what is before the name of the instance in the history
+		return disturbance{fault, func(w *World, _ context.Context) { w.beginHabit(fault, what) }}
 	}
-	for _, habit := range []struct {
-		fault Fault
-		what  string // in the history, before the name of the instance
-	}{
-		{CloudForgets, "does not show"}, {CloudKeeps, "does not delete"}, {CloudRefuses, "refuses"},
-		{CloudRotates, "does not accept all credentials of"}, {CloudIsSlow, "is still creating"}, {CloudFails, "has failed to run"},
-		{CloudReportsHalf, "shows half of"}, {CloudMoves, "has another ID for"},
-	} {
-		all = append(all, disturbance{habit.fault, func(w *World, _ context.Context) { w.beginHabit(habit.fault, habit.what) }})
+	return []disturbance{
+		{CloudLoses, (*World).cloudLoses}, {"cloud renames", (*World).cloudRenames}, {CloudCreatesTwice, nil}, {CloudLies, nil},
+		habit(CloudForgets, "does not show"), habit(CloudKeeps, "does not delete"), habit(CloudRefuses, "refuses"),
+		habit(CloudRotates, "does not accept all credentials of"), habit(CloudIsSlow, "is still creating"),
+		habit(CloudFails, "has failed to run"), habit(CloudReportsHalf, "shows half of"), habit(CloudMoves, "has another ID for"),
 	}
-	return all
 }
 
 // beginHabit begins a habit, for a time: that of one instance, or of all.
@@ -43,14 +37,10 @@ func (w *World) beginHabit(fault Fault, what string) {
 		h.refused = oneOf(w, cloud.OpCreate, cloud.OpCreate, "", cloud.OpGet, cloud.OpDelete, cloud.OpList)
 		of.Name = fmt.Sprintf("%s calls: %s", cmp.Or(h.refused, "all"), h.class)
 	default:
-		all := w.instances()
-		stays := func(i cloud.Instance) bool {
-			return w.holderOf(i) == nil || w.holderOf(i).GetDeletionTimestamp() == nil
+		leaves := func(i cloud.Instance) bool {
+			return w.holderOf(i) != nil && w.holderOf(i).GetDeletionTimestamp() != nil
 		}
-		if leaving := slices.DeleteFunc(slices.Clone(all), stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
-			all = leaving // what goes wrong in deletions matters most
-		}
-		if of = oneOf(w, all...); of.Token == "" {
+		if of = oneOf(w, rather(w, w.instances(), leaves)...); of.Token == "" {
 			return
 		}
 		h.nodes[of.Name] = h.nodes[of.Name] || fault == CloudMoves // its Machine takes the Node for another one's
@@ -60,6 +50,7 @@ func (w *World) beginHabit(fault Fault, what string) {
 	w.note("cloud", fmt.Sprintf("%s %s for %s", what, of.Name, lasts), "")
 }
 
+// cloudRenames: the cloud writes provider IDs in another form, or no longer.
 func (w *World) cloudRenames(context.Context) {
 	w.habits.renamed = !w.habits.renamed
 	w.note("cloud", fmt.Sprintf("writes provider IDs in upper case: %t", w.habits.renamed), "")

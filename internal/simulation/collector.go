@@ -50,8 +50,7 @@ func newCollecting(w *World, p *process) *collecting {
 }
 
 // collectors are those of the processes that lead, as an actor.
-func collectors(ctx context.Context, w *World) []due {
-	var all []due
+func collectors(ctx context.Context, w *World) (all []due) {
 	for i, p := range w.processes {
 		if p.collecting == nil {
 			p.collecting = newCollecting(w, p)

@@ -89,8 +89,9 @@ func (d *drainer) delete(ctx context.Context, pod runner.PodRef, o runner.Delete
 func (d *drainer) request(verb string, pod runner.PodRef, call func() error) error {
 	w := d.process.world
 	return w.request(d.process, Request{Verb: verb, Kind: "Pod", Name: pod.Name, Write: true, session: d.session}, func() error {
-		w.remember()
-		if verb == "evict" && w.refuses() {
+		w.apps.before = w.budget()
+		w.apps.current = !slices.ContainsFunc(w.loops.Tasks(), func(t fake.Task) bool { return t.Loop == "budgets" })
+		if verb == "evict" && w.strikes(EvictionRefused, 3) {
 			return w.refusal()
 		}
 		return call()
@@ -119,8 +120,7 @@ func (p *process) drainers() []*drainer {
 }
 
 // drainers are the drainers of all processes that lead, as an actor.
-func drainers(ctx context.Context, w *World) []due {
-	var all []due
+func drainers(ctx context.Context, w *World) (all []due) {
 	for i, p := range w.processes {
 		if !w.leads[i] {
 			continue
@@ -140,8 +140,7 @@ func drainers(ctx context.Context, w *World) []due {
 }
 
 // followed are its watches of Pods.
-func (d *drainer) followed() []*viewed {
-	var all []*viewed
+func (d *drainer) followed() (all []*viewed) {
 	for _, node := range slices.Sorted(maps.Keys(d.pods)) {
 		all = append(all, d.pods[node])
 	}

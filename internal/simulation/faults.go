@@ -111,7 +111,7 @@ func declared() []frequency {
 			{Skew, (*World).skews}, {ClockJumps, (*World).clockJumps}, {"410", (*World).relists}, {WatchStalls, (*World).watchStalls},
 			{KubeletDies, turned("Unknown", "True", "False", "")}, {KubeletFails, turned("False", "True")},
 			{KubeletReturns, (*World).kubeletReturns},
-			{NodeReplaced, (*World).nodeIsDeleted}, {NodeComesBack, (*World).nodeComesBack}, {CacheNarrowed, (*World).narrows},
+			{NodeReplaced, (*World).nodeIsDeleted}, {"node comes back", (*World).nodeComesBack}, {CacheNarrowed, (*World).narrows},
 			{UserRestores, (*World).restores}, {UserRestoresElsewhere, (*World).restoresElsewhere},
 		}},
 		{3, inAny, slices.Concat(edits(), ofClouds(), poolDisturbances(), writerDisturbances(), clusterDisturbances())},
@@ -217,7 +217,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	fault := w.faultOf(r)
 	w.acting, w.session = p, r.session
 	defer func() { w.acting, w.session = nil, nil }()
-	w.expect(InAFight, w.isSlow(p, r))
+	w.expect("in a fight there is at most one write a second for an object", w.isSlow(p, r))
 	err := w.carryOut(fault, p, r, func() error { return w.admits(r, call) })
 	answer := said(err)
 	if fault != "" {

@@ -19,10 +19,9 @@ const (
 	// CloudForgets: it does not show an instance for a while. CloudLoses: an instance is gone for ever.
 	CloudForgets Fault = "cloud forgets"
 	CloudLoses   Fault = "cloud loses an instance"
-	// CloudReportsHalf: it leaves the provider ID, the addresses or the state of an instance out for a while. CloudRenames: it writes
-	// provider IDs in another form. CloudMoves: an instance has another provider ID for a while, and is found by both.
+	// CloudReportsHalf: it leaves the provider ID, the addresses or the state of an instance out for a while. CloudMoves: an
+	// instance has another provider ID for a while, and is found by both.
 	CloudReportsHalf Fault = "cloud reports half"
-	CloudRenames     Fault = "cloud renames"
 	CloudMoves       Fault = "cloud changes an ID"
 	// CloudIsSlow: an instance is being created for minutes. CloudFails: it has failed for good, and runs again after minutes.
 	CloudIsSlow Fault = "cloud is slow"
@@ -152,8 +151,7 @@ func (h *habits) one(r cloud.Request) cloud.Request {
 
 // Create implements cloud.Driver. A request that arrives late may make an instance again that is gone: nothing but a Collector finds it.
 func (h *habits) Create(ctx context.Context, r cloud.Request) (cloud.Instance, error) {
-	if len(h.found(&r)) == 0 && h.world.drawn([]Fault{CloudCreatesTwice}, 3) != "" {
-		h.world.seen[faultPrefix+string(CloudCreatesTwice)]++
+	if len(h.found(&r)) == 0 && h.world.strikes(CloudCreatesTwice, 3) {
 		twin := r
 		twin.Token, twin.Name = r.Token+twinSuffix, r.Name+twinSuffix
 		_, _ = h.Driver.Create(ctx, twin)
@@ -190,12 +188,11 @@ func (h *habits) Delete(ctx context.Context, r cloud.Request) (gone bool, err er
 	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.of(i.Token).lied }) {
 		return true, nil
 	}
-	lies := len(found) > 0 && h.world.drawn([]Fault{CloudLies}, 2) != ""
+	lies := len(found) > 0 && h.world.strikes(CloudLies, 2)
 	if !lies || h.world.choices.pick(2) == 0 {
 		gone, err = h.Driver.Delete(ctx, one)
 	}
 	if lies {
-		h.world.seen[faultPrefix+string(CloudLies)]++
 		for _, i := range found {
 			h.nodes[i.Name], h.of(i.Token).lied = true, true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,13 +67,14 @@ func timeouts() []time.Duration {
 // or neither. The API server serves their kinds.
 func (w *World) drawKinds() {
 	switch w.choices.pick(3) {
-	case 0:
 	case 1:
 		if w.parts = true; w.choices.pick(2) == 1 {
 			w.provided = &provided{unheld: map[string]bool{}, machines: map[string]types.UID{}}
 		}
-		w.kinds = append(w.clonedKinds(), w.kinds...)
-	default:
+		for n, c := range w.cloned() {
+			w.kinds = slices.Insert(w.kinds, 2*n, fake.ServedKind{GVK: templateOf(c.gvk), Status: true}, fake.ServedKind{GVK: c.gvk, Status: true})
+		}
+	case 2:
 		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
 		w.health = &health{
 			lame: map[string]bool{}, guards: map[*process]*guards{},
@@ -102,9 +104,8 @@ func (w *World) addChecks(ctx context.Context) error {
 }
 
 func (w *World) addCheck(ctx context.Context, c *check) error {
-	obj := fake.MachineHealthCheck(CheckName, c.selector, c.timeout, fake.WithField("c1", "spec", "clusterName"))
-	obj.SetNamespace(c.namespace)
-	err := w.store.Client().Create(ctx, obj)
+	in, named := fake.InNamespace(c.namespace), fake.WithField("c1", "spec", "clusterName")
+	err := w.store.Client().Create(ctx, fake.MachineHealthCheck(CheckName, c.selector, c.timeout, in, named))
 	w.editCheck(ctx, c)
 	return err
 }
@@ -140,14 +141,14 @@ func mostIn(check *unstructured.Unstructured, total int) int {
 	return total
 }
 
-// timeoutIn is the shortest time for which a check lets a condition of a Node last.
-func timeoutIn(check *unstructured.Unstructured) time.Duration {
-	rules, _, _ := unstructured.NestedSlice(check.Object, "spec", "checks", "unhealthyNodeConditions")
+// timeoutIn is the shortest time for which one of some versions of a check lets a condition of a Node last.
+func timeoutIn(versions []*unstructured.Unstructured) time.Duration {
 	least := time.Hour
-	for _, rule := range rules {
-		of, _ := rule.(map[string]any)
-		seconds, _ := of["timeoutSeconds"].(int64)
-		least = min(least, time.Duration(seconds)*time.Second)
+	for _, check := range versions {
+		for _, rule := range mapsAt(check, "spec", "checks", "unhealthyNodeConditions") {
+			seconds, _ := rule["timeoutSeconds"].(int64)
+			least = min(least, time.Duration(seconds)*time.Second)
+		}
 	}
 	return least
 }
@@ -180,16 +181,13 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 	}
 	ports := remediation.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload, ReachOf: gate.Of}
 	ports.NodesOf, ports.WorkloadEvents = p.reach()
-	checks, err := remediation.New(kinds, ports,
+	checks, wrong := remediation.New(kinds, ports,
 		remediation.Options{Clock: p.clock(), Controller: m.options(), Parallel: 1, Recorder: recorder{p}, Matching: matching()})
-	if err != nil {
-		return err
-	}
 	freezer, err := guard.NewFreezer(guard.Kinds{
 		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
 		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()), Machine: kinds.Machine,
 	}, ports.Ports, guard.FreezerOptions{Clock: p.clock(), Controller: m.options()})
-	if err != nil {
+	if err := errors.Join(wrong, err); err != nil {
 		return err
 	}
 	return errors.Join(checks.AddToManager(ctx, m), freezer.AddToManager(ctx, m))
@@ -202,8 +200,7 @@ func (g *guards) isClosed() bool {
 }
 
 // probes are those of the gates of the processes, with or without a lease.
-func probes(ctx context.Context, w *World) []due {
-	var all []due
+func probes(ctx context.Context, w *World) (all []due) {
 	for _, p := range w.processes {
 		if g := w.health.guards[p]; g != nil {
 			all = append(all, due{at: g.next, do: func() {

@@ -126,11 +126,7 @@ func awaitsTimeout(_ *World, e Write, b *pass) string {
 		return ""
 	}
 	begun := slices.MaxFunc([]time.Time{since(node, contract.ConditionReady), b.thawed}, time.Time.Compare)
-	timeout := time.Hour
-	for _, version := range b.versions() {
-		timeout = min(timeout, timeoutIn(version))
-	}
-	lasted := max(b.process.clock().Since(begun), b.at.Sub(begun))
+	timeout, lasted := timeoutIn(b.versions()), max(b.process.clock().Since(begun), b.at.Sub(begun))
 	return because(lasted < timeout, fmt.Sprintf("is marked after %s of %s", lasted, timeout))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -70,7 +71,7 @@ func (w *World) narrows(ctx context.Context) {
 		w.labelsTemplate(ctx)
 	default:
 		if obj := oneOf(w, w.Objects(w.narrow.kind)...); obj != nil {
-			w.patch(ctx, obj, labelPatch(elsewhereLabel, orNothing(!isElsewhere(obj))))
+			w.patch(ctx, obj, labelPatch(elsewhereLabel, orNothing(!labels.Set(obj.GetLabels()).Has(elsewhereLabel))))
 		}
 	}
 }
@@ -83,19 +84,9 @@ func (w *World) labelsTemplate(ctx context.Context) {
 	}
 }
 
-// registersElsewhere reports whether a new Node has the label; with a narrowing that is nil it has not.
-func (w *World) registersElsewhere() bool {
-	return w.narrow != nil && w.narrow.kind == "Node" && !w.calm && w.choices.pick(3) == 2
-}
-
 // leavesOut reports whether the cache of a process leaves an object out; of a narrowing that is nil too.
 func (n *narrowing) leavesOut(p *process, obj *unstructured.Unstructured) bool {
-	return n != nil && obj.GetKind() == n.kind && n.of[p.number] && isElsewhere(obj)
-}
-
-func isElsewhere(obj *unstructured.Unstructured) bool {
-	_, is := obj.GetLabels()[elsewhereLabel]
-	return is
+	return n != nil && obj.GetKind() == n.kind && n.of[p.number] && labels.Set(obj.GetLabels()).Has(elsewhereLabel)
 }
 
 // sent returns what the watch of a process sends for an event of the API server: an object that the selector does not let through any more

@@ -24,13 +24,18 @@ const evictAfter = 5 * time.Minute
 // chooseNode returns one of the Nodes that match, every other time one that is being drained; nil without.
 func (w *World) chooseNode(match func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	some := slices.DeleteFunc(w.Objects("Node"), func(node *unstructured.Unstructured) bool { return !match(node) })
-	drained := slices.DeleteFunc(slices.Clone(some), func(node *unstructured.Unstructured) bool {
-		return textAt(node, "spec", "unschedulable") != "true"
-	})
-	if len(drained) > 0 && w.choices.pick(2) == 0 {
-		some = drained
+	drained := func(node *unstructured.Unstructured) bool { return textAt(node, "spec", "unschedulable") == "true" }
+	return oneOf(w, rather(w, some, drained)...)
+}
+
+// rather returns all of some things or, in half of the cases in which there are any, those that match: what goes wrong with them matters
+// most.
+func rather[T any](w *World, all []T, match func(T) bool) []T {
+	some := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !match(one) })
+	if len(some) > 0 && w.choices.pick(2) == 0 {
+		return some
 	}
-	return oneOf(w, some...)
+	return all
 }
 
 // reports writes what a kubelet says into a Node.
@@ -60,10 +65,8 @@ func turned(to corev1.ConditionStatus, from ...string) func(*World, context.Cont
 
 func (w *World) kubeletReturns(ctx context.Context) {
 	for _, m := range w.owned() { // one that is marked may be spared yet
-		if statusOf(m, contract.ConditionOwnerRemediated) != "False" || m.GetDeletionTimestamp() != nil {
-			continue
-		}
-		if node := w.nodeOf(m); node != nil && w.choices.pick(2) == 1 {
+		node, marked := w.nodeOf(m), statusOf(m, contract.ConditionOwnerRemediated) == "False" && m.GetDeletionTimestamp() == nil
+		if marked && node != nil && w.choices.pick(2) == 1 {
 			w.setReady(ctx, node, corev1.ConditionTrue)
 			return
 		}
@@ -104,18 +107,15 @@ func (w *World) revive(ctx context.Context) {
 
 // evictions are what the cluster does about Nodes that are not ready: their Pods count as not ready, until the Node is back, and after some
 // minutes they are deleted.
-func evictions(ctx context.Context, w *World) []due {
-	var all []due
+func evictions(ctx context.Context, w *World) (all []due) {
 	for _, node := range w.Objects("Node") {
 		well := isReady(node)
 		for _, pod := range w.podsOn(node) {
-			if pod.GetDeletionTimestamp() != nil {
-				continue
-			}
-			if textAt(pod, "status", "phase") == string(corev1.PodRunning) && isReady(pod) != well {
+			stays := pod.GetDeletionTimestamp() == nil
+			if stays && textAt(pod, "status", "phase") == string(corev1.PodRunning) && isReady(pod) != well {
 				all = append(all, due{do: func() { w.setPodReady(ctx, pod, well) }})
 			}
-			if !well {
+			if stays && !well {
 				all = append(all, due{at: since(node, contract.ConditionReady).Add(evictAfter), do: func() {
 					w.note("cluster", "delete Pod "+pod.GetName(), said(w.store.Client().Delete(ctx, pod.DeepCopy())))
 				}})
@@ -134,12 +134,17 @@ func (w *World) setPodReady(ctx context.Context, pod *unstructured.Unstructured,
 	w.note("cluster", "Pod "+pod.GetName()+" is ready: "+isTrue(ready), said(w.store.Client().Status().Update(ctx, pod)))
 }
 
-// refuses reports whether a webhook refuses an eviction.
-func (w *World) refuses() bool { return w.drawn([]Fault{EvictionRefused}, 3) != "" }
+// strikes reports whether a fault that the history has happens, once in n times, and counts it.
+func (w *World) strikes(fault Fault, n int) bool {
+	is := w.drawn([]Fault{fault}, n) != ""
+	if is {
+		w.seen[faultPrefix+string(fault)]++
+	}
+	return is
+}
 
-// refusal is an answer of a webhook, or of a proxy in front of the API server.
+// refusal is an answer of a webhook to an eviction, or of a proxy in front of the API server.
 func (w *World) refusal() error {
-	w.seen[faultPrefix+string(EvictionRefused)]++
 	gr, text := schema.GroupResource{Resource: "pods"}, `admission webhook "guard.example.com" denied the request: not now`
 	return []error{
 		apierrors.NewTooManyRequests(text, 0), apierrors.NewForbidden(gr, "", errors.New(text)),
@@ -147,10 +152,8 @@ func (w *World) refusal() error {
 	}[w.choices.pick(3)]
 }
 
-// NodeComesBack means that the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with
-// another UID and schedulable, a Pod is scheduled to it, and the cloud does not delete the instance for a while.
-const NodeComesBack Fault = "node comes back"
-
+// nodeComesBack: the instance of a Machine that was drained restarts before it is deleted: its Node registers again, with another UID and
+// schedulable, a Pod is scheduled to it, and the cloud does not delete the instance for a while.
 func (w *World) nodeComesBack(ctx context.Context) {
 	drained := slices.DeleteFunc(w.owned(), func(m *unstructured.Unstructured) bool {
 		return w.apps == nil || m.GetDeletionTimestamp() == nil || m.GetAnnotations()[contract.DrainedAnnotation] == ""

@@ -18,9 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// MadeOfOneTemplate is the invariant about what sets clone for Machines, which is checked in histories with templates.
-const MadeOfOneTemplate = "a Machine and its infrastructure object are made from one template"
-
 // partGVK is the kind that sets clone for each Machine in the histories with templates, and configGVK that of bootstrap objects where there
 // are providers. Without these, the cloud makes the instances all the same: the object is there to be cloned, and goes with its Machine.
 func partGVK() schema.GroupVersionKind   { return fake.InfraMachineGVK(contract.V1Beta2) }
@@ -43,14 +40,6 @@ func (w *World) cloned() (all []cloned) {
 	}
 	if w.provided != nil {
 		all = append(all, cloned{configGVK(), []string{"bootstrap", "configRef"}})
-	}
-	return all
-}
-
-// clonedKinds are the kinds of templates and of what is cloned from them.
-func (w *World) clonedKinds() (all []fake.ServedKind) {
-	for _, c := range w.cloned() {
-		all = append(all, fake.ServedKind{GVK: templateOf(c.gvk), Status: true}, fake.ServedKind{GVK: c.gvk, Status: true})
 	}
 	return all
 }
@@ -79,12 +68,10 @@ func (o *owner) refer(spec map[string]any) {
 // addTemplates creates the templates of a revision, which never change; one that exists stays. It does nothing in a history without.
 func (o *owner) addTemplates(ctx context.Context, revision int) (err error) {
 	for _, c := range o.world.cloned() {
-		template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
-			"spec": map[string]any{"version": fmt.Sprintf("v1.36.%d", revision)},
-		}}}}
+		template := o.named()
 		template.SetGroupVersionKind(templateOf(c.gvk))
-		template.SetNamespace(o.namespace)
 		template.SetName(o.templateName(revision))
+		fake.WithField(fmt.Sprintf("v1.36.%d", revision), "spec", "template", "spec", "version")(template)
 		err = errors.Join(err, client.IgnoreAlreadyExists(o.world.store.Client().Create(ctx, template)))
 	}
 	return err
@@ -93,11 +80,10 @@ func (o *owner) addTemplates(ctx context.Context, revision int) (err error) {
 // removesPart is a step that deletes what was cloned for a Machine before the Machine goes.
 func removesPart(m *manager) machine.Step {
 	return machine.Step{Name: "remove-part", On: engine.InDeletion, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
-		part := m.process.world.object(partGVK().Kind, s.State.Key.Namespace, s.State.Infrastructure.Name)
-		if part == nil {
-			return machine.Result{}, nil
+		var err error
+		if part := m.process.world.object(partGVK().Kind, s.State.Key.Namespace, s.State.Infrastructure.Name); part != nil {
+			err = m.client.Delete(ctx, part.DeepCopy(), client.Preconditions{UID: new(part.GetUID())})
 		}
-		err := m.client.Delete(ctx, part.DeepCopy(), client.Preconditions{UID: new(part.GetUID())})
 		return machine.Result{}, client.IgnoreNotFound(err)
 	}}
 }

@@ -57,10 +57,7 @@ func people(ctx context.Context, w *World) []due {
 	}
 	for _, i := range w.instances() {
 		if i.State != cloud.Deleting && w.isStrayInstance(i) {
-			all = append(all, due{do: func() {
-				_, err := w.cloud.Delete(ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
-				w.note("user", "delete the instance "+i.Name, said(err))
-			}})
+			all = append(all, due{do: func() { w.ends("user", i) }})
 		}
 	}
 	for _, obj := range w.writers.templates {
@@ -68,7 +65,7 @@ func people(ctx context.Context, w *World) []due {
 			all = append(all, due{do: func() { w.copies(obj, obj.GetNamespace(), true) }})
 		}
 	}
-	if w.pool != nil && !w.pool.owner.leaves() && w.poolInfra() == nil {
+	if w.pool != nil && !w.pool.owner.leaves() && w.object(poolInfraKind, namespace, RootName) == nil {
 		all = append(all, due{do: func() { w.note("user", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
 	}
 	return all
@@ -175,8 +172,7 @@ func (w *World) updates(ctx context.Context, selected *unstructured.Unstructured
 	if set == nil || metav1.GetControllerOf(m) == nil {
 		return
 	}
-	if w.drawn([]Fault{UpdateFails}, 3) != "" {
-		w.seen[faultPrefix+string(UpdateFails)]++
+	if w.strikes(UpdateFails, 3) {
 		w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceFailed))
 		return
 	}

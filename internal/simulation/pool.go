@@ -16,30 +16,25 @@ import (
 
 // Faults of pools, in histories whose root is a MachinePool.
 const (
-	// PoolLags: the provider does nothing for a while. PoolRepeats: its list names an instance twice, in another order. PoolForgets: the
-	// list lacks an instance that status.replicas counts. PoolRespells: it has another form of all IDs than the Nodes have.
-	PoolLags     Fault = "pool lags"
+	// PoolRepeats: the list of the provider names an instance twice, in another order. PoolForgets: the list lacks an instance that
+	// status.replicas counts. PoolRespells: it has another form of all IDs than the Nodes have.
 	PoolRepeats  Fault = "pool repeats"
 	PoolForgets  Fault = "pool forgets"
 	PoolRespells Fault = "pool respells"
-	// PoolReplaces: an instance ends by itself, and the provider starts another one, which may have the same name.
-	PoolReplaces Fault = "pool replaces"
-	// UserDeletesPool: a person deletes the pool, with one of the propagation policies. UserMarksNode: a person marks a Node as one that
-	// leaves, or takes the mark away.
-	UserDeletesPool Fault = "user deletes the pool"
-	UserMarksNode   Fault = "user marks a node"
 )
 
+// poolDisturbances are the faults of pools: the provider may also do nothing for a while, and an instance may end by itself, after which
+// the provider starts another one, with the same name or not. People delete the pool, and mark Nodes as leaving or take such marks away.
 func poolDisturbances() []disturbance {
 	return []disturbance{
-		edit(PoolLags, ofKind(poolInfraKind), (*World).slowed), misreports(PoolRepeats), misreports(PoolForgets), misreports(PoolRespells),
-		{PoolReplaces, func(w *World, _ context.Context) {
+		edit("pool lags", ofKind(poolInfraKind), (*World).slowed), misreports(PoolRepeats), misreports(PoolForgets), misreports(PoolRespells),
+		{"pool replaces", func(w *World, _ context.Context) {
 			if i := oneOf(w, w.ofPool()...); i.Name != "" {
-				w.ends(i)
+				w.ends("provider", i)
 			}
 		}},
-		edit(UserDeletesPool, ofKind(poolKind), (*World).cascades),
-		edit(UserMarksNode, ofKind("Node"), toggled(machinepool.DeleteMachineAnnotation)),
+		edit("user deletes the pool", ofKind(poolKind), (*World).cascades),
+		edit("user marks a node", ofKind("Node"), toggled(machinepool.DeleteMachineAnnotation)),
 	}
 }
 

@@ -11,20 +11,15 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Names of the invariants about MachinePools, which are checked in histories whose root is one.
-const (
-	PoolReplicasStay = "the replicas of a MachinePool are what users and providers write"
-	PoolOwnNodes     = "a MachinePool writes no Node that none of its instances has"
-	PoolKeepsNodes   = "a MachinePool deletes no Node whose instance is there"
-	PoolDrainsFirst  = "an instance of a MachinePool goes only after its drain, the limit of it, or an excuse of the policy"
-)
+// PoolDrainsFirst is an invariant about MachinePools.
+const PoolDrainsFirst = "an instance of a MachinePool goes only after its drain, the limit of it, or an excuse of the policy"
 
-// poolInvariants are those of the reconciler of pools.
+// poolInvariants are those of the reconciler of pools, which are checked in histories whose root is a MachinePool.
 func poolInvariants() []Invariant {
 	return []Invariant{
-		{Name: PoolReplicasStay, AfterWrite: inPool(poolKind, poolReplicasStay)},
-		{Name: PoolOwnNodes, AfterWrite: inPool("Node", poolOwnNodes)},
-		{Name: PoolKeepsNodes, AfterWrite: inPool("Node", poolKeepsNodes)},
+		{Name: "the replicas of a MachinePool are what users and providers write", AfterWrite: inPool(poolKind, poolReplicasStay)},
+		{Name: "a MachinePool writes no Node that none of its instances has", AfterWrite: inPool("Node", poolOwnNodes)},
+		{Name: "a MachinePool deletes no Node whose instance is there", AfterWrite: inPool("Node", poolKeepsNodes)},
 		{Name: PoolDrainsFirst, AfterWrite: inPool("Node", poolDrainsNode)},
 		{Name: PoolDrainsFirst, AfterWrite: inPool(poolInfraKind, poolDrainsAll)},
 	}

@@ -28,10 +28,6 @@ type pool struct {
 	made  int
 }
 
-func (w *World) poolInfra() *unstructured.Unstructured {
-	return w.object(poolInfraKind, namespace, RootName)
-}
-
 // ofPool are the instances of the pool that have not ended.
 func (w *World) ofPool() []cloud.Instance {
 	return slices.DeleteFunc(w.instances(), func(i cloud.Instance) bool { return !isOfPool(i.Name) || i.State == cloud.Deleting })
@@ -48,11 +44,10 @@ func (w *World) isRecorded(node *unstructured.Unstructured) bool {
 
 // poolProvider is the actor. An instance that is gone does not answer any more, and the cloud controller manager deletes its Node if no
 // pool has recorded that. Without its infrastructure object, a pool has no instances.
-func poolProvider(ctx context.Context, w *World) []due {
-	var all []due
-	if infra := w.poolInfra(); infra == nil {
+func poolProvider(ctx context.Context, w *World) (all []due) {
+	if infra := w.object(poolInfraKind, namespace, RootName); infra == nil {
 		for _, i := range w.ofPool() {
-			all = append(all, due{do: func() { w.ends(i) }})
+			all = append(all, due{do: func() { w.ends("provider", i) }})
 		}
 	} else {
 		all = append(all, w.dueFor(infra))
@@ -107,7 +102,7 @@ func (w *World) lets(i cloud.Instance) func() {
 	case machine != nil && machine.GetDeletionTimestamp() == nil:
 		return w.deleting(machine)
 	case machine == nil && (!w.pool.asks || node == nil || saysDrained(node)):
-		return func() { w.ends(i) }
+		return func() { w.ends("provider", i) }
 	case machine == nil && !isMarked(node):
 		return w.sets(node, "", "metadata", "annotations", machinepool.DeleteMachineAnnotation)
 	}
@@ -117,9 +112,8 @@ func (w *World) lets(i cloud.Instance) func() {
 // stands creates the infrastructure object of an instance.
 func (w *World) stands(i cloud.Instance, infra *unstructured.Unstructured) {
 	part := fake.InfraMachine(contract.V1Beta2, i.Name, fake.WithLabels(poolLabels()), fake.WithField(i.ProviderID, "spec", "providerID"))
-	part.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID(),
-	}})
+	owner := metav1.OwnerReference{APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID()}
+	part.SetOwnerReferences([]metav1.OwnerReference{owner})
 	w.note("provider", "create "+part.GetKind()+" "+i.Name, said(w.store.Client().Create(w.ctx, part)))
 }
 

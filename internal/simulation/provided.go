@@ -21,23 +21,19 @@ import (
 
 // Faults of the providers of infrastructure and bootstrap objects, in the histories that have those.
 const (
-	// ProviderIsSlow: a provider does nothing for an object for minutes, be it to make or to delete something.
-	ProviderIsSlow Fault = "provider is slow"
-	// ProviderReportsHalf: it says that something is there before it says what.
+	// ProviderReportsHalf: a provider says that something is there before it says what.
 	ProviderReportsHalf Fault = "provider reports half"
-	// ProviderForgets: an object loses its status, which the provider writes again.
-	ProviderForgets Fault = "provider forgets"
-	// ProviderFails: it reports a failure that does not end.
-	ProviderFails Fault = "provider fails"
 	// UserDeletesPart: a person deletes an infrastructure or a bootstrap object.
 	UserDeletesPart Fault = "user deletes a part"
 )
 
+// providerDisturbances are all of them: a provider also does nothing for an object for minutes, be it to make or to delete something, or
+// reports a failure that does not end; an object loses its status, which the provider writes again.
 func providerDisturbances() []disturbance {
 	return []disturbance{
-		edit(ProviderIsSlow, (*World).anyReferred, (*World).slowed), edit(UserDeletesPart, (*World).anyReferred, (*World).removed),
-		edit(ProviderForgets, (*World).anyReferred, func(*World, *unstructured.Unstructured) string { return patchOf(nil, "status") }),
-		edit(ProviderFails, (*World).anyReferred, func(w *World, _ *unstructured.Unstructured) string {
+		edit("provider is slow", (*World).anyReferred, (*World).slowed), edit(UserDeletesPart, (*World).anyReferred, (*World).removed),
+		edit("provider forgets", (*World).anyReferred, func(*World, *unstructured.Unstructured) string { return patchOf(nil, "status") }),
+		edit("provider fails", (*World).anyReferred, func(w *World, _ *unstructured.Unstructured) string {
 			return patchOf(w.reported("", "Broken"), "status")
 		}),
 	}
@@ -50,11 +46,7 @@ func (w *World) referred() []*unstructured.Unstructured {
 
 // anyReferred are those or, in half of the cases, those of them in deletion.
 func (w *World) anyReferred() []*unstructured.Unstructured {
-	stays := func(obj *unstructured.Unstructured) bool { return obj.GetDeletionTimestamp() == nil }
-	if leaving := slices.DeleteFunc(w.referred(), stays); len(leaving) > 0 && w.choices.pick(2) == 0 {
-		return leaving
-	}
-	return w.referred()
+	return rather(w, w.referred(), func(obj *unstructured.Unstructured) bool { return obj.GetDeletionTimestamp() != nil })
 }
 
 func (w *World) slowed(obj *unstructured.Unstructured) string {
@@ -95,13 +87,11 @@ const (
 
 // provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
 // server as it is: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
-func provider(_ context.Context, w *World) []due {
-	var all []due
+func provider(_ context.Context, w *World) (all []due) {
 	for _, obj := range w.referred() {
-		if w.provided.driven && obj.GetKind() == partGVK().Kind {
-			continue
+		if !w.provided.driven || obj.GetKind() != partGVK().Kind {
+			all = append(all, w.dueFor(obj))
 		}
-		all = append(all, w.dueFor(obj))
 	}
 	for _, m := range w.owned() {
 		if w.calm && m.GetDeletionTimestamp() == nil && w.hasFailed(m) {
@@ -153,63 +143,54 @@ func isPoolPart(obj *unstructured.Unstructured) bool {
 
 // removes ends what an object stands for, and lets it go.
 func (w *World) removes(obj *unstructured.Unstructured) func() {
-	i, found := w.built(obj)
-	switch {
-	case !slices.Contains(obj.GetFinalizers(), providerFinalizer), found && i.State == cloud.Deleting:
+	switch i := w.built(obj); {
+	case !slices.Contains(obj.GetFinalizers(), providerFinalizer), i.State == cloud.Deleting:
 		return nil
-	case found:
+	case i.Token != "":
 		return func() {
 			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
-			w.ends(i)
+			w.ends("provider", i)
 		}
 	}
 	return w.holds(obj, false)
 }
 
-// ends is a provider that deletes an instance.
-func (w *World) ends(i cloud.Instance) {
+// ends is somebody, not a process, who deletes an instance.
+func (w *World) ends(who string, i cloud.Instance) {
 	_, err := w.cloud.Delete(w.ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
-	w.note("provider", "delete the instance "+i.Name, said(err))
+	w.note(who, "delete the instance "+i.Name, said(err))
 }
 
 // built is the instance of an infrastructure object, or any one that a pool has: before the object has its ID, the one that was made for
-// its Machine or, in a pool, for it.
-func (w *World) built(obj *unstructured.Unstructured) (cloud.Instance, bool) {
+// its Machine or, in a pool, for it. Without, it has no token.
+func (w *World) built(obj *unstructured.Unstructured) cloud.Instance {
 	owner, id := metav1.GetControllerOf(obj), providerIDIn(obj)
-	for _, i := range w.instances() {
+	return find(w.instances(), func(i cloud.Instance) bool {
 		own := isPoolPart(obj) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
 		ofPool := obj.GetKind() == poolInfraKind && isOfPool(i.Name) && i.State != cloud.Deleting
-		if ofPool || obj.GetKind() == partGVK().Kind && (i.ProviderID == id || id == "" && own) {
-			return i, true
-		}
-	}
-	return cloud.Instance{}, false
+		return ofPool || obj.GetKind() == partGVK().Kind && (i.ProviderID == id || id == "" && own)
+	})
 }
 
 // bootstraps makes the data of a bootstrap object, and reports it: the name of its Secret, and that it is there.
 func (w *World) bootstraps(obj *unstructured.Unstructured) func() {
 	if w.object("Secret", obj.GetNamespace(), obj.GetName()) == nil {
-		return func() { w.createsSecret(obj) }
+		return func() { // the garbage collector deletes it with the object
+			secret := &corev1.Secret{Data: map[string][]byte{"value": []byte(versionOf(obj))}}
+			secret.Namespace, secret.Name = obj.GetNamespace(), obj.GetName()
+			secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())}
+			w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(w.ctx, secret)))
+		}
 	}
 	return w.inTurn(obj, "dataSecretCreated", textAt(obj, "status", "dataSecretName") != "",
 		w.sets(obj, obj.GetName(), "status", "dataSecretName"))
 }
 
-// createsSecret creates the Secret of a bootstrap object, which the garbage collector deletes with it.
-func (w *World) createsSecret(obj *unstructured.Unstructured) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: obj.GetNamespace(), Name: obj.GetName(),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())},
-	}, Data: map[string][]byte{"value": []byte(versionOf(obj))}}
-	w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(w.ctx, secret)))
-}
-
 // builds makes the instance of an infrastructure object once its Machine has bootstrap data, and reports it: its provider ID, and that it
 // is there. An instance that is gone is a failure; a pool replaces it.
 func (w *World) builds(obj, machine *unstructured.Unstructured) func() {
-	i, found := w.built(obj)
-	id, ofPool, failed := providerIDIn(obj), isPoolPart(obj), textAt(obj, "status", "failureReason") != ""
-	switch {
+	i, id, ofPool, failed := w.built(obj), providerIDIn(obj), isPoolPart(obj), textAt(obj, "status", "failureReason") != ""
+	switch found := i.Token != ""; {
 	case ofPool && (!found || w.calm && failed):
 		return w.deleting(obj)
 	case failed, !found && id == "" && textAt(machine, "spec", "bootstrap", "dataSecretName") == "":
@@ -231,15 +212,11 @@ func (w *World) inTurn(obj *unstructured.Unstructured, stage string, named bool,
 		return nil
 	}
 	return func() {
-		half := !named && !reported && w.drawn([]Fault{ProviderReportsHalf}, 2) != ""
-		if !named && !half {
+		if !named && (reported || !w.strikes(ProviderReportsHalf, 2)) {
 			name()
-			return
+		} else {
+			w.sets(obj, w.reported(stage, ""), "status")()
 		}
-		if half {
-			w.seen[faultPrefix+string(ProviderReportsHalf)]++
-		}
-		w.sets(obj, w.reported(stage, ""), "status")()
 	}
 }
 
@@ -298,7 +275,7 @@ func (w *World) deletesBuilt(p *process, obj client.Object) {
 	if w.provided == nil || err != nil || part == nil || part.GetDeletionTimestamp() != nil {
 		return
 	}
-	if i, found := w.built(part); found {
+	if i := w.built(part); i.Token != "" {
 		w.fail(DrainsFirst, w.drainsFirst(p, &cloud.Request{Token: i.Token, ProviderID: i.ProviderID}))
 	}
 }

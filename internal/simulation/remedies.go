@@ -29,12 +29,17 @@ func (w *World) nodeOf(m *unstructured.Unstructured) *unstructured.Unstructured 
 
 // withID returns the Node or the Machine with a provider ID; nil without.
 func (w *World) withID(kind, id string) *unstructured.Unstructured {
-	for _, obj := range w.Objects(kind) {
-		if sameID(providerIDIn(obj), id) && !isMisplaced(obj) {
-			return obj
-		}
+	return find(w.Objects(kind), func(obj *unstructured.Unstructured) bool {
+		return sameID(providerIDIn(obj), id) && !isMisplaced(obj)
+	})
+}
+
+// find returns the first of some things that matches; the zero value without.
+func find[T any](all []T, match func(T) bool) (one T) {
+	if i := slices.IndexFunc(all, match); i >= 0 {
+		one = all[i]
 	}
-	return nil
+	return one
 }
 
 // recordedNode returns the Node that a Machine has recorded, among some; nil without.
@@ -78,12 +83,7 @@ func since(obj *unstructured.Unstructured, kind string) time.Time {
 }
 
 func conditionIn(obj *unstructured.Unstructured, kind string) map[string]any {
-	for _, c := range storedConditions(obj) {
-		if c["type"] == kind {
-			return c
-		}
-	}
-	return nil
+	return find(storedConditions(obj), func(c map[string]any) bool { return c["type"] == kind })
 }
 
 // storedConditions are those of an object, as they are stored; none of no object.
@@ -91,8 +91,13 @@ func storedConditions(obj *unstructured.Unstructured) []map[string]any {
 	if obj == nil {
 		return nil
 	}
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	all, _ := conditions.([]any)
+	return mapsAt(obj, "status", "conditions")
+}
+
+// mapsAt is a list of an object, as it is stored; nothing without.
+func mapsAt(obj *unstructured.Unstructured, path ...string) []map[string]any {
+	list, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
+	all, _ := list.([]any)
 	some := make([]map[string]any, len(all))
 	for i, one := range all {
 		some[i], _ = one.(map[string]any)

@@ -12,35 +12,26 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// Names of the invariants about Pods, which are checked in histories that have some.
-const (
-	EvictsOwnPods = "a Pod is evicted only from the Node of a Machine that is being deleted"
-	KeepsBudgets  = "no eviction leaves fewer healthy Pods than their budget wants"
-	DrainsFirst   = "an instance goes only after its drain, the limit of it, or an excuse of the policy"
-)
+// DrainsFirst is an invariant about Pods, which is checked in histories that have some.
+const DrainsFirst = "an instance goes only after its drain, the limit of it, or an excuse of the policy"
 
-// taken returns the Pod that a process takes away with a write; nil without.
-func taken(w *World, e Write) *unstructured.Unstructured {
-	if w.acting == nil || e.After.GetKind() != "Pod" || e.Before == nil || !goes(e) {
-		return nil
-	}
-	return e.Before
+// takesPod reports whether a process takes a Pod away with a write.
+func takesPod(w *World, e Write) bool {
+	return w.acting != nil && e.After.GetKind() == "Pod" && e.Before != nil && goes(e)
 }
 
 func evictsOwnPods(w *World, e Write) error {
-	pod := taken(w, e)
-	if pod == nil || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute { // a pass may be under way that began before
+	if !takesPod(w, e) || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute { // a pass may be under way that began before
 		return nil
 	}
-	node := textAt(pod, "spec", "nodeName")
+	node := textAt(e.Before, "spec", "nodeName")
 	id := providerIDIn(w.object("Node", "", node))
 	for _, m := range w.Objects("Machine") {
 		if !isMisplaced(m) && sameID(providerIDIn(m), id) && m.GetDeletionTimestamp() == nil && !w.revived(w.acting, m) {
-			return fmt.Errorf("%s on Node %s, whose Machine %s stays", pod.GetName(), node, m.GetName())
+			return fmt.Errorf("%s on Node %s, whose Machine %s stays", e.After.GetName(), node, m.GetName())
 		}
 	}
 	return nil
@@ -52,53 +43,39 @@ func (w *World) revived(p *process, m *unstructured.Unstructured) bool {
 	return w.backups.restored && (w.Now().Sub(w.backups.ended) < time.Minute || shown != nil && shown.GetDeletionTimestamp() != nil)
 }
 
-// remember is called before each request for a Pod.
-func (w *World) remember() {
-	w.apps.before = w.budget()
-	w.apps.current = !slices.ContainsFunc(w.loops.Tasks(), func(t fake.Task) bool { return t.Loop == "budgets" })
-}
-
 // keepsBudgets counts anew. While the controller of budgets is behind, only what the status says can be kept.
 func keepsBudgets(w *World, e Write) error {
-	pod := taken(w, e)
-	if pod == nil || w.apps.before == nil || !isReady(pod) {
+	if !takesPod(w, e) || w.apps.before == nil || !isReady(e.Before) {
 		return nil
 	}
 	if allowed := w.apps.before.Status.DisruptionsAllowed; allowed <= 0 {
-		return fmt.Errorf("%s goes, and the budget allows %d disruptions", pod.GetName(), allowed)
+		return fmt.Errorf("%s goes, and the budget allows %d disruptions", e.After.GetName(), allowed)
 	}
 	left := len(slices.DeleteFunc(w.Objects("Pod"), func(p *unstructured.Unstructured) bool {
 		return p.GetDeletionTimestamp() != nil || !isReady(p)
 	}))
 	if wants := w.apps.budget.wants; w.apps.current && left < wants {
-		return fmt.Errorf("%s goes, %d healthy Pods are left, and the budget wants %d", pod.GetName(), left, wants)
+		return fmt.Errorf("%s goes, %d healthy Pods are left, and the budget wants %d", e.After.GetName(), left, wants)
 	}
 	return nil
 }
 
 // drainsFirst is checked before a process has an instance deleted.
 func (w *World) drainsFirst(p *process, r *cloud.Request) error {
-	if w.apps == nil {
-		return nil
-	}
-	for _, i := range w.instances() {
-		if (r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID)) && i.State != cloud.Deleting {
-			if m := w.holderOf(i); m == nil || !waitsForHooks(m) {
-				return w.drained(p, i)
-			}
-		}
-	}
-	return nil
+	return w.drained(p, find(w.instances(), func(i cloud.Instance) bool {
+		is, m := r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID), w.holderOf(i)
+		return is && i.State != cloud.Deleting && (m == nil || !has(m, contract.PreTerminateStartedAnnotation))
+	}))
 }
 
 // drainEnds is checked when a Machine records that its Node was drained, or begins to wait for pre-terminate hooks: its drain is over then,
 // whatever happens to its Node later. An infrastructure object that the garbage collector has deleted already ends it too.
 func drainEnds(w *World, e Write) error {
-	if w.apps == nil || w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" {
+	if w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" {
 		return nil
 	}
 	drained := func(m *unstructured.Unstructured) string { return m.GetAnnotations()[contract.DrainedAnnotation] }
-	hooks := waitsForHooks(e.After) && !waitsForHooks(e.Before)
+	hooks := has(e.After, contract.PreTerminateStartedAnnotation) && !has(e.Before, contract.PreTerminateStartedAnnotation)
 	if !hooks && (drained(e.After) == "" || drained(e.After) == drained(e.Before)) {
 		return nil
 	}
@@ -106,12 +83,8 @@ func drainEnds(w *World, e Write) error {
 	if w.provided != nil && (part == nil || part.GetDeletionTimestamp() != nil) {
 		return nil
 	}
-	for _, i := range w.instances() {
-		if w.isOwn(e.After, i) && i.State != cloud.Deleting {
-			return w.drained(w.acting, i)
-		}
-	}
-	return nil
+	own := func(i cloud.Instance) bool { return w.isOwn(e.After, i) && i.State != cloud.Deleting }
+	return w.drained(w.acting, find(w.instances(), own))
 }
 
 // holderOf returns the Machine of an instance; nil without.
@@ -124,15 +97,11 @@ func (w *World) holderOf(i cloud.Instance) (machine *unstructured.Unstructured) 
 	return machine
 }
 
-func waitsForHooks(m *unstructured.Unstructured) bool {
-	return has(m, contract.PreTerminateStartedAnnotation)
-}
-
-// drained reports an error for a Pod that holds the Node of an instance.
+// drained reports an error for a Pod that holds the Node of an instance; none for one that no Machine has.
 func (w *World) drained(p *process, i cloud.Instance) error {
 	machine, node := w.holderOf(i), w.withID("Node", i.ProviderID)
-	if node == nil || machine == nil || w.habits.hidesNode(i.Token) || w.overLimit(p, i) || w.isLate(machine, node) ||
-		!knows(p, machine, node.GetUID(), i.ProviderID) {
+	if w.apps == nil || node == nil || machine == nil || w.habits.hidesNode(i.Token) || w.overLimit(p, i) ||
+		w.isLate(machine, node) || !knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
 	return w.emptied(p, node, machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID()))
@@ -177,26 +146,20 @@ func (w *World) overLimit(p *process, i cloud.Instance) bool {
 // knows reports whether a process can know of the Node: it is recorded, or in its cache. A provider that has failed does not name the
 // instance of an object that was restored, and then nothing says whose the Node is.
 func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
-	if textAt(m, "status", "nodeRef", "uid") == string(uid) {
-		return true
-	}
-	if w := p.world; w.provided != nil && providerIDIn(m) == "" && providerIDIn(w.refsOf(m)[0]) == "" {
-		return false
-	}
-	return slices.ContainsFunc(p.nodesFor(m).ByProviderID(id), func(node *corev1.Node) bool { return node.UID == uid })
+	w, recorded := p.world, textAt(m, "status", "nodeRef", "uid") == string(uid)
+	nameless := w.provided != nil && providerIDIn(m) == "" && providerIDIn(w.refsOf(m)[0]) == ""
+	is := func(node *corev1.Node) bool { return node.UID == uid }
+	return recorded || !nameless && slices.ContainsFunc(p.nodesFor(m).ByProviderID(id), is)
 }
 
 // excused: a Pod that terminates on a Node that does not answer is not waited for, a minute after the time that the policy gives it. See
 // drain.Policy.
 func excused(p *process, node *corev1.Node, pod *unstructured.Unstructured) bool {
 	since, silent := drain.UnreachableSince(node)
-	if !silent || pod.GetDeletionTimestamp() == nil {
-		return false
-	}
 	const after, skip = 5 * time.Minute, time.Minute
 	now := p.clock().Now().Add(p.world.far)
 	for _, other := range p.world.processes { // it may have finished the drain
 		now = now.Add(max(0, other.skew-p.skew))
 	}
-	return now.Sub(since) >= after && now.Sub(p.world.apps.asked[pod.GetUID()]) >= skip
+	return silent && pod.GetDeletionTimestamp() != nil && now.Sub(since) >= after && now.Sub(p.world.apps.asked[pod.GetUID()]) >= skip
 }

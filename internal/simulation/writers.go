@@ -151,8 +151,7 @@ func (w *World) fightBegins(context.Context) {
 func (f *fight) isOver(w *World) bool { return w.calm || w.exhausted() || !w.Now().Before(f.until) }
 
 // opponents are the controllers that undo.
-func opponents(ctx context.Context, w *World) []due {
-	var all []due
+func opponents(ctx context.Context, w *World) (all []due) {
 	for _, f := range w.writers.fights {
 		before := f.due
 		f.due = map[types.UID]time.Time{}
@@ -186,8 +185,7 @@ func (w *World) guestsCome(context.Context) {
 }
 
 // guests are that controller.
-func guests(ctx context.Context, w *World) []due {
-	var all []due
+func guests(ctx context.Context, w *World) (all []due) {
 	for _, kind := range slices.Sorted(maps.Keys(w.writers.guests)) {
 		for _, obj := range w.Objects(kind) {
 			at, held := obj.GetDeletionTimestamp(), slices.Contains(obj.GetFinalizers(), guestFinalizer)
@@ -251,9 +249,6 @@ func gitOps(ctx context.Context, w *World) []due {
 		}
 	}}}
 }
-
-// InAFight is the invariant about what a process sends while somebody undoes what it writes.
-const InAFight = "in a fight there is at most one write a second for an object"
 
 // burst is how many writes at once are allowed.
 const burst = 20
