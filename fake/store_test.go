@@ -367,3 +367,31 @@ func TestWhatAWebhookMakesOfAnObjectIsStored(t *testing.T) {
 	require.NoError(t, c.Patch(t.Context(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"try":"patch"}}}`))))
 	require.Equal(t, map[string]string{"admitted": "patch"}, a.Annotations)
 }
+
+// Nothing recounts here, as while the controller of budgets is behind.
+func TestAnEvictionLowersWhatItsBudgetAllows(t *testing.T) {
+	store := fake.NewStore(fake.Options{})
+	c, web := store.Client(), map[string]string{"app": "web"}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: web}},
+	}
+	require.NoError(t, c.Create(t.Context(), budget))
+	budget.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: budget.Generation, DisruptionsAllowed: 1, CurrentHealthy: 3, DesiredHealthy: 2, ExpectedPods: 3,
+	}
+	require.NoError(t, c.Status().Update(t.Context(), budget))
+	evict := func(name string) error {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: web}}
+		require.NoError(t, c.Create(t.Context(), pod))
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		require.NoError(t, c.Status().Update(t.Context(), pod))
+		return c.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{})
+	}
+	require.NoError(t, evict("a"))
+	require.True(t, apierrors.IsTooManyRequests(evict("b")))
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(budget), budget))
+	require.Zero(t, budget.Status.DisruptionsAllowed)
+	require.Contains(t, budget.Status.DisruptedPods, "a")
+}
