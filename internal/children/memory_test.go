@@ -91,3 +91,14 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	require.NotContains(t, r.read, types.UID("gone"))
 	require.Equal(t, map[types.UID]bool{"alive": true}, r.shown)
 }
+
+// A backup takes a deletion back, and so does what has changed a child just before the request arrived.
+func TestADeletionIsRepeatedForAChildThatLivesOn(t *testing.T) {
+	t.Parallel()
+	for version, asked := range map[string]bool{"6": true, "7": true, "8": false} {
+		r := NewMemory[contract.MachineState]()
+		r.requested.Add("a", "7", time.Time{})
+		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}}, false)
+		require.Equal(t, asked, r.requested.Has("a"), version)
+	}
+}
