@@ -37,6 +37,9 @@ func (w *World) lastLong() time.Time {
 func (w *World) begins(h webhook, what string) {
 	h.until = w.lastLong()
 	w.writers.webhook = &h
+	for _, p := range w.processes { // what a pass could not store because of the one before, it finds again
+		clear(p.told)
+	}
 	w.note("webhook", fmt.Sprintf("%s for %s of %s until %s", what, h.verb+"*", h.kind, h.until.Sub(w.begun)), "")
 }
 

@@ -128,6 +128,28 @@ func TestAZoneWhoseNodesAllFailIsNotReplaced(t *testing.T) {
 	w.told(remediation.ReasonRemediationRestricted, 1)
 }
 
+// That a Machine elsewhere is remediated meanwhile makes the outage no other one.
+func TestAnOutageIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a1", "a2", "b1"} {
+		w.machine(name, "zone-"+name[:1])
+	}
+	w.becomes("a1", corev1.ConditionUnknown, 10*time.Minute)
+	w.becomes("a2", corev1.ConditionUnknown, 10*time.Minute)
+	check, outage := w.check("workers"), "2 of 2 Machines of failure domain zone-a became unhealthy at once"
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
+	w.becomes("b1", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "b1")
+	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed", outage)
+	w.becomes("b1", corev1.ConditionTrue, 0)
+	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
+	w.Quiet(userAgent, time.Second)
+	w.told(remediation.ReasonRemediationRestricted, 1)
+}
+
 func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)

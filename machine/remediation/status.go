@@ -36,8 +36,9 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	}
 	old, _ := engine.Find(s.Stored, contract.ConditionRemediationAllowed)
 	s.Assert(allowed)
-	if changed := old.Status != allowed.Status || old.Reason != allowed.Reason; changed && d.Unhealthy > 0 &&
-		(!d.Allowed || len(d.Outages) > 0) {
+	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
+	news := old.Message != allowed.Message // whether others may be remediated changes nothing about an outage
+	if changed && news && d.Unhealthy > 0 && (!d.Allowed || len(d.Outages) > 0) {
 		s.told = append(s.told, engine.Event{
 			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
 		})
