@@ -167,7 +167,8 @@ func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 	return engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting), nil
 }
 
-// unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's.
+// unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's,
+// as long as it has one.
 func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 	kind := contract.ConditionOwnerRemediated
 	if s.external() {
@@ -177,7 +178,8 @@ func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 		}
 	}
 	c, found := engine.Find(m.state.Conditions, kind)
-	if !found || c.Status != metav1.ConditionFalse || !s.external() && c.Reason != ReasonWaitingForRemediation {
+	owners := !s.external() && c.Reason != ReasonWaitingForRemediation && m.plan.Line != ""
+	if !found || c.Status != metav1.ConditionFalse || owners {
 		return nil, nil
 	}
 	return []string{kind}, nil

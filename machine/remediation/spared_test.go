@@ -92,3 +92,21 @@ func TestWhatOthersSayOfAMachineThatIsSkippedOrPausedStays(t *testing.T) {
 	require.Equal(t, "HealthCheckSucceeded=False/FanIsLoud OwnerRemediated=False/WaitingForRemediation", w.said("a"))
 	require.Equal(t, marked, w.said("b"))
 }
+
+// A set that has released a Machine does not take back what it has said of it.
+func TestWhatAnOwnerHasSaidOfAMachineThatRecoversStaysWithTheOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "")
+	w.machine("b", "", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
+	for _, name := range []string{"a", "b"} {
+		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: contract.ReasonCannotBeRemediated},
+		}})
+	}
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy+" OwnerRemediated=False/CannotBeRemediated", "a")
+	w.Quiet(userAgent, time.Second)
+	require.Equal(t, healthy, w.said("b"))
+}
