@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -21,6 +22,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -52,12 +54,9 @@ func (m *manager) addMachines(ctx context.Context) error {
 	ports := machine.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
 	sets, deployments := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
 		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
-	rollouts, err := machine.RolloutFromCache(ports.Cache, sets, deployments)
-	if err != nil {
-		return err
-	}
+	rollouts, unknown := machine.RolloutFromCache(ports.Cache, sets, deployments)
 	steps, err := m.machineSteps()
-	if err != nil {
+	if err := errors.Join(unknown, err); err != nil {
 		return err
 	}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
@@ -97,31 +96,25 @@ func (m *manager) machineSteps() ([]machine.Step, error) {
 
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
-	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+	steps, wrong := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	if err := errors.Join(unknown, err, m.process.metrics.Register(metrics)); err != nil {
-		return err
-	}
 	options := machineset.Options{
 		Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics, Recorder: recorder{m.process},
 	}
 	if m.process.world.bare {
 		options.MachineFinalizers = []string{}
 	}
-	_, err = machineset.SetupWithManager(ctx, m, kinds, options)
-	return err
+	_, err := machineset.SetupWithManager(ctx, m, kinds, options)
+	return errors.Join(unknown, wrong, err, m.process.metrics.Register(metrics))
 }
 
 func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
-	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+	steps, wrong := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
-	if err := errors.Join(unknown, err, m.process.metrics.Register(metrics)); err != nil {
-		return err
-	}
-	_, err = deployment.SetupWithManager(ctx, m, kinds,
+	_, err := deployment.SetupWithManager(ctx, m, kinds,
 		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics, Recorder: recorder{m.process}})
-	return err
+	return errors.Join(unknown, wrong, err, m.process.metrics.Register(metrics))
 }
 
 func (m *manager) addPools(ctx context.Context) error {
@@ -150,7 +143,7 @@ func (m *manager) addInfraMachines(ctx context.Context) error {
 	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
 }
 
-// rolloutEvents wake all Machines for each event of a set or a deployment: machine.Rollouts starts its sources later, from a goroutine.
+// rolloutEvents wake all Machines for what wakes some in machine.Rollouts, which starts its sources later, from a goroutine.
 func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		wake := func(any) {
@@ -158,10 +151,14 @@ func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 			}
 		}
+		asks := func(obj client.Object) string {
+			named, has := obj.GetLabels()[contract.DeploymentNameLabel], obj.GetAnnotations()
+			return fmt.Sprintln(obj.GetGeneration(), named, has[contract.RevisionAnnotation], has[rollout.MadeForAnnotation])
+		}
 		for _, kind := range []string{"MachineSet", "MachineDeployment"} {
 			p.view.kinds[kindOf(kind).GroupKind()].add(toolscache.ResourceEventHandlerFuncs{
 				AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(before, after any) {
-					if before.(client.Object).GetGeneration() != after.(client.Object).GetGeneration() { //nolint:forcetypeassert // of a view
+					if asks(before.(client.Object)) != asks(after.(client.Object)) { //nolint:forcetypeassert // of a view
 						wake(after)
 					}
 				},

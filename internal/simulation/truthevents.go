@@ -32,7 +32,7 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	if p.told[key] && !looks && !isAttempt(reason) {
 		w.fail(toldOnce, caused{fmt.Errorf("%s %s: %s", reason, obj.GetName(), text), []string{reason}})
 	}
-	p.told[key] = true
+	p.told[key] = w.calm || !w.isPruned(obj) // what could not be stored is found again
 	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {
 		p.refused[obj.GetUID()] = refused
 	}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // WebhookPrunes means that a webhook prunes: a field of the status or the provider ID disappears, as with a CRD that lacks it.
@@ -37,9 +38,6 @@ func (w *World) lastLong() time.Time {
 func (w *World) begins(h webhook, what string) {
 	h.until = w.lastLong()
 	w.writers.webhook = &h
-	for _, p := range w.processes { // what a pass could not store because of the one before, it finds again
-		clear(p.told)
-	}
 	w.note("webhook", fmt.Sprintf("%s for %s of %s until %s", what, h.verb+"*", h.kind, h.until.Sub(w.begun)), "")
 }
 
@@ -112,7 +110,7 @@ func (w *World) changes(obj *unstructured.Unstructured) {
 }
 
 // isPruned reports whether fields of the status of an object disappear, or did until the faults stopped.
-func (w *World) isPruned(obj *unstructured.Unstructured) bool {
+func (w *World) isPruned(obj client.Object) bool {
 	h := w.writers.webhook
-	return h != nil && h.prunes && h.kind == obj.GetKind()
+	return h != nil && h.prunes && h.kind == obj.GetObjectKind().GroupVersionKind().Kind
 }
