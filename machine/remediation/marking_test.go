@@ -139,13 +139,22 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	w.becomes("a2", corev1.ConditionUnknown, 10*time.Minute)
 	check, outage := w.check("workers"), "2 of 2 Machines of failure domain zone-a became unhealthy at once"
 	w.Create(check)
-	w.run(remediation.Options{})
+	stop := w.run(remediation.Options{})
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
 	w.becomes("b1", corev1.ConditionUnknown, time.Hour)
 	w.says(marked, "b1")
 	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed", outage)
 	w.becomes("b1", corev1.ConditionTrue, 0)
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
+	w.told(remediation.ReasonRemediationRestricted, 1)
+	stop()
+	for _, name := range []string{"a1", "a2"} { // somebody wants them to be replaced all the same
+		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: remediation.ReasonWaitingForRemediation},
+		}})
+	}
+	w.run(remediation.Options{})
+	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
 	w.Quiet(userAgent, time.Second)
 	w.told(remediation.ReasonRemediationRestricted, 1)
 }

@@ -38,7 +38,7 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	s.Assert(allowed)
 	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
 	news := old.Message != allowed.Message // whether others may be remediated changes nothing about an outage
-	if changed && news && d.Unhealthy > 0 && (!d.Allowed || len(d.Outages) > 0) {
+	if changed && news && d.Unhealthy > 0 && d.Message != "" {
 		s.told = append(s.told, engine.Event{
 			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
 		})
