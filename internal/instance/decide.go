@@ -41,7 +41,9 @@ type Facts struct {
 }
 
 // IsLost reports whether a failure reason is one that a look at an instance has found out.
-func IsLost(failureReason string) bool { return failureReason == ReasonGone || failureReason == ReasonFailed }
+func IsLost(failureReason string) bool {
+	return failureReason == ReasonGone || failureReason == ReasonFailed
+}
 
 // Decision is what the answer of a Driver means.
 type Decision struct {
