@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,5 +36,24 @@ func TestDriverConditions(t *testing.T) {
 			shown.State = provider.Running
 			require.True(t, engine.HasStatus(pass(off.Asserted).Asserted, contract.ConditionInfrastructureReady, metav1.ConditionTrue))
 		})
+	}
+}
+
+// A webhook or a restore may take away that the infrastructure was ready, and leave that the instance is lost.
+func TestWhatIsKnownOfALostInstanceStaysWhileALookWaits(t *testing.T) {
+	t.Parallel()
+	waits := func(context.Context, provider.Request) (provider.Instance, error) {
+		return provider.Instance{}, &provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: time.Second}
+	}
+	gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
+	steps, err := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: waits, Get: waits, Delete: gone}})
+	require.NoError(t, err)
+	for reason, reports := range map[string]bool{"": true, ReasonInstanceGone: false, ReasonInstanceFailed: false} {
+		s := attached(&Scope{Scope: base{Object: testKind().New()}})
+		s.State.UID, s.State.ProviderID, s.State.FailureReason = "uid", "cloud:///i", reason
+		_, err := steps[engine.Position(steps, StepInfrastructure, engine.InRunning)].Run(t.Context(), s)
+		require.NoError(t, err)
+		_, found := engine.Find(s.Asserted, contract.ConditionInfrastructureReady)
+		require.Equal(t, reports, found, reason)
 	}
 }
