@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,9 +70,11 @@ func (w *World) drawKinds() {
 		if w.parts = true; w.choices.pick(2) == 1 {
 			w.provided = &provided{unheld: map[string]bool{}, machines: map[string]types.UID{}}
 		}
-		for n, c := range w.cloned() {
-			w.kinds = slices.Insert(w.kinds, 2*n, fake.ServedKind{GVK: templateOf(c.gvk), Status: true}, fake.ServedKind{GVK: c.gvk, Status: true})
+		var first []fake.ServedKind
+		for _, c := range w.cloned() {
+			first = append(first, fake.ServedKind{GVK: templateOf(c.gvk), Status: true}, fake.ServedKind{GVK: c.gvk, Status: true})
 		}
+		w.kinds = append(first, w.kinds...)
 	case 2:
 		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
 		w.health = &health{
