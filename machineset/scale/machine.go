@@ -43,8 +43,8 @@ type Machine struct {
 	markedAt time.Time
 	// Priority is Gardener's: lower goes first. See DefaultPriority.
 	Priority int
-	// Updating: it is being changed in place.
-	Updating bool
+	// Updating: it is being changed in place. Paused: only a person acts on it.
+	Updating, Paused bool
 	// Moved: a MachineDeployment has moved it to the set, which counts it from Received on.
 	Moved bool
 	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
@@ -80,7 +80,7 @@ func Marked(annotations map[string]string, marks ...string) bool {
 func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
-		Updating: state.UpdatingInPlace(), Slot: SlotOf(&state.Metadata, set),
+		Updating: state.UpdatingInPlace(), Paused: state.Paused(), Slot: SlotOf(&state.Metadata, set),
 		Moved: state.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved,
 		Unhealthy: state.Node.Name == "" || says(state, conditionNodeHealthy, metav1.ConditionFalse) ||
 			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),

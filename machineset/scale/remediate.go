@@ -72,7 +72,7 @@ type remediation struct {
 // the back-off is an addition.
 //
 // Together with those that are being deleted it never deletes more than Limits.MaxInFlight; it deletes no available Machine when fewer than
-// MinAvailable would stay, and no Machine that was made in place of another one before the back-off of the set is over.
+// MinAvailable would stay, none that is paused, and none that was made in place of another one before the back-off of the set is over.
 func Remediate(f RemediationFacts) Remediation {
 	r := &remediation{RemediationFacts: f, requested: map[string]bool{}}
 	r.readRecord()
@@ -84,7 +84,7 @@ func Remediate(f RemediationFacts) Remediation {
 			r.deleting++
 			r.inFlight++
 		case m.Deleting:
-		case begun && m.Ailing:
+		case begun && m.Ailing && !m.Paused:
 			r.inFlight++
 		case m.Available:
 			r.available++
@@ -122,6 +122,8 @@ func (r *remediation) decide(m *Machine) {
 	switch {
 	case r.Limits.Outdated:
 		reason, message = contract.ReasonCannotBeRemediated, "Machine won't be remediated because it is pending removal due to rollout"
+	case m.Paused:
+		message = "Waiting because the Machine is paused"
 	case message != "":
 	case begun:
 		message = r.exceeded(m, r.deleting, r.available)

@@ -31,6 +31,7 @@ func isAvailable(m *scale.Machine) {
 	m.AvailableAt(remediationNow().Add(-time.Minute))
 }
 func isHealthy(m *scale.Machine) { m.Ailing = false }
+func isPaused(m *scale.Machine)  { m.Paused = true }
 func isFirst(m *scale.Machine)   { m.AskFirst() }
 func isSaid(m *scale.Machine)    { m.SayRemediating() }
 
@@ -110,6 +111,13 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Replacements: five}, want: "-a"},
 		"one that was adopted does not wait": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 0)}, Replacements: five}, want: "-a"},
+		"a paused one is not replaced, and its place is free": {
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isSaid, isPaused), ailing("b", 2)}, Limits: one},
+			want:  "-b; a: RemediationDeferred Waiting because the Machine is paused"},
+		"a paused one counts as available while it is": {
+			facts: scale.RemediationFacts{MinAvailable: contract.Some(1),
+				Machines: []scale.Machine{ailing("a", 1, isSaid, isAvailable, isPaused), ailing("b", 2, isAvailable)}},
+			want: "-b; a: RemediationDeferred Waiting because the Machine is paused"},
 		"one has recovered": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isHealthy, func(m *scale.Machine) { m.Recovered = true })}},
 			want:  "+a"},
