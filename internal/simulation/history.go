@@ -89,9 +89,9 @@ func (w *World) circle() error {
 		return errors.New("rounds without an end")
 	}
 	slices.Sort(by[most])
-	what, _, _ := strings.Cut(most, kindOf("Machine").Kind+" ")
+	who := strings.Join(by[most], " and ") + ": "
 	return caused{
-		fmt.Errorf("rounds without an end in a fight at one instant: %s: %s", strings.Join(by[most], " and "), most),
-		[]string{strings.Join(by[most], " and ") + ": " + what + kindOf("Machine").Kind},
+		errors.New("rounds without an end in a fight at one instant: " + who + most),
+		[]string{who + most[:strings.LastIndex(most, " ")]},
 	}
 }

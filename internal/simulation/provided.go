@@ -162,11 +162,11 @@ func (w *World) ends(who string, i cloud.Instance) {
 }
 
 // built is the instance of an infrastructure object, or any one that a pool has: before the object has its ID, the one that was made for
-// its Machine or, in a pool, for it. Without, it has no token.
+// its Machine, or with its name in a pool or when nobody owns it. Without, it has no token.
 func (w *World) built(obj *unstructured.Unstructured) cloud.Instance {
 	owner, id := metav1.GetControllerOf(obj), providerIDIn(obj)
 	return find(w.instances(), func(i cloud.Instance) bool {
-		own := isPoolPart(obj) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
+		own := (isPoolPart(obj) || owner == nil) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
 		ofPool := obj.GetKind() == poolInfraKind && isOfPool(i.Name) && i.State != cloud.Deleting
 		return ofPool || obj.GetKind() == partGVK().Kind && (i.ProviderID == id || id == "" && own)
 	})
