@@ -56,8 +56,7 @@ const startsAgainAfter = time.Second
 // kubelets create the Nodes of instances that run. One whose Node is deleted starts again after a moment: until then nothing registers it.
 func kubelets() actor {
 	starts := map[types.NamespacedName]time.Time{} // by key of a Node that is there, or that was deleted
-	return func(ctx context.Context, w *World) []due {
-		var all []due
+	return func(ctx context.Context, w *World) (all []due) {
 		for _, i := range w.instances() {
 			key := types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}
 			switch at, registered := starts[key]; {
@@ -123,14 +122,13 @@ func (w *World) nodeRefused(r Request) {
 }
 
 // loops are the controllers of Kubernetes in the store, with one function for each: it looks at everything that is due.
-func loops(_ context.Context, w *World) []due {
+func loops(_ context.Context, w *World) (all []due) {
 	tasks := map[string][]fake.Task{}
 	for _, task := range w.loops.Tasks() {
 		if of := tasks[task.Loop]; len(of) == 0 || !task.Due.After(w.Now()) {
 			tasks[task.Loop] = append(of, task)
 		}
 	}
-	var all []due
 	for _, name := range slices.Sorted(maps.Keys(tasks)) {
 		all = append(all, due{at: tasks[name][0].Due, do: func() {
 			before := w.version

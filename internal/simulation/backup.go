@@ -136,10 +136,9 @@ func (w *World) restoresElsewhere(ctx context.Context) {
 	}
 	keeps := w.choices.pick(2) == 1
 	for _, obj := range w.ours() {
-		if obj.GetNamespace() != namespace || obj.GetKind() == poolKind || obj.GetKind() == poolInfraKind || obj.GetKind() == checkKind {
-			continue
+		if obj.GetNamespace() == namespace && !slices.Contains([]string{poolKind, poolInfraKind, checkKind}, obj.GetKind()) {
+			w.copies(obj, misplaced, keeps)
 		}
-		w.copies(obj, misplaced, keeps)
 	}
 }
 
@@ -159,10 +158,7 @@ func (w *World) copies(obj *unstructured.Unstructured, namespace string, owned b
 // deletesMisplaced deletes the copies, and returns what is there of them. Once the faults have stopped, a person leaves the instances of
 // copies to the originals, as their conditions say.
 func (w *World) deletesMisplaced(ctx context.Context) (left string) {
-	for _, obj := range w.ours() {
-		if !isMisplaced(obj) {
-			continue
-		}
+	for _, obj := range slices.DeleteFunc(w.ours(), func(obj *unstructured.Unstructured) bool { return !isMisplaced(obj) }) {
 		left = fmt.Sprintf("the copy of %s %s: %s", obj.GetKind(), obj.GetName(), messages(obj))
 		if obj.GetDeletionTimestamp() != nil && w.calm && strings.Contains(left, "spec.providerID") {
 			w.patch(ctx, obj, `{"metadata":{"finalizers":null},"spec":{"providerID":null}}`)

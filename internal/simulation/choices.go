@@ -48,9 +48,6 @@ func oneOf[T any](w *World, among ...T) (one T) {
 // oneIn is true once in n times, on average.
 func (c *Choices) oneIn(n int) bool { return n > 0 && c.pick(n) == max(1, n-1) }
 
-// Made are the choices so far.
-func (c *Choices) Made() []uint32 { return slices.Clone(c.made) }
-
 // shrink makes Choices that fail simpler: it cuts the end, sets blocks of choices to zero and removes them, as long as fails says that the
 // history is broken in the same way. It calls fails at most limit times.
 func shrink(best []uint32, limit int, fails func([]uint32) bool) {

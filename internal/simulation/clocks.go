@@ -66,10 +66,3 @@ func (w *World) startAnew(p *process) {
 	}
 	w.fail("a process starts", p.start(w.ctx))
 }
-
-// setClocks sets all clocks right, once the faults have stopped.
-func (w *World) setClocks() {
-	for _, p := range w.processes {
-		w.setClock(p, 0)
-	}
-}

@@ -99,8 +99,7 @@ func (w *World) podsOn(node client.Object) []*unstructured.Unstructured {
 }
 
 // instances are those of the cloud, in order.
-func (w *World) instances() []cloud.Instance {
-	var all []cloud.Instance
+func (w *World) instances() (all []cloud.Instance) {
 	for _, c := range w.clusters {
 		some, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: c.name})
 		for _, i := range some {

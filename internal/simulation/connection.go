@@ -22,10 +22,10 @@ type connection struct {
 func (c connection) client(of *fake.Store) client.WithWatch {
 	return interceptor.NewClient(of.Client(), interceptor.Funcs{
 		Get: func(ctx context.Context, to client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-			return c.read("get", obj, key.Name, func() error { return to.Get(ctx, key, obj, o...) })
+			return c.send(obj, Request{Verb: "get", Name: key.Name}, func() error { return to.Get(ctx, key, obj, o...) })
 		},
 		List: func(ctx context.Context, to client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-			return c.read("list", list, "", func() error { return to.List(ctx, list, o...) })
+			return c.send(list, Request{Verb: "list"}, func() error { return to.List(ctx, list, o...) })
 		},
 		Create: func(ctx context.Context, to client.WithWatch, obj client.Object, o ...client.CreateOption) error {
 			return c.write("create", obj, func(obj client.Object) error { return to.Create(ctx, obj, o...) })
@@ -54,11 +54,6 @@ func (c connection) client(of *fake.Store) client.WithWatch {
 			})
 		},
 	})
-}
-
-// read sends a request that changes nothing.
-func (c connection) read(verb string, obj runtime.Object, name string, call func() error) error {
-	return c.send(obj, Request{Verb: verb, Name: name}, call)
 }
 
 // write sends an object. The request may arrive late.

@@ -118,8 +118,7 @@ func (w *World) deletable() []*unstructured.Unstructured {
 }
 
 // cached are the objects of all kinds that processes cache, but for those that are there to stay as they are.
-func (w *World) cached() []*unstructured.Unstructured {
-	var all []*unstructured.Unstructured
+func (w *World) cached() (all []*unstructured.Unstructured) {
 	for _, gvk := range w.served {
 		all = append(all, w.Objects(gvk.Kind)...)
 	}

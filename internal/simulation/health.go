@@ -89,11 +89,10 @@ func (w *World) drawKinds() {
 
 // addChecks creates the health checks: one for the first owner or for all Machines of its namespace, and now and then one of the same name
 // in the other namespace.
-func (w *World) addChecks(ctx context.Context) error {
+func (w *World) addChecks(ctx context.Context) (err error) {
 	if w.health == nil {
 		return nil
 	}
-	var err error
 	for _, of := range []string{namespace, elsewhere}[:1+w.choices.pick(2)] {
 		c := &check{
 			namespace: of, selector: oneOf(w, map[string]string{"pool": RootName}, map[string]string{}),

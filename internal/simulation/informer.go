@@ -57,8 +57,7 @@ func (i informer) GetStore() toolscache.Store { return i }
 func (i informer) LastStoreSyncResourceVersion() string { return i.kind.version }
 
 // List implements toolscache.Store. Metrics count what is in it.
-func (i informer) List() []any {
-	var all []any
+func (i informer) List() (all []any) {
 	for _, obj := range i.kind.sorted() {
 		all = append(all, obj)
 	}

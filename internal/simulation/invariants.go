@@ -321,10 +321,10 @@ func cacheUnchanged(w *World) error {
 
 func nothingLeft(w *World) error {
 	for _, obj := range slices.Concat(w.ours(), w.Objects("Node"), w.Objects("Pod"), w.Objects("Secret")) {
-		return fmt.Errorf("%s %s", obj.GetKind(), obj.GetName())
+		return fmt.Errorf("%s %s is left", obj.GetKind(), obj.GetName())
 	}
 	for _, i := range w.instances() {
-		return fmt.Errorf("the instance %s", i.ProviderID)
+		return fmt.Errorf("the instance %s is left", i.ProviderID)
 	}
 	return nil
 }

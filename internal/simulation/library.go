@@ -27,8 +27,7 @@ import (
 )
 
 // libraryKinds are the kinds of Cluster API that the reconcilers of the library act on.
-func libraryKinds() []fake.ServedKind {
-	var all []fake.ServedKind
+func libraryKinds() (all []fake.ServedKind) {
 	for _, kind := range []string{"Machine", "MachineSet", "MachineDeployment"} {
 		all = append(all, fake.ServedKind{GVK: kindOf(kind), Status: true})
 	}

@@ -167,8 +167,7 @@ func (l *link) asks(to *workloadCluster, verb, kind string, then func()) func() 
 }
 
 // links are those of all processes, and the kubeconfigs that lead where they should again, as an actor.
-func links(ctx context.Context, w *World) []due {
-	var all []due
+func links(ctx context.Context, w *World) (all []due) {
 	if c := w.clusters[1]; c.exchanged != nil && (w.calm || !w.Now().Before(c.until)) {
 		all = append(all, due{do: func() { w.kubeconfigReturns(ctx, c) }})
 	}

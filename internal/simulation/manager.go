@@ -73,11 +73,9 @@ func (m *manager) Add(r ctrlmanager.Runnable) error {
 
 // options have the sources of each controller fill the queue of the process.
 func (m *manager) options() controller.Options {
-	type (
-		limiter = workqueue.TypedRateLimiter[reconcile.Request]
-		queue   = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	)
-	return controller.Options{NewQueue: func(name string, _ limiter) queue {
+	return controller.Options{NewQueue: func(
+		name string, _ workqueue.TypedRateLimiter[reconcile.Request],
+	) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		m.named = name
 		return wakes{process: m.process, controller: name}
 	}}

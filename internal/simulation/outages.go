@@ -29,8 +29,7 @@ func (w *World) placed(node *corev1.Node, i cloud.Instance) {
 }
 
 // reports are what kubelets report of their Nodes for the first time, and the cluster of those that do not.
-func reports(ctx context.Context, w *World) []due {
-	var all []due
+func reports(ctx context.Context, w *World) (all []due) {
 	for _, node := range w.Objects("Node") {
 		if readinessOf(node) != "" {
 			continue

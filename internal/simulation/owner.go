@@ -101,19 +101,14 @@ func (w *World) drawOwners() {
 // drawStrategy decides how a deployment replaces Machines. Half of them roll within bounds that are numbers.
 func (o *owner) drawStrategy() {
 	w := o.world
-	of := [][2]intstr.IntOrString{
-		{intstr.FromInt32(1), intstr.FromInt32(0)}, {intstr.FromInt32(0), intstr.FromInt32(1)}, {intstr.FromInt32(1), intstr.FromInt32(1)},
-		{intstr.FromInt32(2), intstr.FromInt32(0)}, {intstr.FromInt32(0), intstr.FromInt32(2)},
-		{intstr.FromString("50%"), intstr.FromString("0%")}, {intstr.FromString("0%"), intstr.FromString("50%")},
-		{intstr.FromString("25%"), intstr.FromString("25%")},
-	}
+	of := [][2]string{{"1", "0"}, {"0", "1"}, {"1", "1"}, {"2", "0"}, {"0", "2"}, {"50%", "0%"}, {"0%", "50%"}, {"25%", "25%"}}
 	types := []rollout.Type{rollout.RollingUpdate, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto}
 	if w.parts {
 		types = types[:4] // nothing updates an infrastructure object
 	}
 	o.strategy = types[w.choices.pick(len(types))]
 	bounds := of[w.choices.pick(len(of))]
-	o.surge, o.unavailable = bounds[0], bounds[1]
+	o.surge, o.unavailable = intstr.Parse(bounds[0]), intstr.Parse(bounds[1])
 }
 
 // bounds are the surge and the unavailability for a number of Machines.

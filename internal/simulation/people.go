@@ -50,8 +50,7 @@ func chores() []chore {
 // people are those who, once the faults have stopped and nothing else happens, do their chores, and delete instances that only they can
 // delete. They create the infrastructure of a MachinePool whose deletion a backup has ended, when it was too late for that, and templates
 // that are gone.
-func people(ctx context.Context, w *World) []due {
-	var all []due
+func people(ctx context.Context, w *World) (all []due) {
 	for _, c := range chores() {
 		all = append(all, c.due(ctx, w)...)
 	}
@@ -123,10 +122,8 @@ func (w *World) isStray(node *unstructured.Unstructured) bool {
 // isStrayInstance reports whether an instance has no Machine, or is beside that of one, and a person deletes it: people have caused that,
 // or no Collector will, since it cannot be sure, leaves it to a Machine that is lost, or does not look for clusters without Machines.
 func (w *World) isStrayInstance(i cloud.Instance) bool {
-	if !w.hasMachine(i.Token) && (w.wasRestored() || w.isReleased(i)) {
-		return true
-	}
-	return w.habits != nil && w.holderOf(i) == nil && !isOfPool(i.Name) &&
+	byHand := !w.hasMachine(i.Token) && (w.wasRestored() || w.isReleased(i))
+	return byHand || w.habits != nil && w.holderOf(i) == nil && !isOfPool(i.Name) &&
 		(!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.isLeftToPeople(i))
 }
 
@@ -151,8 +148,7 @@ func (w *World) hasMachines(c *workloadCluster) bool {
 }
 
 // updater is the hook of updates in place, which may fail. Once the faults have stopped, a person has the failed ones selected again.
-func updater(ctx context.Context, w *World) []due {
-	var all []due
+func updater(ctx context.Context, w *World) (all []due) {
 	for _, m := range w.owned() {
 		selected := m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceSelected
 		if selected && !isPaused(m) && m.GetDeletionTimestamp() == nil {

@@ -155,8 +155,7 @@ const (
 )
 
 // watches are all that the process watches, in an order that depends on nothing else.
-func (p *process) watches() []*viewed {
-	all := make([]*viewed, 0, len(p.world.watched))
+func (p *process) watches() (all []*viewed) {
 	for _, gvk := range p.world.watched {
 		all = append(all, p.view.kinds[gvk.GroupKind()])
 	}

@@ -166,7 +166,8 @@ func (w *World) ends(who string, i cloud.Instance) {
 func (w *World) built(obj *unstructured.Unstructured) cloud.Instance {
 	owner, id := metav1.GetControllerOf(obj), providerIDIn(obj)
 	return find(w.instances(), func(i cloud.Instance) bool {
-		own := (isPoolPart(obj) || owner == nil) && i.Name == obj.GetName() || owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
+		own := (isPoolPart(obj) || owner == nil) && i.Name == obj.GetName() ||
+			owner != nil && i.Token == string(owner.UID) || i.Token == string(obj.GetUID())
 		ofPool := obj.GetKind() == poolInfraKind && isOfPool(i.Name) && i.State != cloud.Deleting
 		return ofPool || obj.GetKind() == partGVK().Kind && (i.ProviderID == id || id == "" && own)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func run(ctx context.Context, choices *Choices, o Options, needs []string) (*Wor
 		w.step(ctx)
 	}
 	w.end(ctx)
-	w.history.Choices = choices.Made()
+	w.history.Choices = slices.Clone(choices.made)
 	for name, n := range w.seen {
 		if strings.HasPrefix(name, faultPrefix) && name != faultPrefix+string(Lag) {
 			w.history.Faults += n
@@ -139,8 +140,7 @@ func (w *World) step(ctx context.Context) {
 }
 
 // deliveries are what the watches of all processes show next, as an actor.
-func deliveries(_ context.Context, w *World) []due {
-	var all []due
+func deliveries(_ context.Context, w *World) (all []due) {
 	for _, p := range w.processes {
 		for _, k := range p.watches() {
 			if len(k.pending) > 0 {
@@ -152,21 +152,18 @@ func deliveries(_ context.Context, w *World) []due {
 }
 
 // reconciliations are those of the leaders, as an actor.
-func reconciliations(ctx context.Context, w *World) []due {
-	var all []due
+func reconciliations(ctx context.Context, w *World) (all []due) {
 	for i, p := range w.processes {
 		for _, q := range p.waiting() {
 			if w.leads[i] && !p.busy {
-				all = append(all, due{at: q.due, do: func() { w.reconcile(ctx, p, q) }})
+				all = append(all, due{at: q.due, do: func() {
+					p.run(ctx, q)
+					w.restart(ctx, p)
+				}})
 			}
 		}
 	}
 	return all
-}
-
-func (w *World) reconcile(ctx context.Context, p *process, q queued) {
-	p.run(ctx, q)
-	w.restart(ctx, p)
 }
 
 // restart starts a process again that has crashed, once nothing of it is under way.
@@ -237,8 +234,12 @@ func (w *World) pass(d time.Duration) { w.clock.Step(d) }
 func (w *World) end(ctx context.Context) {
 	w.calm, w.leads = true, []bool{true, false}
 	w.note("world", "the faults stop, "+strconv.Itoa(w.desired())+" Machines are desired", "")
-	w.setClocks()
-	w.watchesGoOn()
+	for _, p := range w.processes {
+		w.setClock(p, 0)
+		for _, k := range p.view.kinds {
+			k.stalled = time.Time{}
+		}
+	}
 	w.goesOn(ctx)
 	w.revive(ctx)
 	w.calmPool()
@@ -256,12 +257,7 @@ func (w *World) end(ctx context.Context) {
 		return
 	}
 	w.delete(ctx)
-	w.until(ctx, "everything goes", Bound, func() string {
-		if err := nothingLeft(w); err != nil {
-			return err.Error() + " is left"
-		}
-		return ""
-	})
+	w.until(ctx, "everything goes", Bound, func() string { return said(nothingLeft(w)) })
 	for _, i := range append(Invariants(), w.options.Invariants...) {
 		if i.AtEnd != nil {
 			w.fail(i.Name, i.AtEnd(w))
@@ -362,8 +358,5 @@ func (w *World) round(ctx context.Context, end time.Time) (did bool, next time.T
 }
 
 func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return slices.MinFunc([]time.Time{a, b}, time.Time.Compare)
 }

@@ -41,12 +41,3 @@ func (w *World) behind(ctx context.Context, d time.Duration) {
 	w.happens(ctx, oneOf(w, among...))
 	wait()
 }
-
-// watchesGoOn ends all that.
-func (w *World) watchesGoOn() {
-	for _, p := range w.processes {
-		for _, k := range p.view.kinds {
-			k.stalled = time.Time{}
-		}
-	}
-}

@@ -51,10 +51,13 @@ func words(note string) []string {
 	return strings.FieldsFunc(note, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-", r) })
 }
 
-// isWritten is called for each write.
+// isWritten is called for each write. It counts the reasons of the conditions of an object.
 func (w *World) isWritten(obj *unstructured.Unstructured) {
 	if w.by[obj.GetResourceVersion()] = w.acting; w.isPruned(obj) { // a condition that was lost changes again
 		w.by[obj.GetResourceVersion()] = nil
+	}
+	for _, c := range storedConditions(obj) {
+		w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
 	}
 	for _, p := range w.processes {
 		p.finds(obj)

@@ -171,13 +171,10 @@ func upToDate(w *World, m *unstructured.Unstructured) string {
 
 // controllerOf is the object that controls another one, if it has a kind; nil without.
 func (w *World) controllerOf(obj *unstructured.Unstructured, kind string) *unstructured.Unstructured {
-	if obj == nil {
+	if obj == nil || metav1.GetControllerOfNoCopy(obj) == nil {
 		return nil
 	}
 	owner := metav1.GetControllerOfNoCopy(obj)
-	if owner == nil {
-		return nil
-	}
 	controller := w.object(kind, obj.GetNamespace(), owner.Name)
 	if controller == nil || controller.GetUID() != owner.UID {
 		return nil
@@ -281,10 +278,7 @@ func pendingIn(w *World, owner *unstructured.Unstructured) string {
 }
 
 func childKind(owner *unstructured.Unstructured) string {
-	if owner.GetKind() == "MachineDeployment" {
-		return "MachineSet"
-	}
-	return "Machine"
+	return map[string]string{"MachineDeployment": "MachineSet", "MachineSet": "Machine"}[owner.GetKind()]
 }
 
 // live counts the instances of the pool, which its provider has.

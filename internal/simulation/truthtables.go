@@ -101,10 +101,7 @@ func otherTruths() []truth {
 // annotationsIn are those of some annotations that an object has.
 func annotationsIn(keys ...string) fact {
 	return func(_ *World, obj *unstructured.Unstructured) string {
-		return strings.Join(slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-			_, found := obj.GetAnnotations()[key]
-			return !found
-		}), ", ")
+		return strings.Join(slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !has(obj, key) }), ", ")
 	}
 }
 

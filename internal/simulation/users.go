@@ -125,8 +125,7 @@ func (w *World) isYoung(m *unstructured.Unstructured) bool {
 }
 
 // ours are the objects of the operator's kinds, the last kind first: owners come after what they own.
-func (w *World) ours() []*unstructured.Unstructured {
-	var all []*unstructured.Unstructured
+func (w *World) ours() (all []*unstructured.Unstructured) {
 	for _, k := range slices.Backward(w.kinds) {
 		all = append(all, w.Objects(k.GVK.Kind)...)
 	}

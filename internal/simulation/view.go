@@ -218,22 +218,15 @@ func (v *view) List(_ context.Context, into client.ObjectList, opts ...client.Li
 }
 
 func (v *view) selects(gvk schema.GroupVersionKind, o *client.ListOptions, obj *unstructured.Unstructured) bool {
-	if o.Namespace != "" && o.Namespace != obj.GetNamespace() {
-		return false
-	}
-	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
-		return false
-	}
-	return o.FieldSelector == nil || v.inIndex(gvk, o.FieldSelector, obj)
+	return (o.Namespace == "" || o.Namespace == obj.GetNamespace()) &&
+		(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels()))) &&
+		(o.FieldSelector == nil || v.inIndex(gvk, o.FieldSelector, obj))
 }
 
 func (v *view) inIndex(gvk schema.GroupVersionKind, selector fields.Selector, obj *unstructured.Unstructured) bool {
-	for _, want := range selector.Requirements() {
-		if !slices.Contains(v.values(gvk.GroupKind().String()+" "+want.Field, obj), want.Value) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(selector.Requirements(), func(want fields.Requirement) bool {
+		return !slices.Contains(v.values(gvk.GroupKind().String()+" "+want.Field, obj), want.Value)
+	})
 }
 
 // mostIndexed is how many values are kept before they are computed anew.

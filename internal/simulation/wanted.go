@@ -77,13 +77,11 @@ func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
 	if root == nil || controller == nil {
 		return false
 	}
-	if versionOf(m) != versionOf(root, "spec", "template") {
-		return true
-	}
 	after, asked := o.rolloutAfter()
 	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
-	return asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
-		rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
+	return versionOf(m) != versionOf(root, "spec", "template") ||
+		asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
+			rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
 }
 
 // rolloutAfter returns the time of spec.rollout.after.

@@ -148,8 +148,7 @@ func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
 const placeExpires = 6 * time.Hour
 
 // open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say.
-func (h *health) open(w *World, check *unstructured.Unstructured) []place {
-	var left []place
+func (h *health) open(w *World, check *unstructured.Unstructured) (left []place) {
 	free := slices.DeleteFunc(slices.Collect(maps.Values(h.fill)), func(m *unstructured.Unstructured) bool { return !selects(check, m) })
 	for _, p := range slices.Backward(h.places) { // the latest has the fewest Machines that can fill it
 		skipped := slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {

@@ -96,8 +96,7 @@ func kindOf(kind string) schema.GroupVersionKind {
 }
 
 // servedKinds are the kinds that processes cache, in the order in which they are looked at.
-func servedKinds(kinds []fake.ServedKind) []schema.GroupVersionKind {
-	all := make([]schema.GroupVersionKind, 0, len(kinds)+1)
+func servedKinds(kinds []fake.ServedKind) (all []schema.GroupVersionKind) {
 	for _, k := range kinds {
 		all = append(all, k.GVK)
 	}
@@ -230,16 +229,8 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	w.writers.sees(obj, removed)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
-	w.reasons(obj)
 	w.isWritten(obj)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
-}
-
-// reasons counts the reasons of the conditions of an object.
-func (w *World) reasons(obj *unstructured.Unstructured) {
-	for _, c := range storedConditions(obj) {
-		w.seen[fmt.Sprintf("reason %s %v %v", obj.GetKind(), c["type"], c["reason"])]++
-	}
 }
 
 // note adds a line to the history.
@@ -270,20 +261,10 @@ func (w *World) fail(invariant string, err error) {
 	}
 }
 
-// expect counts what does not hold yet.
-func (w *World) expect(invariant string, err error) {
-	if err != nil {
-		w.seen["expected to fail: "+invariant]++
-	}
-}
-
 func describe(e change) string {
-	text := fmt.Sprintf("%s %s at %s", e.object.GetKind(), e.object.GetName(), e.object.GetResourceVersion())
-	if e.removed {
-		text += ", removed"
-	}
+	kind, version := e.object.GetKind(), e.object.GetResourceVersion()
 	if e.bookmark {
-		return fmt.Sprintf("a bookmark of %ss at %s", e.object.GetKind(), e.object.GetResourceVersion())
+		return fmt.Sprintf("a bookmark of %ss at %s", kind, version)
 	}
-	return text
+	return fmt.Sprintf("%s %s at %s%s", kind, e.object.GetName(), version, map[bool]string{true: ", removed"}[e.removed])
 }
