@@ -135,7 +135,8 @@ func completes(w *World, e Write) error {
 	}
 	kind := childKind(e.After)
 	for _, child := range w.Objects(kind) {
-		if owner := metav1.GetControllerOf(child); owner != nil && owner.UID == e.After.GetUID() {
+		owner := metav1.GetControllerOf(child) // that of a copy may be in another namespace, where an owner is none
+		if owner != nil && owner.UID == e.After.GetUID() && child.GetNamespace() == e.After.GetNamespace() {
 			return fmt.Errorf("%s %s goes, and %s %s is there", e.After.GetKind(), e.After.GetName(), kind, child.GetName())
 		}
 	}
