@@ -32,10 +32,10 @@ type passes struct {
 }
 
 // watching inserts a step that writes down what a pass sees, at its very beginning.
-func watching(t *testing.T, p *passes) []machine.Step {
+func watching(t *testing.T, p *passes) engine.Steps[*machine.Scope] {
 	t.Helper()
 	p.last = map[string]external.ClusterView{}
-	steps, err := engine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepFinalizer, machine.Step{
 		Name: "watch", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -44,7 +44,6 @@ func watching(t *testing.T, p *passes) []machine.Step {
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	return steps
 }
 

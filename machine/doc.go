@@ -3,8 +3,8 @@
 // # Usage
 //
 // [SetupWithManager] adds a [Reconciler] to a manager. A [Reconciler] runs an ordered list of [Step]s over one [Scope]: take [Steps],
-// change the list with [pass.InsertBefore], [pass.InsertAfter], [pass.Replace] and [pass.Remove], and set it in [Options].
-// [Reconciler.ReconcileObject] makes one pass in a loop of your own. The CRD of the Machines must be installed before.
+// change the list with its methods InsertBefore, InsertAfter, Replace and Remove, and set it in [Options]; [New] returns what is wrong with
+// the list. [Reconciler.ReconcileObject] makes one pass in a loop of your own. The CRD of the Machines must be installed before.
 //
 // Every pass runs all steps for a running Machine, or all steps of a deletion, until one of them ends the pass. A one-time action must
 // check whether it already ran: by the object that it created, or by a condition ([Scope.Assert]). A step that creates objects belongs

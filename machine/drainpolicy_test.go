@@ -44,14 +44,13 @@ func (a *asked) Release(string) {}
 // deletedBy has a Machine deleted by way of a, with a step that says something before the drain.
 func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 	t.Helper()
-	steps, err := engine.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Step{
 		Name: "ask-the-provider", On: engine.InDeletion,
 		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			says(s)
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	o := worldOptions{machine: machine.Options{StatusDelay: -1, Steps: steps}, ports: func(mgr ctrl.Manager, p *machine.Ports) {
 		p.Workload.Drainer, p.Workload.Volumes = a, a
 	}}

@@ -49,8 +49,9 @@ const (
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
 // Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. The
-// error matches engine.ErrNoStep. It does not keep Instance.Resume: the Driver finds the instance by its Token until its provider ID is
-// recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an infrastructure object.
+// error names what is missing in the options. It does not keep Instance.Resume: the Driver finds the instance by its Token until its
+// provider ID is recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an
+// infrastructure object.
 //
 // An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
 // recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
@@ -60,7 +61,7 @@ const (
 //
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
-func WithDriver(steps []Step, o DriverOptions) ([]Step, error) {
+func WithDriver(steps engine.Steps[*Scope], o DriverOptions) (engine.Steps[*Scope], error) {
 	keeper, err := instance.NewKeeper(instance.Options{Calls: o.Calls, Backoff: o.Backoff, Poll: o.Poll, Refresh: o.Refresh})
 	if err != nil {
 		return nil, fmt.Errorf("DriverOptions: %w", err)
@@ -71,11 +72,8 @@ func WithDriver(steps []Step, o DriverOptions) ([]Step, error) {
 		}
 	}
 	d := &driver{DriverOptions: o, keeper: keeper}
-	steps, err = engine.Replace(steps, StepInfrastructure, Step{Name: StepInfrastructure, On: engine.InBoth, Run: d.run})
-	if err != nil {
-		return nil, err
-	}
-	return engine.Replace(steps, StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove})
+	return steps.Replace(StepInfrastructure, Step{Name: StepInfrastructure, On: engine.InBoth, Run: d.run}).
+		Replace(StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove}), nil
 }
 
 // driver are the two steps.

@@ -55,10 +55,8 @@ func newCloudWorld(t *testing.T, o fake.DriverOptions) *cloudWorld {
 		},
 	})
 	require.NoError(t, err)
-	steps, err = engine.Remove(steps, machine.StepBootstrap)
-	require.NoError(t, err)
-	steps, err = engine.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
-	require.NoError(t, err)
+	steps = steps.Remove(machine.StepBootstrap)
+	steps = steps.Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 	w.world = newWorld(t, worldOptions{kind: shapes()["Kubermatic, without a status subresource"].kind, noCRDs: true,
 		machine: machine.Options{Steps: steps}})
 	return w
@@ -302,10 +300,10 @@ func TestAnInstanceThatIsSeenAgainFailsItsMachineNoLonger(t *testing.T) {
 func TestADriverNeedsItsCallsAndTheStepsThatItReplaces(t *testing.T) {
 	_, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{})
 	require.ErrorContains(t, err, "provider.Of")
-	steps, err := engine.Remove(machine.Steps(), machine.StepInfrastructure)
+	steps, err := machine.WithDriver(machine.Steps().Remove(machine.StepInfrastructure),
+		machine.DriverOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
 	require.NoError(t, err)
-	_, err = machine.WithDriver(steps, machine.DriverOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
-	require.ErrorIs(t, err, engine.ErrNoStep)
+	require.ErrorIs(t, engine.CheckSteps(steps, machine.Steps()), engine.ErrNoStep)
 }
 
 func TestMetricsOfDriversAndReconcilersFitIntoOneRegistry(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
@@ -147,8 +146,7 @@ func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	steps, err = engine.Remove(steps, machine.StepBootstrap)
-	require.NoError(t, err)
+	steps = steps.Remove(machine.StepBootstrap)
 	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{Steps: steps}, ports: (&views{}).ports("none")})
 	m := fake.Machine("m1", inCluster("a"))
 	w.create(m)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
@@ -159,9 +158,7 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	if steps, err = engine.Remove(steps, machine.StepBootstrap); err != nil {
-		t.Fatal(err)
-	}
+	steps = steps.Remove(machine.StepBootstrap)
 	s := shapes()["Gardener"]
 	w := newWorld(t, worldOptions{
 		kind: s.kind, noCRDs: true, machine: machine.Options{Steps: steps},

@@ -17,25 +17,21 @@ func ExamplePhaseStep() {
 		f.Valid = f.Valid || accepted.Status == "True"
 		return f
 	}
-	steps, err := pass.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), facts))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	steps, err = pass.InsertAfter(steps, machine.StepPhase, machine.Step{
-		Name: "explain", On: pass.InBoth, Closing: true, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
-			fmt.Printf("%s is %s and waits for %s\n", s.State.Key, s.Phase.Phase, s.Phase.Waiting)
-			return machine.Result{}, nil
-		},
-	})
-	fmt.Println(len(steps)-len(machine.Steps()), err)
-	// Output: 1 <nil>
+	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), facts)).
+		InsertAfter(machine.StepPhase, machine.Step{
+			Name: "explain", On: pass.InBoth, Closing: true, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+				fmt.Printf("%s is %s and waits for %s\n", s.State.Key, s.Phase.Phase, s.Phase.Waiting)
+				return machine.Result{}, nil
+			},
+		})
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
 }
 
 // The phases of Cluster API v0.3, for the tools that know them.
 func ExampleClusterAPIFacts() {
-	steps, err := pass.Replace(machine.Steps(), machine.StepPhase,
+	steps := machine.Steps().Replace(machine.StepPhase,
 		machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
-	fmt.Println(len(steps) == len(machine.Steps()), err)
-	// Output: true <nil>
+	fmt.Println(len(steps) == len(machine.Steps()))
+	// Output: true
 }

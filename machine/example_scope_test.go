@@ -37,7 +37,7 @@ func ExampleScope() {
 		}
 		return machine.Result{}, nil
 	}
-	steps, err := pass.InsertAfter(machine.Steps(), machine.StepNode, machine.Step{Name: "metal", On: pass.InRunning, Run: own})
-	fmt.Println(len(steps)-len(machine.Steps()), err)
-	// Output: 1 <nil>
+	steps := machine.Steps().InsertAfter(machine.StepNode, machine.Step{Name: "metal", On: pass.InRunning, Run: own})
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
 }

@@ -31,15 +31,12 @@ func Example_embed() {
 	}
 	ctx := ctrl.SetupSignalHandler()
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
-		Name: "say-goodbye", On: pass.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Step{
+		Name: "say-goodbye", On: machine.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			log.Printf("%s is going", s.State.Key) // in every pass of its deletion
 			return machine.Result{}, nil
 		},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
 	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
 	if _, err := machine.SetupWithManager(ctx, mgr, kind, machine.Options{Steps: steps}); err != nil {
 		log.Fatal(err)
@@ -57,13 +54,13 @@ func Example_fakes() {
 	c, v := store.Client(), contract.V1Beta2
 	mgr, err := store.NewManager(ctrl.Options{})
 	var once sync.Once
-	steps, err1 := pass.InsertBefore(machine.Steps(), machine.StepDrain, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Step{
 		Name: "say-goodbye", On: pass.InDeletion, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			once.Do(func() { fmt.Println(s.State.Key, "is about to be drained") }) // this runs in every pass
 			return machine.Result{}, nil
 		},
 	})
-	err = errors.Join(err, err1,
+	err = errors.Join(err,
 		c.Create(ctx, fake.CRD(fake.MachineGVK())),
 		c.Create(ctx, fake.CRD(fake.BootstrapConfigGVK(v), v)), c.Create(ctx, fake.CRD(fake.InfraMachineGVK(v), v)))
 	if err != nil {
@@ -169,15 +166,18 @@ func ExampleNew_workloadClusters() {
 	// Output:
 }
 
-func ExampleInsertAfter() {
-	steps, err := pass.InsertAfter(machine.Steps(), machine.StepInfrastructure, machine.Step{
+// What is wrong with a list is an error of New, which can be matched.
+func ExampleSteps_unknown() {
+	_, err := machine.New(contract.Kind{}, machine.Ports{}, machine.Options{Steps: machine.Steps().Remove("farewell")})
+	fmt.Println(errors.Is(err, pass.ErrNoStep))
+	// Output: true
+}
+
+func ExampleSteps() {
+	steps := machine.Steps().InsertAfter(machine.StepInfrastructure, machine.Step{
 		Name: "register-in-inventory", On: pass.InRunning,
 		Run: func(context.Context, *machine.Scope) (machine.Result, error) { return machine.Result{}, nil },
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	for _, step := range steps {
 		if step.On&pass.InRunning != 0 {
 			fmt.Println(step.Name)

@@ -143,7 +143,7 @@ type farWorld struct {
 func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *farWorld {
 	t.Helper()
 	f := &farWorld{far: clusters, passes: map[string]int{}}
-	steps, err := engine.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepPaused, machine.Step{
 		Name: "count", On: engine.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -151,7 +151,6 @@ func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *far
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	o.Steps = steps
 	f.world = newWorld(t, worldOptions{noCRDs: true, machine: o,
 		ports: func(mgr ctrl.Manager, ports *machine.Ports) { f.connect(t, mgr, ports) }, before: func(w *world) {

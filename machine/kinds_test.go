@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -116,8 +115,7 @@ func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 	fails.Store(true)
 	kind := serverKind(true)
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
-		var err error
-		o.machine.Steps, err = engine.InsertAfter(o.machine.Steps, machine.StepNode, machine.Step{
+		o.machine.Steps = o.machine.Steps.InsertAfter(machine.StepNode, machine.Step{
 			Name: "quota", On: engine.InRunning, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 				if !fails.Load() {
 					return machine.Result{}, nil
@@ -125,7 +123,6 @@ func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 				return machine.Result{}, fmt.Errorf("quota exceeded\nrequest %d", asked.Add(1))
 			},
 		})
-		require.NoError(t, err)
 	})
 	said := func(s contract.MachineState) (c metav1.Condition) {
 		for _, have := range s.Conditions {
@@ -174,19 +171,16 @@ func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T)
 	var w *world
 	w, m := serverWorld(t, kind, func(o *worldOptions) {
 		o.before = func(made *world) { w = made }
-		steps, err1 := engine.Remove(machine.Steps(), machine.StepBootstrap)
-		steps, err2 := engine.Remove(steps, machine.StepInfrastructure)
-		steps, err3 := engine.InsertBefore(steps, machine.StepNode, machine.Step{
-			Name: "own", On: engine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
-				s.SetProviderID("fake://" + s.State.Key.Name)
-				if reports.Load() {
-					s.SetInfrastructureReady()
-				}
-				return machine.Result{}, nil
-			},
-		})
-		require.NoError(t, errors.Join(err1, err2, err3))
-		o.machine.Steps = steps
+		o.machine.Steps = machine.Steps().Remove(machine.StepBootstrap).Remove(machine.StepInfrastructure).
+			InsertBefore(machine.StepNode, machine.Step{
+				Name: "own", On: engine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+					s.SetProviderID("fake://" + s.State.Key.Name)
+					if reports.Load() {
+						s.SetInfrastructureReady()
+					}
+					return machine.Result{}, nil
+				},
+			})
 	})
 	w.create(fake.Node("m1", "fake://m1"))
 	state := w.says(kind, m, contract.ConditionInfrastructureReady, machine.ReasonInfrastructureNotReported)
@@ -210,12 +204,11 @@ func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testi
 		}
 		return step
 	})
-	steps, err := engine.InsertAfter(steps, machine.StepPaused, machine.Step{Name: "next", On: engine.InBoth,
+	steps = steps.InsertAfter(machine.StepPaused, machine.Step{Name: "next", On: engine.InBoth,
 		Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			went++
 			return machine.Result{}, nil
 		}})
-	require.NoError(t, err)
 	p := newPassesByHand(t, machine.Options{Steps: steps, StatusDelay: -1})
 	for range 2 {
 		obj, _ := p.read()

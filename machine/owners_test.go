@@ -128,7 +128,7 @@ func TestAnOwnerThatIsAddedMeanwhileIsKept(t *testing.T) {
 	var w *world
 	var meanwhile metav1.OwnerReference
 	late := &lateCache{held: map[schema.GroupVersionKind]*unstructured.Unstructured{}} // the pass that goes on does not know of the new owners
-	steps, err := engine.InsertBefore(machine.Steps(), machine.StepFinalizer, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepFinalizer, machine.Step{
 		Name: "meanwhile", On: engine.InRunning, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			if s.State.Key.Name != "m1" {
 				return machine.Result{}, nil
@@ -143,7 +143,6 @@ func TestAnOwnerThatIsAddedMeanwhileIsKept(t *testing.T) {
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	w = newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: steps}, before: func(made *world) { late.w = made },
 		ports: func(_ ctrl.Manager, p *machine.Ports) { late.Cache, p.Cache = p.Cache, late }})
 	w.cluster("demo")

@@ -65,23 +65,10 @@ func newLife(t *testing.T, kind contract.Kind, phase machine.Step) *life {
 
 func (l *life) steps(t *testing.T, phase machine.Step) []machine.Step {
 	t.Helper()
-	steps := machine.Steps()
-	for _, change := range []func([]machine.Step) ([]machine.Step, error){
-		func(s []machine.Step) ([]machine.Step, error) { return engine.Remove(s, machine.StepBootstrap) },
-		func(s []machine.Step) ([]machine.Step, error) { return engine.Remove(s, machine.StepInfrastructure) },
-		func(s []machine.Step) ([]machine.Step, error) {
-			return engine.InsertBefore(s, machine.StepNode, machine.Step{Name: "driver", On: engine.InRunning, Run: drive})
-		},
-		func(s []machine.Step) ([]machine.Step, error) { return engine.Replace(s, machine.StepPhase, phase) },
-		func(s []machine.Step) ([]machine.Step, error) {
-			return engine.InsertAfter(s, machine.StepPhase, machine.Step{Name: "listen", On: engine.InBoth, Closing: true, Run: l.listen})
-		},
-	} {
-		var err error
-		steps, err = change(steps)
-		require.NoError(t, err)
-	}
-	return steps
+	return machine.Steps().Remove(machine.StepBootstrap).Remove(machine.StepInfrastructure).
+		InsertBefore(machine.StepNode, machine.Step{Name: "driver", On: engine.InRunning, Run: drive}).
+		Replace(machine.StepPhase, phase).
+		InsertAfter(machine.StepPhase, machine.Step{Name: "listen", On: engine.InBoth, Closing: true, Run: l.listen})
 }
 
 func drive(_ context.Context, s *machine.Scope) (machine.Result, error) {
@@ -337,9 +324,8 @@ func TestAPhaseStepWithoutATableIsRefused(t *testing.T) {
 	for _, step := range []machine.Step{
 		machine.PhaseStep(nil, machine.ClusterAPIFacts), machine.PhaseStep[phases.Facts](phases.ClusterAPI(), nil),
 	} {
-		steps, err := engine.Replace(machine.Steps(), machine.StepPhase, step)
-		require.NoError(t, err)
-		_, err = machine.New(serverKind(true), machine.Ports{}, machine.Options{Steps: steps})
+		steps := machine.Steps().Replace(machine.StepPhase, step)
+		_, err := machine.New(serverKind(true), machine.Ports{}, machine.Options{Steps: steps})
 		require.ErrorContains(t, err, "a step needs a name and a function")
 	}
 }

@@ -77,7 +77,7 @@ type Options struct {
 	// kind in lower case.
 	Name string
 	// Steps replace the default steps; see Steps. Nil means the default; with an empty list that is not nil, a pass does nothing.
-	Steps []Step
+	Steps engine.Steps[*Scope]
 	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
 	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues always

@@ -22,14 +22,12 @@ import (
 )
 
 // replaced are the default steps with one replaced by what a function makes of it.
-func replaced(t *testing.T, name string, with func(machine.Step) machine.Step) []machine.Step {
+func replaced(t *testing.T, name string, with func(machine.Step) machine.Step) engine.Steps[*machine.Scope] {
 	t.Helper()
 	steps := machine.Steps()
 	for _, step := range machine.Steps() {
 		if step.Name == name {
-			var err error
-			steps, err = engine.Replace(steps, name, with(step))
-			require.NoError(t, err)
+			steps = steps.Replace(name, with(step))
 		}
 	}
 	return steps
@@ -204,8 +202,7 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 func TestTheStandardStepsProvisionUntilTheInfrastructureIsReady(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	steps, err := engine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
-	require.NoError(t, err)
+	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
 	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{StatusDelay: -1, Steps: steps}})
 	w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
 	m := fake.Machine("m1", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))

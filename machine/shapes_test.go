@@ -167,7 +167,7 @@ func (s shape) livesAndDies(t *testing.T) {
 }
 
 // driverSteps are the steps of an embedder whose Machines refer to no provider objects.
-func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
+func driverSteps(t *testing.T, o *worldOptions) engine.Steps[*machine.Scope] {
 	t.Helper()
 	var w *world
 	o.before = func(made *world) { w = made }
@@ -196,9 +196,7 @@ func driverSteps(t *testing.T, o *worldOptions) []machine.Step {
 			return machine.Result{}, nil
 		},
 	} {
-		var err error
-		steps, err = engine.Replace(steps, name, machine.Step{Name: name, On: engine.InRunning, Run: run})
-		require.NoError(t, err)
+		steps = steps.Replace(name, machine.Step{Name: name, On: engine.InRunning, Run: run})
 	}
 	return steps
 }

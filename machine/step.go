@@ -22,6 +22,16 @@ type Step = engine.Step[*Scope]
 // Result says how a pass continues after a step.
 type Result = engine.Result
 
+// Life is for which Machines a step runs.
+type Life = engine.Life
+
+// Values of Life: Machines that are not being deleted, those that are, and both.
+const (
+	InRunning  = engine.InRunning
+	InDeletion = engine.InDeletion
+	InBoth     = engine.InBoth
+)
+
 // Names of the steps that Steps returns.
 const (
 	StepFinalizer            = "finalizer"
@@ -60,7 +70,7 @@ const (
 // the Node's UID, and vouches for a Node whose provider ID is not the Machine's. Drain, volumes and the Node's deletion wait while
 // NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and StepDeleteBootstrap read
 // and delete a referenced object that no earlier step has read.
-func Steps() []Step {
+func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},

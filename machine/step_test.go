@@ -139,15 +139,17 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	if want := "step idle: a step needs a name and a function, and Run is nil"; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	_, err = engine.InsertBefore([]Step{{Name: "one"}, {Name: "two"}}, "tow", Step{})
-	if want := `no such step: "tow"; there are one, two`; err == nil || err.Error() != want {
+	two := engine.Steps[*Scope]{{Name: "one", On: engine.InBoth, Run: do}, {Name: "two", On: engine.InBoth, Run: do}}
+	err = validateSteps(two.InsertBefore("tow", Step{}).Remove("").Replace("one", two[0]))
+	if want := "no such step: \"tow\"; there are one, two\nno such step: \"\"; there are one, two"; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
-	if _, err := engine.Replace(Steps(), "nope", Step{}); !errors.Is(err, engine.ErrNoStep) {
-		t.Errorf("want engine.ErrNoStep, got %v", err)
-	}
-	if _, err := engine.Remove(Steps(), "nope"); !errors.Is(err, engine.ErrNoStep) {
-		t.Errorf("want engine.ErrNoStep, got %v", err)
+	for _, steps := range []engine.Steps[*Scope]{
+		Steps().Replace("nope", Step{}), Steps().Remove("nope"), Steps().InsertAfter("nope", Step{}),
+	} {
+		if err := validateSteps(steps); !errors.Is(err, engine.ErrNoStep) {
+			t.Errorf("want engine.ErrNoStep, got %v", err)
+		}
 	}
 }
 
@@ -156,13 +158,7 @@ func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	if diff := cmp.Diff([]string(nil), neverSet(all)); diff != "" {
 		t.Errorf("the default steps leave open (-want +got):\n%s", diff)
 	}
-	some := all
-	for _, name := range []string{StepBootstrap, StepNode} {
-		var err error
-		if some, err = engine.Remove(some, name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	some := all.Remove(StepBootstrap).Remove(StepNode)
 	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
 		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
 	}
@@ -178,19 +174,9 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 		return slices.DeleteFunc(Steps(), func(s Step) bool { return slices.Contains(names, s.Name) })
 	}
 	own := func(on engine.Life) Step { return Step{Name: "own", On: on, Run: do} }
-	behind := func(name string, step Step) []Step {
-		steps, err := engine.InsertAfter(Steps(), name, step)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return steps
-	}
+	behind := func(name string, step Step) []Step { return Steps().InsertAfter(name, step) }
 	inRunning := func(name string) []Step {
-		steps, err := engine.Replace(Steps(), name, Step{Name: name, On: engine.InRunning, Run: do})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return steps
+		return Steps().Replace(name, Step{Name: name, On: engine.InRunning, Run: do})
 	}
 	moved := slices.Insert(without(StepDrain),
 		slices.IndexFunc(without(StepDrain), func(s Step) bool { return s.Name == StepDeleteBootstrap }),

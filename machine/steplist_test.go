@@ -50,14 +50,12 @@ func (l *stepList) looks(closing bool) machine.Step {
 func stepLists(t *testing.T) []*stepList {
 	t.Helper()
 	all := []*stepList{{name: "default", steps: machine.Steps()}}
-	add := func(what string, steps []machine.Step, err error) *stepList {
-		require.NoError(t, err)
+	add := func(what string, steps []machine.Step) *stepList {
 		all = append(all, &stepList{name: strings.ReplaceAll(what, " ", "-"), steps: steps})
 		return all[len(all)-1]
 	}
 	for _, step := range machine.Steps() {
-		steps, err := engine.Remove(machine.Steps(), step.Name)
-		removed := add("without "+step.Name, steps, err)
+		removed := add("without "+step.Name, machine.Steps().Remove(step.Name))
 		removed.refused = map[string]string{
 			machine.StepFinalizer: "no step finalizer", machine.StepRemoveFinalizer: "no step remove-finalizer",
 			machine.StepNode:  "step drain needs a step in front of it that looks the Node up",
@@ -65,16 +63,13 @@ func stepLists(t *testing.T) []*stepList {
 		}[step.Name]
 		removed.idle = step.Name == machine.StepBootstrap || step.Name == machine.StepInfrastructure
 		removed.leaves = removed.idle || step.Name == machine.StepDeleteNode
-		steps, err = engine.Replace(machine.Steps(), step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
-			ObjectOnly: step.ObjectOnly, Run: step.Run})
-		add("copied "+step.Name, steps, err)
+		add("copied "+step.Name, machine.Steps().Replace(step.Name, machine.Step{Name: step.Name, On: step.On, Closing: step.Closing,
+			ObjectOnly: step.ObjectOnly, Run: step.Run}))
 
-		before, after := add("before "+step.Name, nil, nil), add("after "+step.Name, nil, nil)
+		before, after := add("before "+step.Name, nil), add("after "+step.Name, nil)
 		before.any, after.any = step.Closing || step.Name == machine.StepFinalizer, step.Closing
-		before.steps, err = engine.InsertBefore(machine.Steps(), step.Name, before.looks(step.Closing))
-		require.NoError(t, err)
-		after.steps, err = engine.InsertAfter(machine.Steps(), step.Name, after.looks(step.Closing))
-		require.NoError(t, err)
+		before.steps = machine.Steps().InsertBefore(step.Name, before.looks(step.Closing))
+		after.steps = machine.Steps().InsertAfter(step.Name, after.looks(step.Closing))
 		if step.Name == machine.StepRemoveFinalizer {
 			after.refused = "step own stands behind remove-finalizer"
 		}

@@ -19,13 +19,12 @@ import (
 // counting returns options with a step that counts the passes of all Machines.
 func counting(t *testing.T, passes *atomic.Int32) machine.Options {
 	t.Helper()
-	steps, err := engine.InsertAfter(machine.Steps(), machine.StepPaused, machine.Step{
+	steps := machine.Steps().InsertAfter(machine.StepPaused, machine.Step{
 		Name: "count", On: engine.InBoth, Run: func(context.Context, *machine.Scope) (machine.Result, error) {
 			passes.Add(1)
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	return machine.Options{Steps: steps}
 }
 

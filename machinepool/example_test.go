@@ -42,10 +42,7 @@ func ExampleSteps() {
 			return machinepool.Result{Stop: true}, nil // the steps behind this one do not run
 		},
 	}
-	steps, err := pass.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, quota)
-	if err != nil {
-		log.Fatal(err)
-	}
+	steps := machinepool.Steps().InsertAfter(machinepool.StepFinalizer, quota)
 	for _, s := range steps[:4] {
 		fmt.Print(s.Name, " ")
 	}

@@ -34,8 +34,7 @@ func TestAStepOfAnEmbedderRunsStopsAndFailsBetweenTwoOthers(t *testing.T) {
 		p.ChangeAnnotation("example.com/quota", contract.SetTo("granted"))
 		return machinepool.Result{}, nil
 	}}
-	steps, err := engine.InsertAfter(machinepool.Steps(), machinepool.StepFinalizer, own)
-	require.NoError(t, err)
+	steps := machinepool.Steps().InsertAfter(machinepool.StepFinalizer, own)
 	failed := &failures{}
 	w := newWorld(t, worldOptions{
 		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Steps: steps, Controller: failed.options()},

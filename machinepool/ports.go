@@ -86,7 +86,7 @@ type Options struct {
 	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
 	Parallel int
 	// Steps are the parts of a pass, in order. Default Steps().
-	Steps []Step
+	Steps engine.Steps[*Scope]
 	// Finalizer keeps a pool until everything that belongs to it is gone. Default Finalizer.
 	Finalizer string
 	// Policy holds the decisions that an embedder can replace.

@@ -47,7 +47,7 @@ const (
 //
 // A step of your own that returns Result.Stop between two of them holds back the later ones in this pass. It asserts a condition that says
 // why: the pool itself reports only what its own steps wait for.
-func Steps() []Step {
+func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},

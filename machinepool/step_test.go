@@ -20,8 +20,7 @@ func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
 	}
 	for _, s := range Steps() {
 		t.Run(s.Name, func(t *testing.T) {
-			steps, err := engine.Remove(Steps(), s.Name)
-			require.NoError(t, err)
+			steps := Steps().Remove(s.Name)
 			kinds, err := ClusterAPI(contract.V1Beta2)
 			require.NoError(t, err)
 			a := &api{}
@@ -42,14 +41,11 @@ func TestAStepThatPrecedesTheStepsOfPoolsMustKeepTheirOrder(t *testing.T) {
 	steps[0], steps[1] = steps[1], steps[0]
 	require.ErrorContains(t, checkSteps(steps), "step paused stands behind finalizer")
 	own := Step{Name: "own", On: engine.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
-	late, err := engine.InsertAfter(Steps(), StepRemoveFinalizer, own)
-	require.NoError(t, err)
+	late := Steps().InsertAfter(StepRemoveFinalizer, own)
 	require.ErrorContains(t, checkSteps(late), "step own stands behind remove-finalizer")
-	replaced, err := engine.Replace(Steps(), StepDeleteNodes, Step{Name: StepDeleteNodes, On: engine.InDeletion, Run: own.Run})
-	require.NoError(t, err)
+	replaced := Steps().Replace(StepDeleteNodes, Step{Name: StepDeleteNodes, On: engine.InDeletion, Run: own.Run})
 	require.NoError(t, checkSteps(replaced))
-	running, err := engine.Replace(Steps(), StepPaused, Step{Name: StepPaused, On: engine.InRunning, Run: own.Run})
-	require.NoError(t, err)
+	running := Steps().Replace(StepPaused, Step{Name: StepPaused, On: engine.InRunning, Run: own.Run})
 	require.ErrorContains(t, checkSteps(running), "step remove-finalizer needs step paused in front of it")
 }
 

@@ -58,7 +58,7 @@ func ExampleNew() {
 
 // Put a step of your own into a set, in the same way as into a Machine: here, one that keeps a set from creating.
 func ExampleSteps() {
-	steps, err := pass.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{
+	steps := machineset.Steps().InsertBefore(machineset.StepScale, machineset.Step{
 		Name: "quota", On: pass.InRunning, Run: func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 			if machines, _ := s.Machines(); s.State.Annotations["example.com/quota"] == fmt.Sprint(len(machines)) {
 				s.Hold("QuotaExceeded", "the quota of the team is used up") // the condition ScalingUp says so
@@ -66,10 +66,6 @@ func ExampleSteps() {
 			return machineset.Result{}, nil
 		},
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	for _, step := range steps { // machineset.Options{Steps: steps}
 		fmt.Println(step.Name)
 	}

@@ -107,7 +107,7 @@ type Options struct {
 	// the set in lower case.
 	Name string
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
-	Steps []Step
+	Steps engine.Steps[*Scope]
 	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
 	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues and

@@ -48,7 +48,7 @@ const (
 // calls Scope.Hold. A step
 // that fails does not keep the later ones from running, except in a deletion: one that must succeed before Machines are created calls
 // Scope.Hold, or returns Stop, with its error.
-func Steps() []Step {
+func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},

@@ -20,13 +20,11 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 	t.Parallel()
 	run := func(context.Context, *machineset.Scope) (machineset.Result, error) { return machineset.Result{}, nil }
 	without := func(name string) []machineset.Step {
-		steps, err := engine.Remove(machineset.Steps(), name)
-		require.NoError(t, err)
+		steps := machineset.Steps().Remove(name)
 		return steps
 	}
 	replaced := func(name string) []machineset.Step {
-		steps, err := engine.Replace(machineset.Steps(), name, machineset.Step{Name: name, On: engine.InBoth, Run: run})
-		require.NoError(t, err)
+		steps := machineset.Steps().Replace(name, machineset.Step{Name: name, On: engine.InBoth, Run: run})
 		return steps
 	}
 	swapped := machineset.Steps()
@@ -69,8 +67,7 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 // ownStep is a step of an embedder in front of StepScale.
 func ownStep(t *testing.T, run engine.StepFunc[*machineset.Scope]) machineset.Options {
 	t.Helper()
-	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepScale, machineset.Step{Name: "own", On: engine.InBoth, Run: run})
-	require.NoError(t, err)
+	steps := machineset.Steps().InsertBefore(machineset.StepScale, machineset.Step{Name: "own", On: engine.InBoth, Run: run})
 	return machineset.Options{Steps: steps, StatusDelay: -1}
 }
 

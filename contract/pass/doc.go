@@ -1,8 +1,8 @@
 // Package pass has what all reconcilers of this library share and an embedder touches. One pass reads one object and what it depends on,
 // decides, acts, and writes the object.
 //
-//   - [Step] and the functions [InsertBefore], [InsertAfter], [Replace] and [Remove] are the parts of a pass, by name. A step that was
-//     written for a Machine is put into a set or a pool in the same way.
+//   - [Steps] are the parts of a pass, by name: methods of the list insert, replace and remove a [Step]. One that was written for a Machine
+//     is put into a set or a pool in the same way.
 //   - [Scope] is one pass over one object, with its conditions, pause, Cluster, finalizer and owners. The Scope of each kind embeds it.
 //   - [Ports] and [Options] are what each kind needs and what it lets you choose.
 //   - [Clusters] reads the Clusters that objects name. It is the value of Ports.ClusterOf and Ports.ClusterEvents.

@@ -2,7 +2,6 @@ package pass_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,24 +21,15 @@ func greeting(word string) pass.Step[string] {
 }
 
 // A step of your own runs between the standard ones, whatever the kind is.
-func ExampleInsertBefore() {
-	steps, err := pass.InsertBefore([]pass.Step[string]{greeting("good morning"), greeting("goodbye")}, "goodbye", greeting("hello"))
-	for _, s := range steps {
+func ExampleSteps_InsertBefore() {
+	steps := pass.Steps[string]{greeting("good morning"), greeting("goodbye")}
+	for _, s := range steps.InsertBefore("goodbye", greeting("hello")) {
 		fmt.Println(s.Name)
 	}
-	fmt.Println(err)
 	// Output:
 	// good morning
 	// hello
 	// goodbye
-	// <nil>
-}
-
-// A name that the list does not have is an error that can be matched.
-func ExampleRemove() {
-	_, err := pass.Remove([]pass.Step[string]{greeting("hello")}, "farewell")
-	fmt.Println(errors.Is(err, pass.ErrNoStep))
-	// Output: true
 }
 
 // A step for objects of every kind takes the part of the scope that all kinds share.

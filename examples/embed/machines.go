@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
@@ -51,7 +50,7 @@ func kindOf[T v1.Box](kind string, newObject func() T, list runtime.Object) cont
 }
 
 // power returns a step that switches a box on or off, unless its condition says that it is done.
-func power(name string, when pass.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
+func power(name string, when machine.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
 	return machine.Step{Name: name, On: when, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		b, ok := machine.ObjectAs[v1.Box](s)
 		if is, _ := s.Condition(poweredOn); !ok || is.Status == to {
@@ -107,13 +106,11 @@ func status(_ context.Context, s *machine.Scope) (machine.Result, error) {
 // boxSteps returns Machinist's steps without bootstrap and infrastructure objects, with power, and with our stages.
 func boxSteps(console Console) ([]machine.Step, error) {
 	table, err := stages()
-	steps, err1 := pass.Remove(machine.Steps(), machine.StepBootstrap)
-	steps, err2 := pass.Remove(steps, machine.StepInfrastructure)
-	steps, err3 := pass.InsertBefore(steps, machine.StepNode, power("power-on", pass.InRunning, "True", console.PowerOn))
-	steps, err4 := pass.Replace(steps, machine.StepDeleteInfrastructure, power("power-off", pass.InDeletion, "False", console.PowerOff))
-	steps, err5 := pass.Replace(steps, machine.StepPhase, machine.PhaseStep(table, factsOf))
-	steps, err6 := pass.InsertAfter(steps, machine.StepPhase, machine.Step{Name: "status", On: pass.InBoth, Closing: true, Run: status})
-	return steps, errors.Join(err, err1, err2, err3, err4, err5, err6)
+	return machine.Steps().Remove(machine.StepBootstrap).Remove(machine.StepInfrastructure).
+		InsertBefore(machine.StepNode, power("power-on", machine.InRunning, "True", console.PowerOn)).
+		Replace(machine.StepDeleteInfrastructure, power("power-off", machine.InDeletion, "False", console.PowerOff)).
+		Replace(machine.StepPhase, machine.PhaseStep(table, factsOf)).
+		InsertAfter(machine.StepPhase, machine.Step{Name: "status", On: machine.InBoth, Closing: true, Run: status}), err
 }
 
 // addBoxes adds a reconciler for servers and one for gateways to the manager. They share their ports.

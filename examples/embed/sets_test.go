@@ -25,8 +25,8 @@ func maintenance[P any]() pass.Step[P] {
 
 // One step stands in the list of boxes and in that of sets.
 func Example_maintenance() {
-	boxes, err1 := pass.InsertBefore(machine.Steps(), machine.StepBootstrap, maintenance[*machine.Scope]())
-	sets, err2 := pass.InsertBefore(machineset.Steps(), machineset.StepScale, maintenance[*machineset.Scope]())
-	fmt.Println(pass.Position(boxes, "maintenance", pass.InRunning), pass.Position(sets, "maintenance", pass.InRunning), err1, err2)
-	// Output: 3 6 <nil> <nil>
+	boxes := machine.Steps().InsertBefore(machine.StepBootstrap, maintenance[*machine.Scope]())
+	sets := machineset.Steps().InsertBefore(machineset.StepScale, maintenance[*machineset.Scope]())
+	fmt.Println(pass.Position(boxes, "maintenance", pass.InRunning), pass.Position(sets, "maintenance", pass.InRunning))
+	// Output: 3 6
 }

@@ -42,10 +42,7 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 	}
 	ports := deployment.PortsFromManager(mgr)
 	follow(&ports.Ports, clusters)
-	steps, err := guarded(o, guards, deployment.Steps(), deployment.StepPaused, deployment.StepTemplates)
-	if err != nil {
-		return err
-	}
+	steps := guarded(o, guards, deployment.Steps(), deployment.StepPaused, deployment.StepTemplates)
 	r, err := deployment.New(deploymentKinds(o.Kinds.Group), ports, deployment.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),

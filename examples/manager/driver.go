@@ -122,20 +122,14 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pas
 func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) ([]machine.Step, error) {
 	steps := machine.Steps()
 	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none
-		var err error
-		if steps, err = pass.Remove(steps, machine.StepBootstrap); err != nil {
-			return nil, err
-		}
+		steps = steps.Remove(machine.StepBootstrap)
 	}
 	driver.RequestOf = o.requestOf(classes)
 	if driver.Backoff == nil {
 		driver.Backoff = o.driverBackoff()
 	}
 	steps, err := machine.WithDriver(steps, driver)
-	if err != nil {
-		return nil, err
-	}
-	return o.foreignSteps(steps)
+	return o.foreignSteps(steps), err
 }
 
 // addDriverProvider adds the reconciler of KwokMachines.

@@ -17,19 +17,15 @@ const stepInitializers = "initializers"
 
 // foreignSteps returns steps that speak the language of the group: another system has phases of its own, and Kubermatic's Machines can be
 // held by an annotation before their instance is created.
-func (o settings) foreignSteps(steps []machine.Step) ([]machine.Step, error) {
+func (o settings) foreignSteps(steps pass.Steps[*machine.Scope]) pass.Steps[*machine.Scope] {
 	switch o.Kinds.Group {
 	case api.Kubermatic:
-		steps, err := pass.InsertBefore(steps, machine.StepInfrastructure,
-			machine.Step{Name: stepInitializers, On: pass.InRunning, Run: initializersStep})
-		if err != nil {
-			return nil, err
-		}
-		return pass.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+		return steps.InsertBefore(machine.StepInfrastructure, machine.Step{Name: stepInitializers, On: pass.InRunning, Run: initializersStep}).
+			Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 	case api.Gardener:
-		return pass.Replace(steps, machine.StepPhase, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts))
+		return steps.Replace(machine.StepPhase, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts))
 	default:
-		return steps, nil
+		return steps
 	}
 }
 

@@ -94,23 +94,19 @@ func newSafeguards(mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports 
 }
 
 // freezing returns steps with the one that ends a pass while the gate is closed, behind the one with a name, if the flags ask for that.
-func freezing[P guard.Freezable](o settings, s safeguards, steps []pass.Step[P], behind string) ([]pass.Step[P], error) {
+func freezing[P guard.Freezable](o settings, s safeguards, steps pass.Steps[P], behind string) pass.Steps[P] {
 	if !o.Safety.FreezeAll {
-		return steps, nil
+		return steps
 	}
-	return pass.InsertAfter(steps, behind, guard.FreezeStep[P](s.gate))
+	return steps.InsertAfter(behind, guard.FreezeStep[P](s.gate))
 }
 
 // guarded returns steps with those of the gate: the one that holds creations, before the step with a name, and that of freezing.
 func guarded[P interface {
 	guard.Freezable
 	guard.Holdable
-}](o settings, s safeguards, steps []pass.Step[P], paused, before string) ([]pass.Step[P], error) {
-	steps, err := pass.InsertBefore(steps, before, guard.HoldStep[P](s.gate))
-	if err != nil {
-		return nil, err
-	}
-	return freezing(o, s, steps, paused)
+}](o settings, s safeguards, steps pass.Steps[P], paused, before string) pass.Steps[P] {
+	return freezing(o, s, steps.InsertBefore(before, guard.HoldStep[P](s.gate)), paused)
 }
 
 // add adds the freezer and the collector.

@@ -54,10 +54,7 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 	}
 	ports := machineset.PortsFromManager(mgr)
 	follow(&ports.Ports, clusters)
-	steps, err := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
-	if err != nil {
-		return err
-	}
+	steps := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
 	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
 		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),

@@ -126,9 +126,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served
 	if options.Steps == nil {
 		options.Steps = machine.Steps()
 	}
-	if options.Steps, err = freezing(o, guards, options.Steps, machine.StepPaused); err != nil {
-		return err
-	}
+	options.Steps = freezing(o, guards, options.Steps, machine.StepPaused)
 	r, err := machine.New(o.Kinds.Group.Machine(), ports, options)
 	if err != nil {
 		return err

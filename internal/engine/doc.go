@@ -1,8 +1,8 @@
 // Package engine is the frame of all reconcilers of this library. One pass reads one object
 // and what it depends on, decides, acts, and writes the object. What all kinds do alike is here, once:
 //
-//   - [Step] and the functions InsertBefore, InsertAfter, Replace and Remove: the parts of a pass, by name. A step that was written for a
-//     Machine is put into a set or a pool in the same way;
+//   - [Steps] and [Step]: the parts of a pass, by name, and the methods that change their list. A step that was written for a Machine is
+//     put into a set or a pool in the same way;
 //   - [Frame]: a kind, its ports and options; it reads objects, applies the watch filter and the index, and sends patches;
 //   - [Scope]: one pass over one object, with its conditions, pause, Cluster, finalizer, owners and the writes;
 //   - [Memory]: what a process remembers about an object between passes;

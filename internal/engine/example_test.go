@@ -8,18 +8,21 @@ import (
 )
 
 // A step of your own stands between the standard ones, whatever the kind is.
-func ExampleInsertBefore() {
-	steps, err := engine.InsertBefore(standard(), "finalizer", engine.Step[*scope]{
+func ExampleSteps_InsertBefore() {
+	steps := standard().InsertBefore("finalizer", engine.Step[*scope]{
 		Name: "quota", On: engine.InRunning,
 		Run: func(_ context.Context, s *scope) (engine.Result, error) {
 			return engine.Result{Stop: s.IsTrue("QuotaExceeded")}, nil
 		},
 	})
 	for _, s := range steps {
-		fmt.Print(s.Name, " ")
+		fmt.Println(s.Name)
 	}
-	fmt.Println(err)
-	// Output: paused quota finalizer remove-finalizer <nil>
+	// Output:
+	// paused
+	// quota
+	// finalizer
+	// remove-finalizer
 }
 
 // Each step gets a span of your own tracer around it, and stays the standard one.

@@ -109,7 +109,7 @@ func (b *bench) writes() (n int) {
 }
 
 // standard are the steps that each kind has in some form.
-func standard() []step {
+func standard() engine.Steps[*scope] {
 	return engine.Standard([]step{
 		{Name: "paused", On: engine.InBoth, ObjectOnly: true, Run: func(_ context.Context, s *scope) (engine.Result, error) {
 			if said, ends := s.DecidePause(); ends {
@@ -208,19 +208,13 @@ func TestAStepIsPutBetweenOthersByName(t *testing.T) {
 			return engine.Result{}, nil
 		}}
 	}
-	steps, err := engine.InsertBefore(standard(), "finalizer", mark("first"))
-	require.NoError(t, err)
-	steps, err = engine.InsertAfter(steps, "finalizer", mark("second"))
-	require.NoError(t, err)
-	steps, err = engine.Replace(steps, "first", mark("instead"))
-	require.NoError(t, err)
+	steps := standard().InsertBefore("finalizer", mark("first")).InsertAfter("finalizer", mark("second")).Replace("first", mark("instead"))
 	require.NoError(t, engine.CheckSteps(steps, standard()))
-	_, err = engine.Remove(steps, "first")
-	require.ErrorIs(t, err, engine.ErrNoStep)
+	require.ErrorIs(t, engine.CheckSteps(steps.Remove("first"), standard()), engine.ErrNoStep)
 
 	b := newBench(t, true, steps...)
 	u := b.create()
-	_, err = b.pass(u)
+	_, err := b.pass(u)
 	require.NoError(t, err)
 	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
 	require.Equal(t, map[string]string{"example.com/instead": "done", "example.com/second": "done"}, u.GetAnnotations())

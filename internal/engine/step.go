@@ -49,10 +49,11 @@ type Step[P any] struct {
 	Run        StepFunc[P]
 
 	standard bool
+	wrong    error // of a change that could not be made; such a step is none
 }
 
 // Standard marks steps as those of the package that returns them, and returns the slice. IsStandard tells them from replacements.
-func Standard[P any](steps []Step[P]) []Step[P] {
+func Standard[P any](steps []Step[P]) Steps[P] {
 	for i := range steps {
 		steps[i].standard = true
 	}
@@ -71,70 +72,59 @@ func HasStandard[P any](steps []Step[P], name string) bool {
 // ErrNoStep matches the error for a name that is not in the list of steps.
 var ErrNoStep = errors.New("no such step")
 
-// InsertBefore returns steps with one more in front of the named one. The error matches ErrNoStep.
-func InsertBefore[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	return insert(steps, name, 0, step)
+// Steps are the steps of a pass, in their order. A method returns a changed copy, and never fails: the copy keeps what is wrong with the
+// change, and New of the kind's package returns it. The error matches ErrNoStep for a name that the list does not have.
+type Steps[P any] []Step[P]
+
+// InsertBefore returns the steps with one more in front of the named one.
+func (all Steps[P]) InsertBefore(name string, step Step[P]) Steps[P] {
+	return all.changed(name, 0, 0, step)
 }
 
-// InsertAfter returns steps with one more behind the named one. The error matches ErrNoStep.
-func InsertAfter[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	return insert(steps, name, 1, step)
+// InsertAfter returns the steps with one more behind the named one.
+func (all Steps[P]) InsertAfter(name string, step Step[P]) Steps[P] {
+	return all.changed(name, 1, 0, step)
 }
 
-// Replace returns steps with the named one replaced. The error matches ErrNoStep.
-func Replace[P any](steps []Step[P], name string, step Step[P]) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
+// Replace returns the steps with another one in place of the named one.
+func (all Steps[P]) Replace(name string, step Step[P]) Steps[P] { return all.changed(name, 0, 1, step) }
+
+// Remove returns the steps without the named one. New of the kind's package rejects a list that is not safe without it.
+func (all Steps[P]) Remove(name string) Steps[P] { return all.changed(name, 0, 1) }
+
+// changed replaces some steps, of which the first is so many behind the named one.
+func (all Steps[P]) changed(name string, behind, removed int, with ...Step[P]) Steps[P] {
+	at := Position(all, name, InBoth)
+	if at >= 0 {
+		return slices.Replace(slices.Clone(all), at+behind, at+behind+removed, with...)
 	}
-	changed := slices.Clone(steps)
-	changed[at] = step
-	return changed, nil
-}
-
-// Remove returns steps without the named one. New of the kind's package rejects a list that is not safe without it. The error matches
-// ErrNoStep.
-func Remove[P any](steps []Step[P], name string) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Delete(slices.Clone(steps), at, at+1), nil
-}
-
-func insert[P any](steps []Step[P], name string, offset int, step Step[P]) ([]Step[P], error) {
-	at, err := find(steps, name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Insert(slices.Clone(steps), at+offset, step), nil
-}
-
-func find[P any](steps []Step[P], name string) (int, error) {
-	at := Position(steps, name, InBoth)
-	if at < 0 {
-		names := make([]string, len(steps))
-		for i := range steps {
-			names[i] = steps[i].Name
+	var names []string
+	for _, s := range all {
+		if s.wrong == nil {
+			names = append(names, s.Name)
 		}
-		return 0, fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
-	return at, nil
+	wrong := fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none"))
+	return append(slices.Clone(all), Step[P]{wrong: wrong})
 }
 
 // Position returns the position of the step with a name that runs in a Life, -1 without one.
 func Position[P any](steps []Step[P], name string, life Life) int {
-	return slices.IndexFunc(steps, func(s Step[P]) bool { return s.Name == name && (s.On&life != 0 || life == InBoth) })
+	return slices.IndexFunc(steps, func(s Step[P]) bool {
+		return s.Name == name && s.wrong == nil && (s.On&life != 0 || life == InBoth)
+	})
 }
 
-// CheckSteps reports all errors in a list of steps: steps without a name, function or Life, duplicates, and steps of the standard list in
-// another order than there. The order is what makes a pass safe: nothing else is changed before the finalizer is stored and the object is
-// known not to be paused.
+// CheckSteps reports all errors in a list of steps: changes that could not be made, steps without a name, function or Life, duplicates, and
+// steps of the standard list in another order than there. The order is what makes a pass safe: nothing else is changed before the finalizer
+// is stored and the object is known not to be paused.
 func CheckSteps[P any](steps, standard []Step[P]) error {
 	var errs []error
 	seen := map[string]bool{}
 	for i, s := range steps {
 		switch {
+		case s.wrong != nil:
+			errs = append(errs, s.wrong)
 		case s.Name == "":
 			errs = append(errs, fmt.Errorf("step %d: a step needs a name and a function", i))
 		case s.Run == nil:

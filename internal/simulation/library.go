@@ -84,18 +84,15 @@ func (m *manager) machineSteps() ([]machine.Step, error) {
 			return w.habits.requestOf(s.Key.Name), nil
 		},
 	})
-	if err != nil {
-		return nil, err
+	if steps = steps.Remove(machine.StepBootstrap); w.parts {
+		steps = steps.InsertBefore(machine.StepRemoveFinalizer, removesPart(m))
 	}
-	if steps, err = engine.Remove(steps, machine.StepBootstrap); err != nil || !w.parts {
-		return steps, err
-	}
-	return engine.InsertBefore(steps, machine.StepRemoveFinalizer, removesPart(m))
+	return steps, err
 }
 
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
-	steps, wrong := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
 	options := machineset.Options{
 		Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics, Recorder: recorder{m.process},
@@ -104,16 +101,16 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 		options.MachineFinalizers = []string{}
 	}
 	_, err := machineset.SetupWithManager(ctx, m, kinds, options)
-	return errors.Join(unknown, wrong, err, m.process.metrics.Register(metrics))
+	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
 }
 
 func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
-	steps, wrong := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
 	_, err := deployment.SetupWithManager(ctx, m, kinds,
 		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics, Recorder: recorder{m.process}})
-	return errors.Join(unknown, wrong, err, m.process.metrics.Register(metrics))
+	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
 }
 
 func (m *manager) addPools(ctx context.Context) error {

@@ -22,11 +22,7 @@ func ExampleSteps() {
 			s.Update.Annotations = map[string]contract.Change[string]{"example.com/instance": contract.SetTo(s.State.ProviderID)}
 			return inframachine.Result{}, nil
 		}}
-	steps, err := pass.InsertAfter(inframachine.Steps(), inframachine.StepInstance, tag)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	steps := inframachine.Steps().InsertAfter(inframachine.StepInstance, tag)
 	_ = func(ctx context.Context, mgr ctrl.Manager, kinds inframachine.Kinds, calls provider.Calls) (*inframachine.Reconciler, error) {
 		r, err := inframachine.New(kinds, pass.PortsFromManager(mgr), inframachine.Options{Calls: calls, Steps: steps})
 		if err != nil {

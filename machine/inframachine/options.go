@@ -37,7 +37,7 @@ type Options struct {
 	// Refresh is the time between two looks at an instance that runs. Default instance.DefaultRefresh; negative: only events cause one.
 	Refresh time.Duration
 	// Steps are those of a pass. Default Steps().
-	Steps []Step
+	Steps engine.Steps[*Scope]
 
 	// Name is the name of the controller and of its index. Default: the kind in lower case.
 	Name string

@@ -30,7 +30,7 @@ const (
 //   - StepMachine reads the owner Machine and ends the pass while there is none; StepFinalizer stores the finalizer;
 //   - StepInstance makes or looks at the instance, and copies what the Driver says;
 //   - StepDeleteInstance deletes the instance and waits until it is gone; StepRemoveFinalizer ends the deletion.
-func Steps() []Step {
+func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
 		{Name: StepMachine, On: engine.InRunning, Run: machineStep},

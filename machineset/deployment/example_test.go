@@ -39,9 +39,9 @@ func ExampleSteps() {
 		}
 		return pass.Result{}, nil
 	}}
-	steps, err := pass.InsertBefore(deployment.Steps(), deployment.StepSync, friday)
-	fmt.Println(len(steps), err)
-	// Output: 12 <nil>
+	steps := deployment.Steps().InsertBefore(deployment.StepSync, friday)
+	fmt.Println(len(steps))
+	// Output: 12
 }
 
 // Go back to the revision before, as kubectl rollout undo does for Deployments.

@@ -40,7 +40,7 @@ const (
 //   - StepStatus sets the conditions and the numbers of the status.
 //
 // A step of your own that keeps the rollout from continuing stands behind StepSets and in front of StepRollout, and calls Scope.Hold.
-func Steps() []Step {
+func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},

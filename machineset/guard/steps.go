@@ -31,7 +31,7 @@ type Holdable interface {
 // FreezeStep returns a step that ends a pass while a Gate is closed, with no condition changed; in a deletion only with
 // GateOptions.Deletions. Put it behind the step that looks whether the object is paused:
 //
-//	steps, err := engine.InsertAfter(machine.Steps(), machine.StepPaused, guard.FreezeStep[*machine.Scope](gate))
+//	steps := machine.Steps().InsertAfter(machine.StepPaused, guard.FreezeStep[*machine.Scope](gate))
 func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
 	life := engine.InRunning
 	if g != nil && g.options.Deletions {
@@ -50,8 +50,8 @@ func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
 // HoldStep returns a step that keeps a set or a deployment from creating while a Gate is closed; the condition ScalingUp, or RollingOut,
 // says why. A set goes on to delete; a deployment changes no replicas. Put it in front of what decides:
 //
-//	steps, err := engine.InsertBefore(machineset.Steps(), machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
-//	steps, err := engine.InsertAfter(deployment.Steps(), deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+//	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+//	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 func HoldStep[P Holdable](g *Gate) engine.Step[P] {
 	return engine.Step[P]{Name: StepGateHold, On: engine.InRunning, Run: func(ctx context.Context, p P) (engine.Result, error) {
 		why := g.closedFor(ctx, p.ClusterKey())

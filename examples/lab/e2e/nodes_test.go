@@ -23,13 +23,12 @@ import (
 func TestNodesAreMatchedAndNeverHarmedOnARealControlPlane(t *testing.T) {
 	w := newBareWorld(t, shared(t))
 	seen := &passes{all: map[types.NamespacedName]int{}}
-	steps, err := pass.InsertBefore(machine.Steps(), machine.StepPaused, machine.Step{
+	steps := machine.Steps().InsertBefore(machine.StepPaused, machine.Step{
 		Name: "count", On: pass.InBoth, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
 			seen.count(s.State.Key)
 			return machine.Result{}, nil
 		},
 	})
-	require.NoError(t, err)
 	w.startReconciler(machineKind(), machine.Options{Steps: steps, StatusDelay: 300 * time.Millisecond}, &warnings{})
 	for name, run := range map[string]func(*scene){
 		"the Machine that recorded a Node keeps it":                            keepsItsNode,
