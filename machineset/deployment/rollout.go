@@ -235,7 +235,7 @@ func (s *Scope) createSet(ctx context.Context) error {
 	return err
 }
 
-// scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read.
+// scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
 func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	of := s.setBy(change.UID)
 	var u contract.MachineSetUpdate
@@ -243,9 +243,11 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	u.Annotations = of.receive()
 	err := s.markVictims(ctx, of, change)
 	if err == nil {
-		err = send(ctx, s, s.env.kinds.Set, of.Object, u)
+		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true)
 	}
 	switch {
+	case external.SaysGone(err):
+		return nil
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled MachineSet %q from %d to %d replicas",
 			of.Key.Name, change.From, change.To)

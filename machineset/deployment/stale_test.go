@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,19 +24,23 @@ import (
 type stale struct {
 	*Scope
 
-	t     *testing.T
-	store client.Client
+	t      *testing.T
+	store  client.Client
+	events *events.FakeRecorder
 }
 
 func newStale(t *testing.T, names ...string) *stale {
 	t.Helper()
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kinds.Machine.GVK, Status: true}}}).Client()
-	r, err := New(kinds, Ports{engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}}, Options{})
+	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kinds.Machine.GVK, Status: true}, {GVK: kinds.Set.GVK}}}).Client()
+	recorder := events.NewFakeRecorder(10)
+	r, err := New(kinds, Ports{engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}}, Options{Recorder: recorder})
 	require.NoError(t, err)
-	s := &stale{&Scope{env: r, selector: labels.Everything()}, t, store}
+	s := &stale{&Scope{env: r, selector: labels.Everything()}, t, store, recorder}
 	s.State.Key.Namespace, s.State.UID = "default", "deployment-uid"
+	s.Object = testenv.Object(kinds.Deployment.GVK, "deployment")
+	s.Attach(r.frame)
 	state := &contract.MachineSetState{}
 	one := &set{Child: children.Child[contract.MachineSetState]{
 		Object: testenv.Object(kinds.Set.GVK, "set"), State: state, Metadata: &state.Metadata,
@@ -70,6 +75,12 @@ func (s *stale) mark(name string) *unstructured.Unstructured {
 
 func TestStaleMachines(t *testing.T) {
 	t.Parallel()
+	t.Run("a set that is gone is not scaled, and no event reports that it was", func(t *testing.T) {
+		t.Parallel()
+		s := newStale(t)
+		require.NoError(t, s.scaleSet(t.Context(), rollout.Change{From: 3, To: 0}))
+		require.Empty(t, s.events.Events)
+	})
 	t.Run("no Machine is marked while another one is that was read without a mark", func(t *testing.T) {
 		t.Parallel()
 		s := newStale(t, "a", "b", "c")
