@@ -56,7 +56,10 @@ func people(ctx context.Context, w *World) (all []due) {
 	}
 	for _, i := range w.instances() {
 		if i.State != cloud.Deleting && w.isStrayInstance(i) {
-			all = append(all, due{do: func() { w.ends("user", i) }})
+			all = append(all, due{do: func() {
+				w.missed[types.NamespacedName{Namespace: w.homes[tokenOf(i)].space, Name: i.Name}] = true
+				w.ends("user", i)
+			}})
 		}
 	}
 	for _, obj := range w.writers.templates {
