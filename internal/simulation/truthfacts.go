@@ -38,7 +38,9 @@ func markIn(w *World, m *unstructured.Unstructured) string {
 func reported(otherwise string, of func(cloud.Instance) string) fact {
 	return func(w *World, m *unstructured.Unstructured) string {
 		all, _ := w.cloud.List(w.ctx, cloud.Request{Cluster: textAt(m, "spec", "clusterName")})
-		i := slices.IndexFunc(all, func(i cloud.Instance) bool { return sameID(i.ProviderID, providerIDIn(m)) })
+		i := slices.IndexFunc(all, func(i cloud.Instance) bool {
+			return sameID(i.ProviderID, providerIDIn(m)) && !w.habits.of(i.Token).lied // that one is never found again
+		})
 		if i < 0 || w.provided != nil {
 			return otherwise
 		}

@@ -159,8 +159,7 @@ func newWorld(ctx context.Context, choices *Choices, o Options) (*World, error) 
 	w.store = fake.NewStore(fake.Options{Clock: w.clock, OnEvent: w.onEvent, Admit: w.changes, Kinds: w.kinds})
 	w.cloud = fake.NewDriver(fake.DriverOptions{Clock: w.clock, Boot: 20 * time.Second, Hidden: 5 * time.Second, Vanish: 15 * time.Second,
 		Zones: w.zones})
-	w.keeps = w.choices.pick(10) == 9
-	w.bare = w.choices.pick(2) == 1
+	w.keeps, w.bare = w.choices.pick(10) == 9, w.choices.pick(2) == 1
 	w.drawFaults()
 	if w.pool = w.drawPool(); w.provided != nil && w.pool == nil { // that of pools provides their infrastructure objects
 		w.provided.driven = w.choices.pick(2) == 1
