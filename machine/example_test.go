@@ -107,7 +107,7 @@ func Example_fakes() {
 // Machines follow their Cluster objects.
 func ExampleClusters() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options machine.Options) error {
-		ports, err := machine.PortsFromManager(ctx, mgr, options.Matching)
+		ports, err := machine.PortsFromManager(ctx, mgr, options)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func newPassesOver(t *testing.T, kind contract.Kind, o machine.Options) *passesB
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: kind.StatusSubresource}}})
 	mgr, err := store.NewManager(ctrl.Options{})
 	require.NoError(t, err)
-	ports, err := machine.PortsFromManager(t.Context(), mgr, o.Matching)
+	ports, err := machine.PortsFromManager(t.Context(), mgr, o)
 	require.NoError(t, err)
 	r, err := machine.New(kind, ports, o)
 	require.NoError(t, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -27,7 +26,7 @@ import (
 // The error names what is missing. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kind).Name, func() (*Reconciler, error) {
-		ports, err := PortsFromManager(ctx, mgr, options.Matching)
+		ports, err := PortsFromManager(ctx, mgr, options)
 		if err != nil {
 			return nil, err
 		}
@@ -35,11 +34,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 	})
 }
 
-// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It indexes Nodes by rules, which are
-// Options.Matching. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
-// Reconcilers in one manager should share the result.
-func PortsFromManager(ctx context.Context, mgr ctrl.Manager, rules noderef.Rules) (Ports, error) {
-	w, err := cluster.WorkloadOptions{Matching: rules}.FromManager(ctx, mgr)
+// PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It indexes Nodes by Options.Matching, and uses no
+// other option. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
+// Reconcilers in one manager should share the result, and Matching.
+func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (Ports, error) {
+	w, err := cluster.WorkloadOptions{Matching: options.Matching}.FromManager(ctx, mgr)
 	if err != nil {
 		return Ports{}, err
 	}

@@ -104,7 +104,7 @@ func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager)
 		require.NoError(t, err)
 		return
 	}
-	ports, err := machine.PortsFromManager(ctx, mgr, o.machine.Matching)
+	ports, err := machine.PortsFromManager(ctx, mgr, o.machine)
 	require.NoError(t, err)
 	if o.machine.Recorder == nil {
 		o.machine.Recorder = mgr.GetEventRecorder("machine")

@@ -15,7 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/noderef"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +52,7 @@ func startOperator(t *testing.T, env *testenv.Env) {
 	}
 	clusters, err := clusterapi.Clusters(mgr)
 	require.NoError(t, err)
-	machines, err := machine.PortsFromManager(t.Context(), mgr, noderef.Rules{})
+	machines, err := machine.PortsFromManager(t.Context(), mgr, machine.Options{})
 	require.NoError(t, err)
 	machines.ClusterOf, machines.ClusterEvents = clusters.Of, clusters.Source
 	one, err := machine.New(clusterapi.Machine(), machines, machine.Options{StatusDelay: -1})

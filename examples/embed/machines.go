@@ -6,8 +6,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/phases"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,8 +13,8 @@ import (
 	v1 "example.com/edge/v1"
 )
 
-// This file is the whole integration of Machinist: the fields, the additional steps, the stages, and the set-up.
-// A test counts its lines, and README.md has the number.
+// This file is the integration of Machinist: the fields, the additional steps, and the set-up. stages.go has the stages.
+// A test counts the lines of both, and README.md has the number.
 
 // poweredOn is our own condition.
 const finalizer, poweredOn = "edge.example.com/box", "PoweredOn"
@@ -66,43 +64,6 @@ func power(name string, when machine.Life, to metav1.ConditionStatus, do func(co
 	}}
 }
 
-// facts are the facts that determine the stage of a box.
-type facts struct{ Leaving, On, Off, HasHost, Ready bool }
-
-// factsOf returns the facts. A box whose console does not answer is neither on nor off.
-func factsOf(s *machine.Scope) facts {
-	is, _ := s.Condition(poweredOn)
-	return facts{!s.State.Deleting.IsZero(), is.Status == "True", is.Status == "False", s.State.Node.Name != "", s.IsTrue("Ready")}
-}
-
-// stages returns the rules; the first one that matches determines the stage.
-func stages() (*phases.Table[facts], error) {
-	rule := func(stage phases.Phase, reason string, waiting phases.Gate, when func(facts) bool) phases.Rule[facts] {
-		return phases.Rule[facts]{Decision: phases.Decision{Phase: stage, Reason: reason, Waiting: waiting}, When: when}
-	}
-	return phases.New(
-		rule("Dark", "SwitchedOff", phases.GateDeletion, func(f facts) bool { return f.Leaving && f.Off }),
-		rule("Retiring", "PodsLeave", phases.GateDeletion, func(f facts) bool { return f.Leaving }),
-		rule("Serving", "HostReady", phases.GateNone, func(f facts) bool { return f.Ready }),
-		rule("Settling", "HostNotReady", phases.GateHealth, func(f facts) bool { return f.HasHost }),
-		rule("Booting", "NoHost", phases.GateNode, func(f facts) bool { return f.On }),
-		rule("Racked", "SwitchedOff", "Power", nil),
-	)
-}
-
-// status sets the condition Serving, which tells what a box waits for.
-func status(_ context.Context, s *machine.Scope) (machine.Result, error) {
-	if s.Paused() {
-		return machine.Result{}, nil // its stage was not computed
-	}
-	says := metav1.Condition{Type: "Serving", Status: metav1.ConditionTrue, Reason: s.Phase.Reason, Message: string(s.Phase.Waiting)}
-	if s.Phase.Waiting != phases.GateNone {
-		says.Status = metav1.ConditionFalse
-	}
-	s.Assert(says)
-	return machine.Result{}, nil
-}
-
 // boxSteps returns Machinist's steps without bootstrap and infrastructure objects, with power, and with our stages.
 func boxSteps(console Console) ([]machine.Step, error) {
 	table, err := stages()
@@ -116,7 +77,7 @@ func boxSteps(console Console) ([]machine.Step, error) {
 // addBoxes adds a reconciler for servers and one for gateways to the manager. They share their ports.
 func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
 	steps, err := boxSteps(console)
-	ports, err1 := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
+	ports, err1 := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	if err := errors.Join(err, err1); err != nil {
 		return err
 	}

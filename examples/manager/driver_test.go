@@ -105,7 +105,7 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) {
 	t.Helper()
 	into := machine.Options{StatusDelay: 50 * time.Millisecond}
-	ports, err := machine.PortsFromManager(t.Context(), mgr, into.Matching)
+	ports, err := machine.PortsFromManager(t.Context(), mgr, into)
 	require.NoError(t, err)
 	if o.Driver.IsProvider() {
 		require.NoError(t, o.addDriver(t.Context(), mgr, nil, &into))

@@ -14,7 +14,6 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // How long things take: slow enough for a person to see every phase.
@@ -51,7 +50,7 @@ func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	_, err = machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{StatusDelay: statusDelay})
 	_, err2 = deployment.SetupWithManager(ctx, mgr, deployments, deployment.Options{StatusDelay: statusDelay})
-	ports, err3 := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
+	ports, err3 := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	rollouts, err4 := machine.RolloutFromManager(mgr, sets.Set, deployments.Deployment)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machine/userdata"
 	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/noderef"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +87,7 @@ func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error 
 	if err != nil {
 		return err
 	}
-	ports, err := machine.PortsFromManager(ctx, mgr, noderef.Rules{})
+	ports, err := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	if err != nil {
 		return err
 	}
