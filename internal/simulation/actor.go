@@ -98,12 +98,12 @@ func (w *World) misses(m *unstructured.Unstructured) {
 		actors = w.processes
 	}
 	for _, node := range w.Objects("Node") {
-		shown := func(n *corev1.Node) bool { return n.UID == node.GetUID() }
 		in := w.clusterWith(node)
 		late := sameID(providerIDIn(node), id) && (in.wasTroubled(m) || slices.ContainsFunc(actors, func(p *process) bool {
-			return !slices.ContainsFunc(p.nodes(in).ByProviderID(id), shown)
+			return !slices.ContainsFunc(p.nodes(in).ByProviderID(id), func(n *corev1.Node) bool { return n.UID == node.GetUID() })
 		}))
-		unnamed := id == "" && (w.provided != nil && node.GetName() == m.GetName() || node.GetName() == textAt(m, "status", "nodeRef", "name"))
+		alike := (w.provided != nil || w.isFreed(m)) && node.GetName() == m.GetName() // somebody may have replaced the Machine by an old one
+		unnamed := id == "" && (alike || node.GetName() == textAt(m, "status", "nodeRef", "name"))
 		if late || unnamed && in == w.clusterOf(m.GetNamespace()) {
 			w.missed[types.NamespacedName{Namespace: in.space, Name: node.GetName()}] = true
 		}

@@ -271,8 +271,7 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 		return io.ErrUnexpectedEOF
 	case CrashAfter:
 		_ = call()
-		p.crashed = true
-		return errCrashed
+		fallthrough
 	case CrashBefore:
 		p.crashed = true
 		return errCrashed

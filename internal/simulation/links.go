@@ -104,6 +104,7 @@ func (l *link) lead(to *workloadCluster) (err error) {
 		before.ended, access.LastSeen = true, now
 	}
 	l.session, l.drainer = &session{of: l.of, to: to}, nil
+	clear(p.told) // what happens in another cluster is news
 	k := newViewed("Node")
 	k.session, k.unlisted = l.session, true
 	p.view.kinds[l.kind().GroupKind()] = k
