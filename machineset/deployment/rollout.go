@@ -243,11 +243,11 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	u.Annotations = of.receive()
 	err := s.markVictims(ctx, of, change)
 	if err == nil {
-		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true)
+		if _, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true); external.SaysGone(err) {
+			return nil
+		}
 	}
 	switch {
-	case external.SaysGone(err):
-		return nil
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled MachineSet %q from %d to %d replicas",
 			of.Key.Name, change.From, change.To)
