@@ -14,6 +14,7 @@ const (
 	ConditionRemediating          = "Remediating"          // unhealthy Machines are being replaced
 	ConditionDeleting             = "Deleting"             // the object is being deleted; the reason is the stage
 	ConditionPaused               = "Paused"               // the object or its Cluster is paused, so nothing is done
+	ConditionContested            = "Contested"            // another writer undoes what is written, so it is written rarely; absent before
 
 	ConditionHealthCheckSucceeded = "HealthCheckSucceeded" // of a Machine, written by a MachineHealthCheck
 	ConditionOwnerRemediated      = "OwnerRemediated"      // of an unhealthy Machine, written by its owner
@@ -45,6 +46,8 @@ const (
 	ReasonNotRemediating        = "NotRemediating"        // no Machine is being remediated
 	ReasonPaused                = "Paused"                // the message names the annotation or the Cluster that pauses the object
 	ReasonNotPaused             = "NotPaused"             // neither the object nor its Cluster is paused
+	ReasonWritesUndone          = "WritesUndone"          // the message names the fields, their object and, where it is known, the other writer
+	ReasonNotContested          = "NotContested"          // no other writer undoes what is written
 	ReasonDeleting              = "Deleting"              // the object is being deleted
 	ReasonNotDeleting           = "NotDeleting"           // the object is not being deleted
 )

@@ -2,11 +2,11 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -207,18 +207,11 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	if !changed {
 		return Result{}, nil
 	}
-	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err := s.Workload.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch.JSON()))
-	switch {
-	case err == nil:
-		s.env.frame.Writer.Wrote(target)
-		return Result{}, nil
-	case propagate.Rejected(err), apierrors.IsConflict(err), cluster.IsUnread(err):
+	err := s.Workload.PatchNode(ctx, s.env.frame.Writer, node, types.JSONPatchType, patch.JSON())
+	if errors.Is(err, cluster.ErrNodeChanged) {
 		return Result{RequeueAfter: engine.ConflictRetry}, nil
-	case apierrors.IsNotFound(err):
-		return Result{}, nil // its event will follow
 	}
-	return Result{}, fmt.Errorf("propagate to Node %s: %w", node.Name, err)
+	return Result{}, err
 }
 
 // desired is what the Machine propagates to its Node.

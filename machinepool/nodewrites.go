@@ -80,14 +80,8 @@ func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) erro
 
 // patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
 func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
-	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err := p.workload.PatchNode(ctx, target, kind, body)
-	switch {
-	case err == nil:
-		p.env.frame.Writer.Wrote(target)
-	case external.SaysGone(err):
-		return nil // its event is on the way
-	case errors.Is(err, cluster.ErrNodeChanged):
+	err := p.workload.PatchNode(ctx, p.env.frame.Writer, node, kind, body)
+	if errors.Is(err, cluster.ErrNodeChanged) {
 		return errAgain
 	}
 	return err

@@ -212,9 +212,9 @@ func TestEventsOfMachinesCostNoListInAnyModeOfTheCache(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fake0()).live()
 			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{StatusDelay: -1})
-			set := w.set("workers", 3)
+			set := w.set("workers", 5)
 			w.create(set)
-			w.has(set, 3)
+			w.has(set, 5)
 			machines := w.machines()
 			youngest := machines[0]
 			for _, m := range machines {
@@ -225,11 +225,12 @@ func TestEventsOfMachinesCostNoListInAnyModeOfTheCache(t *testing.T) {
 			w.change(&youngest, func(u *unstructured.Unstructured) {
 				u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, "x"))
 			})
-			w.scale(set, 2) // the youngest goes: nothing that is left tells that the cache has seen it
-			w.has(set, 2)
-			machine := w.machines()[0]
+			w.scale(set, 4) // the youngest goes: nothing that is left tells that the cache has seen it
+			w.has(set, 4)
+			machines = w.machines()
 			before := w.lists()
-			for n := range 20 {
+			for n := range 20 { // five of each Machine: more would be a fight
+				machine := machines[n%len(machines)]
 				w.change(&machine, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), "tier", fmt.Sprint("t", n))) })
 				w.eventually("the set to give the label back", func() string {
 					if got := w.get(&machine).GetLabels()["tier"]; got != "a" {

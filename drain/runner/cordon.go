@@ -28,7 +28,7 @@ func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (
 	ns.cordonSeen, ns.listedAgain = time.Time{}, false
 	released := ns.released
 	r.mu.Unlock()
-	if released {
+	if released || r.cordons.Behind(node) { // it is shown as it was before the cordon
 		return time.Time{}, nil
 	}
 	return time.Time{}, r.patchUnschedulable(ctx, node, true)
@@ -41,7 +41,7 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 	if to {
 		verb = "cordon"
 	}
-	patch, err := json.Marshal([]map[string]any{
+	body, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": node.UID},
 		{"op": "add", "path": "/spec/unschedulable", "value": to},
 	})
@@ -51,7 +51,7 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err = r.cfg.Nodes.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch))
+	err = r.cordons.PatchThrough(ctx, r.cfg.Nodes, target, client.RawPatch(types.JSONPatchType, body))
 	if isReplaced(err) {
 		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
 	}

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Request says which Node to drain, and how.
@@ -53,6 +55,12 @@ func (r *Result) againAt(at, now time.Time) {
 	if !at.IsZero() {
 		r.RequeueAfter = min(r.RequeueAfter, max(at.Sub(now), time.Millisecond))
 	}
+}
+
+// contested reports that others uncordon the Node, and when it is cordoned again.
+func (r *Result) contested(by *patch.UndoneError) {
+	r.Message = strings.TrimSuffix("* "+by.Error()+"\n"+r.Message, "\n")
+	r.RequeueAfter = min(r.RequeueAfter, by.After)
 }
 
 // settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that.

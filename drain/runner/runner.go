@@ -11,14 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Runner drains Nodes: see the package comment. It is safe for concurrent use.
 type Runner struct {
 	cfg        Config
 	kick       chan struct{} // wakes the dispatcher
-	budgetList *listing      // nil without Config.Informers
-	volumes    volumeSource  // nil without Config.Volumes
+	cordons    *patch.Writer
+	budgetList *listing     // nil without Config.Informers
+	volumes    volumeSource // nil without Config.Volumes
 
 	// looks orders reads of the Pods of a Node and the release of the Node: a read after the release would start a watch that no one ends.
 	// It is never taken within mu, nor by what a source calls.
@@ -61,6 +64,7 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
+		cordons: patch.NewWriter(nil, cfg.Clock),
 		nodes:   map[string]*nodeState{},
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},

@@ -272,9 +272,12 @@ func parseCordon(obj client.Object, patch client.Patch) (uid types.UID, on bool,
 }
 
 // Patch is the cordon's way to the API server.
-func (p *simProcess) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	p.patches++
+func (p *simProcess) Patch(_ context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	s := p.s
+	if slices.Contains(options, client.PatchOption(client.DryRunAll)) {
+		return errors.New("nothing is known of field managers")
+	}
+	p.patches++
 	uid, on, err := parseCordon(obj, patch)
 	if err != nil {
 		s.fail("unexpected patch of node %s: %v", obj.GetName(), err)
@@ -293,7 +296,9 @@ func (p *simProcess) Patch(_ context.Context, obj client.Object, patch client.Pa
 	if node.Spec.Unschedulable != on { // a patch that changes nothing is not stored
 		s.schedulable(node.Name, !on)
 	}
-	obj.SetResourceVersion(s.nodes[obj.GetName()].ResourceVersion)
+	if into, ok := obj.(*corev1.Node); ok {
+		s.nodes[obj.GetName()].DeepCopyInto(into)
+	}
 	if s.trouble.has(troubleCordon) && !s.calm && s.chance(4) {
 		return errors.New("read: connection reset by peer") // stored all the same
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 const (
@@ -31,7 +32,8 @@ const (
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. It can be called at any rate, again after Done, and by another process after a crash.
+// waits for neither. A Node that others uncordon is cordoned again after growing pauses, up to a minute; Pods leave meanwhile, and the
+// message names the field manager that uncordons it. It can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
 // replaced), the credentials are refused, or after the end of Start. Done is false then.
@@ -41,13 +43,17 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	cordonedSince, err := r.cordon(ctx, ns, req.Node)
-	if err != nil {
+	undone := (*patch.UndoneError)(nil)
+	if err != nil && !errors.As(err, &undone) {
 		return Result{}, err
 	}
 	result, confirm, err := r.look(ctx, ns, &req, cordonedSince)
 	if confirm {
 		r.listAgain(ns)
 		result, _, err = r.look(ctx, ns, &req, cordonedSince)
+	}
+	if undone != nil {
+		result.contested(undone)
 	}
 	return result, err
 }

@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,4 +222,23 @@ func TestStep_DeleteIsReportedAsUnsupported(t *testing.T) {
 	if len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonUnsupported {
 		t.Errorf("want one blocker, got %+v", got)
 	}
+}
+
+func TestStep_ANodeThatOthersUncordonIsCordonedEverMoreRarely(t *testing.T) {
+	g := newRig(t, nil)
+	g.pods.put(pod("n", "a"))
+	var last Result
+	for i := range 100 { // ten in a second
+		result, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", fmt.Sprint(100+i))})
+		require.NoError(t, err)
+		require.False(t, result.Done)
+		last = result
+		g.clock.Step(100 * time.Millisecond)
+	}
+	g.nodes.mu.Lock()
+	defer g.nodes.mu.Unlock()
+	cordons := slices.DeleteFunc(slices.Clone(g.nodes.patches), func(p string) bool { return !strings.Contains(p, "unschedulable") })
+	require.Len(t, cordons, 5+3, "a burst, and one after 1 s, 2 s and 4 s")
+	require.Contains(t, last.Message, "* spec.unschedulable of Node n is changed back each time that it is written\n* Pod default/a")
+	require.LessOrEqual(t, last.RequeueAfter, 8*time.Second)
 }

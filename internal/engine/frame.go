@@ -138,6 +138,8 @@ type Frame[S, U any] struct {
 	normalize func(*S)
 	// statusWrites are when this process wrote the status of each object last.
 	statusWrites Memory[time.Time]
+	// contests are those of the objects whose writes others have undone.
+	contests Memory[contest]
 }
 
 // State and Update are the pointer types of a kind's state and update.

@@ -36,10 +36,13 @@ import (
 //		Buckets: 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30.
 //	machinist_KIND_step_results_total{controller,result,step}: counter
 //		Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.
+//	machinist_KIND_undone_writes_total{controller}: counter
+//		Writes that were put off because other writers have undone them too often.
 type Metrics struct {
 	errors, results *prometheus.CounterVec
 	passTime        *prometheus.HistogramVec
 	workers         prometheus.Gauge
+	undone          prometheus.Counter
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -74,13 +77,17 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Help:    "Time of a pass, writes included, by how it ended: done, requeued, conflict or failed.",
 			Buckets: []float64{.0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"result"}),
+		undone: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: kind + "_undone_writes_total", ConstLabels: fixed,
+			Help: "Writes that were put off because other writers have undone them too often.",
+		}),
 		results: counters(kind+"_step_results_total", "Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.",
 			"step", "result"),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.errors, m.workers, m.passTime, m.results}
+	return []prometheus.Collector{m.errors, m.workers, m.passTime, m.results, m.undone}
 }
 
 // Describe implements prometheus.Collector.
@@ -148,6 +155,13 @@ func (o *observer) failed(operation string, err error) {
 func (o *observer) works(passes float64) {
 	if o != nil {
 		o.workers.Add(passes)
+	}
+}
+
+// contested counts a write that was put off.
+func (o *observer) contested() {
+	if o != nil {
+		o.undone.Inc()
 	}
 }
 

@@ -136,6 +136,8 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
+	case Undone(err) != nil && IsStale(err):
+		return reconcile.Result{RequeueAfter: Undone(err).After}, nil
 	case IsStale(err):
 		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
 	}
@@ -151,6 +153,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	})
 	s.Requeue(result.RequeueAfter)
 	err = join(err, s.deferred)
+	s.contest(err)
 	writing := trace.StartRegion(ctx, regionWrite)
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
@@ -208,5 +211,6 @@ func join(a, b error) error {
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
 	r.kind.Frame.statusWrites.Forget(key)
+	r.kind.Frame.contests.Forget(key)
 	r.kind.Forget(key)
 }

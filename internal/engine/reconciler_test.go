@@ -84,7 +84,9 @@ func (b *bench) pass(u *unstructured.Unstructured) (reconcile.Result, error) {
 	return result, err
 }
 
-func (b *bench) reconciler() *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope] {
+type reconciler = *engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]
+
+func (b *bench) reconciler() reconciler {
 	return engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
 		Frame: b.frame, Steps: b.steps,
 		NewScope: func() (*scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {

@@ -46,6 +46,9 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 		return s.writeWhole(ctx, d, w)
 	}
 	current, err := s.writeMain(ctx, d, w, writes || w.Guarded)
+	if Undone(err) != nil {
+		return s.writeContest(ctx, w, err)
+	}
 	if err != nil || !writes || s.isGone(current) {
 		return err
 	}

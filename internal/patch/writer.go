@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Writer sends patches and remembers them until the cache shows them. It is safe for concurrent use.
+// Writer sends patches at a limited rate, and remembers them until the cache shows them. It is safe for concurrent use.
 type Writer struct {
 	client client.Client
+	limit  *limit
 	*marks
 }
 
@@ -25,7 +26,7 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
 	}
-	return &Writer{client: c, marks: newMarks(passive)}
+	return &Writer{client: c, limit: newLimit(passive), marks: newMarks(passive)}
 }
 
 // Send sends a document that was made from the object on. The patch names the UID of on. It also names its resource
@@ -50,26 +51,37 @@ func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object,
 }
 
 // Patch sends a merge patch for the object that target names, fills target with the answer of the server, and remembers
-// the new version. The body must contain the UID and the version that it applies to.
+// the new version. The body must contain the UID and the version that it applies to. The error of a patch that others have undone too
+// often is an UndoneError.
 func (w *Writer) Patch(ctx context.Context, target client.Object, body map[string]any, status bool) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
 	patch := client.RawPatch(types.MergePatchType, raw)
-	if status {
-		err = w.client.Status().Patch(ctx, target, patch)
-	} else {
-		err = w.client.Patch(ctx, target, patch)
-	}
+	return w.send(ctx, w.client, target, patch, status, func() error {
+		if status {
+			return w.client.Status().Patch(ctx, target, patch)
+		}
+		return w.client.Patch(ctx, target, patch)
+	})
+}
+
+// PatchThrough is Patch of any type through another client, such as that of the cluster of a Node.
+func (w *Writer) PatchThrough(ctx context.Context, c client.Writer, target client.Object, patch client.Patch) error {
+	return w.send(ctx, c, target, patch, false, func() error { return c.Patch(ctx, target, patch) })
+}
+
+func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error) error {
+	err := w.limit.patch(ctx, c, target, patch, status, send)
 	if err == nil {
 		w.Wrote(target)
 	}
 	return err
 }
 
-// Retryable reports whether an error only means that a pass used an old object, so that the next pass resolves it: a
-// conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not
+// Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, or the pass used an old object, which
+// is a conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not
 // with 409, because patches have no preconditions. Joined errors are retryable only if each of them is.
 func Retryable(err error) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
@@ -78,7 +90,8 @@ func Retryable(err error) bool {
 			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one) })
 		}
 	}
-	return apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	undone := (*UndoneError)(nil)
+	return errors.As(err, &undone) || apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func causes(err error) []metav1.StatusCause {

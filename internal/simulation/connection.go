@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,9 @@ func (c connection) client(of *fake.Store) client.WithWatch {
 			return c.write("update", obj, func(obj client.Object) error { return to.Update(ctx, obj, o...) })
 		},
 		Patch: func(ctx context.Context, to client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			if slices.Contains(o, client.PatchOption(client.DryRunAll)) { // it asks for the field managers
+				return c.send(obj, Request{Verb: "get", Name: obj.GetName()}, func() error { return to.Patch(ctx, obj, p, o...) })
+			}
 			return c.patch("patch", obj, p, func(obj client.Object, p client.Patch) error { return to.Patch(ctx, obj, p, o...) })
 		},
 		SubResourceUpdate: func(ctx context.Context, to client.Client, of string, obj client.Object, o ...client.SubResourceUpdateOption) error {

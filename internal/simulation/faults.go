@@ -214,9 +214,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	fault := w.faultOf(r)
 	w.acting, w.session = p, r.session
 	defer func() { w.acting, w.session = nil, nil }()
-	if err := w.isSlow(p, r); err != nil {
-		w.seen["expected to fail: in a fight there is at most one write a second for an object"]++
-	}
+	w.fail("in a fight there is at most one write a second for an object", w.isSlow(p, r))
 	err := w.carryOut(fault, p, r, func() error { return w.admits(r, call) })
 	answer := said(err)
 	if fault != "" {

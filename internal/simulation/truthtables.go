@@ -36,6 +36,7 @@ func conditionTruths() []truth {
 		{what: contract.ConditionUpToDate, kinds: "Machine", want: upToDate},
 		{what: machine.ConditionUpdating, kinds: "Machine", want: no},
 		{what: contract.ConditionPaused, kinds: reconciled, want: no},
+		{what: contract.ConditionContested, kinds: reconciled, want: noMore},
 		{what: contract.ConditionDeleting, kinds: ofLiving, want: no},
 		{what: contract.ConditionRemediating, kinds: ofSets + " " + poolKind, want: no},
 		{what: contract.ConditionScalingUp, kinds: ofSets, want: compares("True", "False", "False")},
@@ -123,7 +124,7 @@ func conditionsWhere(is func(obj *unstructured.Unstructured, kind, message strin
 func isWanted(obj *unstructured.Unstructured, kind string) bool {
 	return statusOf(obj, kind) == isTrue(!slices.Contains([]string{
 		contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionRemediating, contract.ConditionScalingUp,
-		contract.ConditionScalingDown, machine.ConditionUpdating, "RollingOut",
+		contract.ConditionScalingDown, contract.ConditionContested, machine.ConditionUpdating, "RollingOut",
 	}, kind))
 }
 

@@ -8,12 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
@@ -161,17 +163,16 @@ func Unread(key types.NamespacedName, err error) string {
 // again, and decide again.
 var ErrNodeChanged = errors.New("the Node is not as it was read")
 
-// PatchNode sends a patch of the Node that target names, and fills target with the answer. The patch must contain the UID of the Node that
-// was read. The error of a Node that is gone satisfies external.SaysGone: its event will follow. Any other error that does not match
-// ErrNodeChanged names the Node.
-func (w Workload) PatchNode(ctx context.Context, target *corev1.Node, kind types.PatchType, body []byte) error {
-	name := target.Name
-	err := w.Client.Patch(ctx, target, client.RawPatch(kind, body))
+// PatchNode sends a patch of a Node that was read, through a Writer, which remembers it. The patch must contain the UID of the Node. A Node
+// that is gone is no error: its event will follow. Any other error that does not match ErrNodeChanged names the Node.
+func (w Workload) PatchNode(ctx context.Context, through *patch.Writer, node *corev1.Node, kind types.PatchType, body []byte) error {
+	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	err := through.PatchThrough(ctx, w.Client, target, client.RawPatch(kind, body))
 	switch {
 	case err == nil, external.SaysGone(err):
-		return err
+		return nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), IsUnread(err):
 		return fmt.Errorf("%w: %w", ErrNodeChanged, err)
 	}
-	return fmt.Errorf("write Node %s: %w", name, err)
+	return fmt.Errorf("write Node %s: %w", node.Name, err)
 }

@@ -141,6 +141,7 @@ func (w *world) rolledOut(kubeconfig, binary, name, size string, n int) {
 		}
 		return ""
 	})
+	w.noFights(fake.MachineGVK(), fake.MachineGVK().GroupVersion().WithKind("MachineSet"), fake.MachineGVK().GroupVersion().WithKind("MachineDeployment"))
 }
 
 func TestADeploymentRollsAndGoesBackOnARealControlPlane(t *testing.T) {

@@ -53,6 +53,7 @@ func TestE2EAFleetCostsPerMachineWhatOneMachineCosts(t *testing.T) {
 	require.NoError(t, err)
 	w.bounded(events.From(managerAgent).Writes(), fleetSize, 8, 12)
 	w.costNothing()
+	w.noFights(fake.MachineGVK())
 
 	mark, err = audit.Mark()
 	require.NoError(t, err)

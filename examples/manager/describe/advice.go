@@ -65,6 +65,7 @@ func Advice() map[string]string {
 // adviceOfStart is for reasons of the conditions of a Machine that starts.
 func adviceOfStart() map[string]string {
 	return map[string]string{
+		contract.ReasonWritesUndone: "let one of the two controllers write the fields that the message names",
 		contract.ReasonPaused:       "remove the annotation cluster.x-k8s.io/paused of the Machine, or spec.paused of its Cluster",
 		contract.ReasonDoesNotExist: "create the object, or correct the reference",
 		contract.ReasonDeleted:      "delete the Machine: the object that it was made with is gone",

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/patch"
+)
+
+// undoneGrace is how long after the next attempt an object counts as contested: until then another writer can undo that too.
+const undoneGrace = 10 * time.Second
+
+// contest is what other writers undo of the writes of an object's passes.
+type contest struct {
+	message string
+	until   time.Time
+}
+
+// Undone returns the error of a write that other writers have undone too often, nil without one.
+func Undone(err error) *patch.UndoneError {
+	undone := (*patch.UndoneError)(nil)
+	if !errors.As(err, &undone) {
+		return nil
+	}
+	return undone
+}
+
+// contest sets the condition Contested from the error of this pass, and from those of the passes before it, whose grace is not over.
+func (s *Scope[S, U]) contest(err error) {
+	m := s.Common()
+	if undone := Undone(err); undone != nil {
+		*s.frame.contests.Of(m.Key, m.UID) = contest{undone.Error(), s.Now.Add(undone.After + undoneGrace)}
+		s.Requeue(undone.After)
+		s.observer.contested()
+	}
+	have := s.frame.contests.Known(m.Key)
+	switch {
+	case have != nil && s.Now.Before(have.until):
+		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.message))
+		s.Requeue(have.until.Sub(s.Now))
+	case HasStatus(s.Stored, contract.ConditionContested, metav1.ConditionTrue):
+		s.Assert(Condition(contract.ConditionContested, metav1.ConditionFalse, contract.ReasonNotContested, ""))
+	}
+}
+
+// writeContest writes the condition Contested alone, instead of a status that may depend on metadata which was not written.
+func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error) error {
+	s.contest(err)
+	said, _ := Find(s.Asserted, contract.ConditionContested)
+	var none U
+	s.Update, s.Asserted = none, []metav1.Condition{said}
+	w.Observes = false
+	d, failed := s.decisions(s.Object, false)
+	if w.Silent || failed != nil || !s.isDue(false) {
+		return err
+	}
+	return join(err, s.writeStatus(ctx, s.Object, d, w))
+}
