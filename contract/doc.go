@@ -15,7 +15,7 @@
 //	err = contract.InfraMachine(resolved.Contract).Read(obj, &state)
 //
 // To read and write Machines, make a [Kind]. [Unstructured] makes it from a layout, [NewTyped] from a Go type and two
-// functions. [CheckKind] says in a test which members of the state such a kind does not keep:
+// functions. [CheckKind] returns in a test which members of the state such a kind does not keep:
 //
 //	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
 //	var machine contract.MachineState
@@ -23,7 +23,8 @@
 //	err = kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running")})
 //
 // A [MachineMaker] makes the Machines of sets, and a [MachineSetMaker] the sets of deployments: [UnstructuredMaker] and
-// [UnstructuredSetMaker] from layouts, [NewTypedMaker] and [NewTypedSetMaker] from functions for Go types.
+// [UnstructuredSetMaker] from layouts, [NewTypedMaker] and [NewTypedSetMaker] from functions for Go types, which [CheckMaker] and
+// [CheckSetMaker] check in a test.
 //
 // To create an object from a template, use [FromTemplate]. To build the patch between two versions of an object, use
 // [MergePatch].

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +22,13 @@ type Forgotten struct {
 	Need Need
 	// breaks is what does not work without it.
 	breaks string
+	// mend is what to do, empty for a kind.
+	mend string
 }
 
 // String returns all of it in one line.
 func (f Forgotten) String() string {
-	return fmt.Sprintf("%s is not kept, so %s: have the contract.Kind write and read it", f.Member, f.breaks)
+	return fmt.Sprintf("%s is not kept, so %s: %s", f.Member, f.breaks, cmp.Or(f.mend, "have the contract.Kind write and read it"))
 }
 
 // CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing, in the order of
@@ -211,7 +214,7 @@ func missing(all []member) []Forgotten {
 	var found []Forgotten
 	for _, m := range all {
 		if !m.keeps {
-			found = append(found, Forgotten{m.name, m.need, m.breaks})
+			found = append(found, Forgotten{Member: m.name, Need: m.need, breaks: m.breaks})
 		}
 	}
 	return found

@@ -75,7 +75,7 @@ func (k Kinds) validate() error {
 	return k.keeps()
 }
 
-// keeps reports which required members the kinds do not store. A kind that rejects an empty object cannot be checked.
+// keeps reports which required members the kinds do not store. A kind or a maker that rejects an empty object cannot be checked.
 func (k Kinds) keeps() error {
 	var errs []error
 	if forgotten, err := contract.CheckKind(k.Set); err == nil {
@@ -83,6 +83,9 @@ func (k Kinds) keeps() error {
 	}
 	if forgotten, err := contract.CheckKind(k.Machine); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+	}
+	if forgotten, err := contract.CheckMaker(k.Set, k.Machine, k.Maker, nil); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
 	return errors.Join(errs...)
 }
@@ -121,8 +124,9 @@ type Options struct {
 	Parallel int
 	// Finalizer keeps a set until its Machines are gone. Default Finalizer.
 	Finalizer string
-	// MachineFinalizers are those that new Machines get. Default contract.MachineFinalizer alone; an empty list, which is not nil,
-	// gives none.
+	// MachineFinalizers are those that new Machines get, so that none goes before its reconciler has seen it: that of its
+	// machine.Options.Finalizer, and no other, because only that one is removed. Default contract.MachineFinalizer alone, which is the
+	// default there too; an empty list, which is not nil, gives none.
 	MachineFinalizers []string
 	// WatchFilter, when it is not empty, limits the Reconciler to sets whose label contract.WatchFilterLabel has this value.
 	WatchFilter string

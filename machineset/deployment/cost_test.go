@@ -35,6 +35,7 @@ func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
 	kinds.Maker = countingMaker{kinds.Maker, &made}
 	w := newWorldOf(t, kinds, setKinds(t)).live()
 	w.run()
+	made.Store(0) // New has made one of an empty deployment
 	w.rolled(w.deployment(3), "blue", 3)
 	require.EqualValues(t, 2, made.Load(), "the set, and the digest that it is labelled with")
 }

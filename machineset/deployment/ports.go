@@ -79,10 +79,14 @@ func (k Kinds) validate() error {
 	if err != nil || engine.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
 		return err
 	}
-	if forgotten, err := contract.CheckKind(k.Deployment); err == nil { // one that rejects an empty object cannot be checked
-		return contract.RefuseForgotten(forgotten)
+	var errs []error // a kind or a maker that rejects an empty object cannot be checked
+	if forgotten, err := contract.CheckKind(k.Deployment); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
-	return nil
+	if forgotten, err := contract.CheckSetMaker(k.Deployment, k.Set, k.Maker, nil); err == nil {
+		errs = append(errs, contract.RefuseForgotten(forgotten))
+	}
+	return errors.Join(errs...)
 }
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds. Client, Cache and APIReader are required, and AddToManager
