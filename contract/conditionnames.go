@@ -46,7 +46,8 @@ const (
 	ReasonNotRemediating        = "NotRemediating"        // no Machine is being remediated
 	ReasonPaused                = "Paused"                // the message names the annotation or the Cluster that pauses the object
 	ReasonNotPaused             = "NotPaused"             // neither the object nor its Cluster is paused
-	ReasonWritesUndone          = "WritesUndone"          // the message names the fields, their object and, where it is known, the other writer
+	ReasonWritesUndone          = "WritesUndone"          // the message names the fields, their object and, if known, the other writer
+	ReasonClusterChanged        = "ClusterChanged"        // the object names another Cluster than before; it has to be changed back
 	ReasonNotContested          = "NotContested"          // no other writer undoes what is written
 	ReasonDeleting              = "Deleting"              // the object is being deleted
 	ReasonNotDeleting           = "NotDeleting"           // the object is not being deleted

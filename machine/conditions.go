@@ -173,8 +173,8 @@ func (s *Scope) assertReady() time.Duration {
 	}
 	before, _ := engine.Find(s.Stored, contract.ConditionReady)
 	facts.Before, facts.Failures = before.Status, failureLines(s.failures)
-	if s.memory.notKept != nil {
-		facts.Failures = append(facts.Failures, "* "+s.memory.notKept.text)
+	if s.memory.notKept != "" {
+		facts.Failures = append(facts.Failures, "* "+s.memory.notKept)
 	}
 	var again time.Duration
 	if facts.Deleting {

@@ -2,6 +2,8 @@ package machine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -192,8 +194,20 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 // removeFinalizerStep removes the finalizer: all objects of the Machine are gone.
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
-	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, "Deletion completed"))
+	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,
+		deletionCompleted(s.State.Finalizers, s.env.options.Finalizer)))
 	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
+}
+
+// deletionCompleted is the message about a Machine of which all is gone. It names a finalizer of this library that is left because the set
+// gives its Machines another one than this reconciler removes. Others have their own controllers.
+func deletionCompleted(finalizers []string, own string) string {
+	if own == contract.MachineFinalizer || !slices.Contains(finalizers, contract.MachineFinalizer) {
+		return "Deletion completed"
+	}
+	return fmt.Sprintf("Deletion completed, but finalizer %s is left, and the reconciler removes %s: "+
+		"give machineset.Options.MachineFinalizers and machine.Options.Finalizer the same value, and remove the finalizer that is left",
+		contract.MachineFinalizer, own)
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,13 +21,14 @@ func flush(ctx context.Context, s *Scope, err error) error {
 		Observes: s.observes(), AtOnce: s.urgent,
 		Wrote: func(u contract.MachineUpdate, _, status bool) {
 			if status {
+				s.wroteStatus = true
 				s.Record(engine.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
 			}
 		},
 	})
 	s.Record(s.storedEvents()...)
-	if err == nil {
-		err = s.checkKept()
+	if s.undone = engine.Undone(err) != nil; err == nil || s.undone {
+		err = errors.Join(err, s.checkKept())
 	}
 	if err == nil {
 		s.Record(newEvents(s.memory.told, s.told)...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
-// for example because a mutating webhook removes it. The condition Ready reports it too.
+// because its CRD has no field for it, or a mutating webhook removes it. The condition Ready reports it too.
 const EventWriteNotKept = "WriteNotKept"
 
 const actionWrite = "Write"
@@ -24,8 +23,9 @@ type notKeptFacts struct {
 	Update       contract.MachineUpdate
 	Wanted, Have *contract.MachineState
 	Finalizer    string
-	// Whole: all of the update was written, and the pass ends so that it is stored before a later pass acts on a Node.
-	Whole bool
+	// Status: the status of the update was written. Whole: all of it was, and the pass ends so that it is stored before a later pass acts on
+	// a Node.
+	Status, Whole bool
 }
 
 // decideNotKept names the values that were not stored and without which an instance, a Node or a Pod would be lost, or every later pass
@@ -35,7 +35,7 @@ func decideNotKept(f notKeptFacts) string {
 	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
 		lost = append(lost, "the provider ID")
 	}
-	if f.Whole && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
+	if (f.Status || f.Whole) && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
 		lost = append(lost, "the reference to the Node with its UID")
 	}
 	if f.Whole && !f.Update.DrainStarted.Keeps() && f.Have.DrainStarted.IsZero() {
@@ -56,9 +56,13 @@ func (f notKeptFacts) finalizer() []string {
 	return []string{"the removal of the finalizer " + f.Finalizer}
 }
 
-// notKept returns what the API server did not store of this pass. A failed pass reports it too.
+// notKept returns what the API server did not store of this pass. A pass that shows nothing of that, because it has failed or has not
+// written what was not stored before, reports what the earlier one did.
 func (s *Scope) notKept() string {
-	if s.Answer() == nil || s.failed {
+	if s.failed || s.undone || !s.Update.Node.Keeps() && !s.wroteStatus && !s.recordsFirst {
+		return s.memory.notKept
+	}
+	if s.Answer() == nil {
 		return ""
 	}
 	var have contract.MachineState
@@ -69,47 +73,20 @@ func (s *Scope) notKept() string {
 	if what == "" {
 		return ""
 	}
-	return fmt.Sprintf("the API server accepts and does not keep %s: look for a mutating webhook that changes %s objects",
+	return fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
 		what, s.env.kind.GVK.Kind)
 }
 
-// checkKept delays the next pass and reports what the API server did not store of this one.
+// checkKept reports what the API server did not store of this pass. Limits of writes delay its repetitions.
 func (s *Scope) checkKept() error {
 	text := s.notKept()
-	if s.memory.setNotKept(text, s.Now) {
+	if text != "" && text != s.memory.notKept {
 		s.Record(engine.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
 	}
-	if text == "" {
+	if s.memory.notKept = text; text == "" {
 		return nil
 	}
 	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
-}
-
-// notKeptWrite is what the API server did not store of a Machine, since when, and when that was last seen.
-type notKeptWrite struct {
-	text        string
-	since, last time.Time
-}
-
-// setNotKept remembers what was not stored, empty when all was. first is true when the text is new.
-func (m *recollection) setNotKept(text string, now time.Time) (first bool) {
-	if text == "" {
-		m.notKept = nil
-		return false
-	}
-	if first = m.notKept == nil || m.notKept.text != text; first {
-		m.notKept = &notKeptWrite{text: text, since: now}
-	}
-	m.notKept.last = now
-	return first
-}
-
-// left is the rest of the delay of the next pass: each one is twice as long as the one before, whatever events arrive.
-func (w *notKeptWrite) left(now time.Time) time.Duration {
-	if w == nil {
-		return 0
-	}
-	return attemptRetry(w.last.Sub(w.since)) - now.Sub(w.last)
 }
 
 // recordFirst ends a pass with values that must be stored before a later pass acts on the Node.
@@ -124,7 +101,8 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 
 // missingIn names what a Machine as stored lacks of this pass, see decideNotKept.
 func (s *Scope) missingIn(have *contract.MachineState, whole bool) string {
-	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.options.Finalizer, Whole: whole})
+	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.options.Finalizer,
+		Status: s.wroteStatus, Whole: whole})
 }
 
 // checkStored returns an error when the kind of the Machine has no field for a value that this pass must store.

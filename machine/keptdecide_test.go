@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/machinist-dev/machinist/contract"
 )
 
@@ -14,6 +12,7 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		update       contract.MachineUpdate
 		wanted, have contract.MachineState
+		status       bool
 		whole        bool
 		want         string
 	}{
@@ -35,42 +34,21 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 		"what a status that is not due would say": {
 			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
 			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}},
+		"the UID of a Node that its CRD has no field for": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node)}, status: true,
+			wanted: contract.MachineState{Node: node}, have: contract.MachineState{Node: contract.NodeRef{Name: "n"}},
+			want: "the reference to the Node with its UID"},
 		"what a drain must not begin without": {
 			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
 			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}, whole: true,
 			want: "the reference to the Node with its UID, when the drain began"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decideNotKept(notKeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Whole: tc.whole})
+			facts := notKeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Status: tc.status, Whole: tc.whole}
+			got := decideNotKept(facts)
 			if got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
 		})
-	}
-}
-
-// A webhook that changes something else with each write causes an event each time.
-func TestAWriteThatIsNotKeptIsRepeatedEachTimeAfterTwiceAsLong(t *testing.T) {
-	began := time.Unix(0, 0)
-	now := began
-	r, key := testReconciler(testKind(), Ports{}, Options{}), types.NamespacedName{Name: "m"}
-	m := r.memory.Of(key, "uid")
-	for i, seconds := range []int64{0, 1, 2, 4, 8, 16, 32, 62, 92} {
-		at := time.Unix(seconds, 0)
-		if wait := m.notKept.left(now); i > 0 && now.Add(wait) != at {
-			t.Fatalf("attempt %d: want it after %s, got %s", i, at.Sub(began), now.Add(wait).Sub(began))
-		}
-		now = at
-		if first := m.setNotKept("text", now); first != (i == 0) {
-			t.Fatalf("attempt %d: told is %t", i, first)
-		}
-	}
-	m.setNotKept("", now)
-	if m.notKept != nil || m.notKept.left(now) > 0 {
-		t.Error("what is kept again is not waited for")
-	}
-	m.setNotKept("text", now)
-	if r.memory.Of(key, "another").notKept != nil {
-		t.Error("another Machine of that name has lost nothing")
 	}
 }

@@ -18,8 +18,8 @@ type recollection struct {
 	watched watchedNode
 	// unreadSince is since when referenced objects are unread, zero while they are read.
 	unreadSince time.Time
-	// notKept is what the API server did not store of the last pass, nil when it stored all.
-	notKept *notKeptWrite
+	// notKept is what the API server did not store of the last pass, empty when it stored all.
+	notKept string
 
 	ofDeletion
 }

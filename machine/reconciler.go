@@ -210,18 +210,14 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	return r
 }
 
-// begin reads what the steps need. The wait is for a Machine whose last write the API server did not keep.
-func (r *Reconciler) begin(ctx context.Context, s *Scope) (wait time.Duration) {
+// begin reads what the steps need.
+func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
 	s.memory.observeDeletion(s.State.Deleting)
-	if wait = s.memory.notKept.left(s.Now); wait > 0 {
-		return wait
-	}
 	s.storedID = s.State.ProviderID
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
 	s.lookUpCluster(ctx)
-	return 0
 }
 
 // clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Workload.

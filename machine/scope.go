@@ -55,6 +55,8 @@ type Scope struct {
 	measure    *Rollout
 	measureErr error
 	failed     bool // a step returned an error
+	// wroteStatus: the status was written. undone: a write was put off because others undo it.
+	wroteStatus, undone bool
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.

@@ -322,3 +322,18 @@ func TestAnInstanceThatTwoPoolsNameStaysWithTheOneThatHasIt(t *testing.T) {
 	}
 	w.says(first, "Running", 1, 1)
 }
+
+func TestAPoolWhoseClusterIsChangedActsOnNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	w.change(pool, set("other", "spec", "clusterName"))
+	require.Contains(t, w.conditionIs(pool, contract.ConditionPaused, contract.ReasonClusterChanged),
+		`MachinePool default/pool has the Cluster "other" and had "demo": the name of a Cluster cannot be changed: change it back`)
+	require.Len(t, w.nodes(), 2)
+	require.Equal(t, "demo", w.get(pool).GetLabels()[contract.ClusterNameLabel])
+	w.change(pool, set("demo", "spec", "clusterName"))
+	w.conditionIs(pool, contract.ConditionPaused, contract.ReasonNotPaused)
+	w.says(pool, "Running", 2, 2)
+}

@@ -2,8 +2,10 @@ package machinepool
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -48,11 +50,10 @@ type Scope struct {
 }
 
 // begin completes a Scope before the first step.
-func begin(ctx context.Context, p *Scope) time.Duration {
+func begin(ctx context.Context, p *Scope) {
 	p.ReadCluster(ctx)
 	p.listed, p.ids, p.replicas = p.State.ProviderIDs, p.State.ProviderIDs, p.State.ObservedReplicas
 	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
-	return 0
 }
 
 // pauseStep ends the pass of a paused pool, and cancels its queued evictions.
@@ -65,8 +66,13 @@ func pauseStep(_ context.Context, p *Scope) (Result, error) {
 }
 
 // finalizerStep stores the finalizer, the label and the owner of a pool before anything else is changed: a pool without a finalizer could
-// vanish and leave its instances behind.
+// vanish and leave its instances behind. A pool that has joined another Cluster is held.
 func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
+	label := p.State.Labels[contract.ClusterNameLabel]
+	if label != "" && label != p.State.ClusterName && slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer) {
+		return p.Pause(metav1.ConditionUnknown, contract.ReasonClusterChanged, fmt.Sprintf("%s, or remove its label %s if it never had that one",
+			engine.ClusterChanged(p.env.frame.Kind.GVK.Kind, p.Common(), label), contract.ClusterNameLabel)), nil
+	}
 	result, err := p.Keep(ctx)
 	if err == nil {
 		p.forgetDeletion()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -58,10 +57,9 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	return r, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	r.machines.Begin(&s.machines, s, r.memory.Of(s.State.Key, s.State.UID))
 	s.ReadCluster(ctx)
-	return 0
 }
 
 // flush writes the object at the end of a pass.

@@ -49,6 +49,12 @@ func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, er
 	return s.StoreFinalizer(ctx)
 }
 
+// ClusterChanged is the message about an object of a kind that names another Cluster than before.
+func ClusterChanged(kind string, object contract.Common, from string) string {
+	return fmt.Sprintf("%s %s has the Cluster %q and had %q: the name of a Cluster cannot be changed: change it back",
+		kind, object.Key, object.ClusterName, from)
+}
+
 // StoreFinalizer adds Options.Finalizer, and writes it before anything else is changed. It stops a pass in which that fails, also when the
 // API server accepts the write and does not store the finalizer.
 func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {

@@ -37,7 +37,7 @@ import (
 //	machinist_KIND_step_results_total{controller,result,step}: counter
 //		Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.
 //	machinist_KIND_undone_writes_total{controller}: counter
-//		Writes that were put off because other writers have undone them too often.
+//		Writes that were put off because others undo them.
 type Metrics struct {
 	errors, results *prometheus.CounterVec
 	passTime        *prometheus.HistogramVec
@@ -78,8 +78,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Buckets: []float64{.0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"result"}),
 		undone: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: kind + "_undone_writes_total", ConstLabels: fixed,
-			Help: "Writes that were put off because other writers have undone them too often.",
+			Name: kind + "_undone_writes_total", Help: "Writes that were put off because others undo them.", ConstLabels: fixed,
 		}),
 		results: counters(kind+"_step_results_total", "Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.",
 			"step", "result"),

@@ -46,8 +46,8 @@ type Kind[S, U, P any] struct {
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
 	NewScope func() (P, *Scope[S, U])
-	// Begin completes the Scope before the first step; nil does nothing. A wait delays the pass: no step runs.
-	Begin func(ctx context.Context, p P) (wait time.Duration)
+	// Begin completes the Scope before the first step; nil does nothing.
+	Begin func(ctx context.Context, p P)
 	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
@@ -69,7 +69,7 @@ type Reconciler[S, U, P any] struct {
 // NewReconciler returns a Reconciler of a kind.
 func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	if kind.Begin == nil {
-		kind.Begin = func(context.Context, P) time.Duration { return 0 }
+		kind.Begin = func(context.Context, P) {}
 	}
 	if kind.End == nil {
 		kind.End = func(P, error) {}
@@ -121,9 +121,7 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	case f.Writer.Behind(obj):
 		return reconcile.Result{RequeueAfter: BehindRetry}, nil
 	}
-	if wait := r.kind.Begin(ctx, p); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
+	r.kind.Begin(ctx, p)
 	err := r.pass(ctx, p, s)
 	if s.EndsWith(err) {
 		s.requeue, err = 0, nil

@@ -93,7 +93,7 @@ func (b *bench) reconciler() reconciler {
 			s := &scope{}
 			return s, &s.Scope
 		},
-		Begin: func(ctx context.Context, s *scope) time.Duration { s.ReadCluster(ctx); return 0 },
+		Begin: func(ctx context.Context, s *scope) { s.ReadCluster(ctx) },
 		Flush: func(ctx context.Context, s *scope, err error) error {
 			return s.Flush(ctx, engine.Writing[contract.MachineDeploymentUpdate]{Observes: err == nil && !s.Paused()})
 		},

@@ -47,8 +47,12 @@ func (s *Scope[S, U]) contest(err error) {
 	}
 }
 
-// writeContest writes the condition Contested alone, instead of a status that may depend on metadata which was not written.
+// writeContest writes the condition Contested alone when the metadata was put off, because the status may depend on it. It returns the
+// error about the metadata.
 func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error) error {
+	if Undone(err) == nil {
+		return err
+	}
 	s.contest(err)
 	said, _ := Find(s.Asserted, contract.ConditionContested)
 	var none U

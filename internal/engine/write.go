@@ -46,9 +46,6 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 		return s.writeWhole(ctx, d, w)
 	}
 	current, err := s.writeMain(ctx, d, w, writes || w.Guarded)
-	if Undone(err) != nil {
-		return s.writeContest(ctx, w, err)
-	}
 	if err != nil || !writes || s.isGone(current) {
 		return err
 	}
@@ -167,7 +164,7 @@ func (s *Scope[S, U]) writeMain(ctx context.Context, d decisions[U], w Writing[U
 	}
 	current, err := s.send(ctx, s.Object, main, false, guarded)
 	if err != nil {
-		return nil, err
+		return nil, s.writeContest(ctx, w, err)
 	}
 	s.wrote(w, d.update, true, false)
 	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)

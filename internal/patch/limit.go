@@ -75,7 +75,9 @@ func (e *UndoneError) Error() string {
 
 // patch sends a patch of the object that target names by send, or returns an UndoneError. One without a UID is always sent. c writes the
 // object itself.
-func (l *limit) patch(ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error) error {
+func (l *limit) patch(
+	ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error,
+) error {
 	content, err := contentOfPatch(patch)
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func (l *limit) sent(c content, status bool) {
 // writersOf asks the API server for the field managers of what a patch changes, by a patch that changes nothing: it needs no further right,
 // and no cache answers it.
 func writersOf(ctx context.Context, through client.Writer, target client.Object, c content) string {
-	live, ok := reflect.New(reflect.TypeOf(target).Elem()).Interface().(client.Object)
+	live, ok := reflect.TypeAssert[client.Object](reflect.New(reflect.TypeOf(target).Elem()))
 	if !ok {
 		return ""
 	}
@@ -176,7 +178,7 @@ func writersOf(ctx context.Context, through client.Writer, target client.Object,
 // isManagedBy reports whether an entry of the managed fields contains a field of the content.
 func (c content) isManagedBy(entry metav1.ManagedFieldsEntry) bool {
 	var all map[string]any
-	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &all) != nil {
+	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &all) != nil {
 		return false
 	}
 	return slices.ContainsFunc(c.paths, func(path []string) bool {

@@ -72,7 +72,9 @@ func (w *Writer) PatchThrough(ctx context.Context, c client.Writer, target clien
 	return w.send(ctx, c, target, patch, false, func() error { return c.Patch(ctx, target, patch) })
 }
 
-func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error) error {
+func (w *Writer) send(
+	ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error,
+) error {
 	err := w.limit.patch(ctx, c, target, patch, status, send)
 	if err == nil {
 		w.Wrote(target)
@@ -91,7 +93,8 @@ func Retryable(err error) bool {
 		}
 	}
 	undone := (*UndoneError)(nil)
-	return errors.As(err, &undone) || apierrors.IsConflict(err) || slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	return errors.As(err, &undone) || apierrors.IsConflict(err) ||
+		slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func causes(err error) []metav1.StatusCause {

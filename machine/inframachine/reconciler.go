@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -66,10 +65,9 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 }
 
 // begin reads the Cluster.
-func begin(ctx context.Context, s *Scope) time.Duration {
+func begin(ctx context.Context, s *Scope) {
 	s.ReadCluster(ctx)
 	s.Requeue(s.Cluster.RetryAfter)
-	return 0
 }
 
 // IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.

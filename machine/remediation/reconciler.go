@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,11 +63,10 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	return r, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, s *scope) time.Duration {
+func (r *Reconciler) begin(ctx context.Context, s *scope) {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	s.ReadCluster(ctx)
 	s.workload, s.nodesErr = r.workloads.Of(r.workloads.ClusterOf(s.State.Key.Namespace, s.State.ClusterName))
-	return 0
 }
 
 // flush writes the object at the end of a pass.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,11 +69,10 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	return r, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, s *Scope) time.Duration {
+func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	r.sets.Begin(&s.children, s, s.mem.sets)
 	s.ReadCluster(ctx)
-	return 0
 }
 
 // flush writes the object at the end of a pass.

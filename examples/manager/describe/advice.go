@@ -65,10 +65,11 @@ func Advice() map[string]string {
 // adviceOfStart is for reasons of the conditions of a Machine that starts.
 func adviceOfStart() map[string]string {
 	return map[string]string{
-		contract.ReasonWritesUndone: "let one of the two controllers write the fields that the message names",
-		contract.ReasonPaused:       "remove the annotation cluster.x-k8s.io/paused of the Machine, or spec.paused of its Cluster",
-		contract.ReasonDoesNotExist: "create the object, or correct the reference",
-		contract.ReasonDeleted:      "delete the Machine: the object that it was made with is gone",
+		contract.ReasonClusterChanged: "change spec.clusterName back; for another Cluster, create another object",
+		contract.ReasonWritesUndone:   "let one of the two controllers write the fields that the message names",
+		contract.ReasonPaused:         "remove the annotation cluster.x-k8s.io/paused of the Machine, or spec.paused of its Cluster",
+		contract.ReasonDoesNotExist:   "create the object, or correct the reference",
+		contract.ReasonDeleted:        "delete the Machine: the object that it was made with is gone",
 		contract.ReasonInternalError: "look at the manager's log for this Machine; a reference may lack its kind, name or " +
 			"API group",
 		contract.ReasonInspectionFailed:         adviceAnswers,
