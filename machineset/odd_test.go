@@ -12,29 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset"
 )
-
-// forgetful is a Maker that leaves out what a seed says.
-type forgetful struct{ contract.MachineMaker }
-
-func (f forgetful) NewMachine(set contract.Object, seed contract.MachineSeed) (contract.Object, error) {
-	seed.Annotations = nil
-	return f.MachineMaker.NewMachine(set, seed)
-}
-
-func TestAMakerThatLeavesTheSeedOutIsAnErrorAndNoPanic(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0())
-	w.kinds.Maker = forgetful{w.kinds.Maker}
-	set := w.set("workers", 1)
-	w.create(set)
-	w.fails(w.reconciler(func(ctrl.Manager, *machineset.Ports) {}), set, "without the annotations of its seed")
-	require.Empty(t, w.machines())
-}
 
 func TestATemplateThatGoesBeforeItIsOwnedIsNoError(t *testing.T) {
 	t.Parallel()

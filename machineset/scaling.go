@@ -13,6 +13,9 @@ import (
 // scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
 // them, and leave it before a Machine is deleted.
 func (s *Scope) scale(ctx context.Context) error {
+	if err := s.machines.Repair(ctx, s.createMachine); err != nil {
+		return err
+	}
 	settled := s.machines.Settle()
 	desired, known := s.State.Replicas.Get()
 	if known {
@@ -27,7 +30,7 @@ func (s *Scope) scale(ctx context.Context) error {
 		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
 	s.plan(facts, orderErr)
-	next := settled.Abandon(s.decision.Abandon)
+	next := s.machines.Abandon(settled, s.decision.Abandon)
 	creates, resumes := s.decision.Create > 0, len(next.Pending) > 0 && len(s.machines.Holds) == 0 && facts.Desired.Found()
 	if !creates && !resumes {
 		return s.carryOut(ctx, next, false)
@@ -118,7 +121,8 @@ func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
 	all := s.plannable()
 	facts := scale.Facts{Machines: scale.ReceivedBy(&s.State.Metadata).Counted(all), Order: order}
-	facts.Reserved, facts.Holds = len(ledger.Pending), s.machines.Holds
+	facts.Reserved = s.machines.Reserved(ledger)
+	facts.Holds = s.machines.Holds
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}

@@ -64,7 +64,7 @@ func (s *Scope) summary() children.Summary {
 	if refused := s.machines.Refused(); refused != "" {
 		facts.Blocked = append(facts.Blocked, refusedCreation(refused))
 	}
-	facts.Unclaimed = texts(s.machines.Unclaimed)
+	facts.Unclaimed = append(texts(s.machines.Unclaimed), s.machines.Unrecognized...)
 	if s.selectorErr != nil {
 		facts.Unclaimed = append(facts.Unclaimed, s.selectorErr.Error())
 	}

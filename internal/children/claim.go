@@ -40,25 +40,27 @@ type claimFacts struct {
 	Named func(ref *metav1.OwnerReference, name string) bool
 	// GivenAnnotation is that of Config.
 	GivenAnnotation string
+	// Reserved: the slot of the child is still reserved, so that its creation is not over.
+	Reserved bool
 }
 
 // decideClaim: an owner adopts a child that has the labels and no controller, unless either is being deleted, and releases a child whose
 // labels were changed. A child that does not match because the owner's own selector has changed is not released: the owner gives it the
-// new labels. Rule: the ReplicaSet controller's claims.
+// new labels. Neither is one of another Cluster, nor one that was never as its owner has made it. Rule: the ReplicaSet controller's claims.
 func decideClaim(f claimFacts) claim {
 	controller := controllerOf(f.Child.OwnerReferences)
-	matches := f.Selector.Matches(labels.Set(f.Child.Labels)) && f.Child.ClusterName == f.Owner.ClusterName
+	matches := f.Selector.Matches(labels.Set(f.Child.Labels))
 	goes := !f.Owner.Deleting.IsZero() || !f.Child.Deleting.IsZero()
 	switch {
 	case controller != nil && controller.UID == f.Owner.UID:
-		if goes || matches {
+		if goes || matches || f.Reserved {
 			return claimOwn
 		}
 		if gave, _ := ReadGiven(f.Child.Metadata, f.GivenAnnotation); gave.Labels != nil && f.Selector.Matches(labels.Set(gave.Labels)) {
 			return claimRelease
 		}
 		return claimOwn
-	case !matches || goes:
+	case !matches || goes || f.Child.ClusterName != f.Owner.ClusterName:
 		return claimNone
 	case controller == nil:
 		return claimAdopt
@@ -101,9 +103,11 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	facts := claimFacts{Owner: s.owner.Common(), Selector: s.selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
 	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
 		facts.Child = engine.CommonOf(m.State)
+		_, facts.Reserved = s.reserved(m.Key.Name)
 		c := decideClaim(facts)
 		if c == claimOwn {
 			own = append(own, m)
+			s.recognize(m)
 		}
 		if c == claimNone || c == claimOwn {
 			continue
@@ -130,6 +134,7 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 		}
 	}
 	slices.SortFunc(s.Unclaimed, byText)
+	slices.Sort(s.Unrecognized)
 	return own, nil
 }
 

@@ -111,10 +111,9 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		c.Err, c.Burnt = err, !own
 		return c
 	}
-	owner := s.owner.Common()
-	if !scale.IsPartOf(child, owner.UID, e.Slot) {
-		c.Err = fmt.Errorf("Kinds.Maker made a %s without the annotations of its seed, by which it would be known again",
-			kind)
+	if lost := s.lost(child, e); lost != "" {
+		c.Err = fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct NewTypedMaker's function",
+			s.frame.says(s.key(e.Name)), lost)
 		return c
 	}
 	switch err := s.frame.ports.Client.Create(ctx, child); {
@@ -123,16 +122,25 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		if c.Err = s.Existing(ctx, have, kind, e.Name); c.Err != nil {
 			return c
 		}
-		c.Burnt, c.found = !scale.IsMachineOf(have, owner.UID, e.Slot), true
-		if s.controlled(have) {
+		c.Burnt, c.found = !scale.IsMachineOf(have, s.owner.Common().UID, e.Slot), true
+		if s.controlled(have) || s.memory.unkept[e.Slot] == have.GetUID() {
 			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
+			c.keep(s.notKept(have, e))
 		}
 	case err != nil:
 		c.Err = fmt.Errorf("create %s: %w", s.frame.says(s.key(e.Name)), err)
 	default:
 		c.resourceVersion, c.uid = child.GetResourceVersion(), child.GetUID()
+		c.keep(s.notKept(child, e))
 	}
 	return c
+}
+
+// keep reserves the slot of a child that its owner would not recognize.
+func (c *Creation) keep(notKept error) {
+	if notKept != nil {
+		c.Err, c.Burnt = notKept, false
+	}
 }
 
 // Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale

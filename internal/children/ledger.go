@@ -156,12 +156,15 @@ func (s *Scope[CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
 	return err
 }
 
-// Settle returns the ledger without the slots whose children were observed. WriteLedger has to write it before one of them is deleted.
+// Settle returns the ledger without the slots whose children were observed as they were created. WriteLedger has to write it before one of
+// them is deleted.
 func (s *Scope[CS, CU]) Settle() scale.Ledger {
 	var machines []scale.Machine
 	if len(s.Ledger.Pending) > 0 {
 		for _, m := range s.Own {
-			machines = append(machines, scale.Machine{Name: m.Key.Name})
+			if _, found := s.unkept[m.Key.Name]; !found {
+				machines = append(machines, scale.Machine{Name: m.Key.Name})
+			}
 		}
 	}
 	settled, _ := s.Ledger.Settle(machines, s.seen) // versions that cannot be compared were dealt with when they were read

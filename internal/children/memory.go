@@ -33,6 +33,8 @@ type Memory[CS any] struct {
 	// the others come first.
 	refused     map[types.UID]bool
 	failedSlots map[int64]bool
+	// unkept are the children that were not stored as they were created, by their slots.
+	unkept map[int64]types.UID
 	// read are the children as they were read last, so that one that did not change is not read again.
 	read map[types.UID]*known[CS]
 	// failed is how many attempts to create have failed one after the other and made nothing, but for the first; the last one ended at
@@ -55,7 +57,7 @@ type known[CS any] struct {
 // NewMemory returns what is remembered of an owner at first.
 func NewMemory[CS any]() *Memory[CS] {
 	return &Memory[CS]{
-		shown: map[types.UID]bool{}, refused: map[types.UID]bool{}, failedSlots: map[int64]bool{},
+		shown: map[types.UID]bool{}, refused: map[types.UID]bool{}, failedSlots: map[int64]bool{}, unkept: map[int64]types.UID{},
 		read: map[types.UID]*known[CS]{},
 	}
 }
@@ -67,6 +69,9 @@ func (m *Memory[CS]) created(c Creation) {
 	}
 	if delete(m.failedSlots, c.Entry.Slot); c.Err != nil {
 		m.failedSlots[c.Entry.Slot] = true
+	}
+	if delete(m.unkept, c.Entry.Slot); c.Err != nil && c.uid != "" {
+		m.unkept[c.Entry.Slot] = c.uid
 	}
 }
 

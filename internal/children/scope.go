@@ -31,6 +31,9 @@ type Scope[CS, CU any] struct {
 	Waiting bool
 	// Unclaimed are the errors of adoptions and releases, and Undeleted those of deletions that the API server has refused, both sorted.
 	Unclaimed, Undeleted []error
+	// Unrecognized is why the owner is held by children that it does not recognize as it has made them, sorted. They are no errors: a person
+	// or another component has to act.
+	Unrecognized []string
 	// Holds keep the owner from creating children in this pass.
 	Holds []scale.Hold
 
@@ -43,6 +46,7 @@ type Scope[CS, CU any] struct {
 	candidates []Child[CS]
 	seen       string
 	unsure     bool
+	unkept     map[string]unkept[CS] // by name
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
@@ -182,13 +186,18 @@ type Step struct {
 	Also       string
 }
 
-// Sync calls a function for each child that is not in step with its owner, and remembers those for which it succeeds until they change. A
-// child that has changed a moment ago is left for a later pass, and one that is gone is no error.
+// inCluster reports whether a child has the Cluster of its owner.
+func (s *Scope[CS, CU]) inCluster(m Child[CS]) bool {
+	return engine.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
+}
+
+// Sync calls a function for each child that is not in step with its owner, and has its Cluster, and remembers those for which it succeeds
+// until they change. A child that has changed a moment ago is left for a later pass, and one that is gone is no error.
 func (s *Scope[CS, CU]) Sync(now Step, do func(Child[CS]) error) error {
 	var errs []error
 	for _, m := range s.Own {
 		k := s.memory.read[m.UID]
-		if k == nil || (k.synced && k.inStep == now) || s.frame.writer.Behind(m.Object) {
+		if k == nil || (k.synced && k.inStep == now) || s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
 			continue
 		}
 		err := do(m)

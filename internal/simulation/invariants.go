@@ -156,8 +156,7 @@ func notTooMany(w *World, e Write) error {
 	n := len(slices.DeleteFunc(slices.DeleteFunc(o.owned(), w.isCollected), w.isFreed)) - max(o.unknown(set), o.unknownAt[set])
 	surge, _ := o.bounds(o.most)
 	if most := o.most + surge; n > most {
-		err := fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
-		return caused{err, []string{fmt.Sprintf("another cluster: %t", o.moved)}}
+		return fmt.Errorf("%s is number %d, and there should never be more than %d", e.After.GetName(), n, most)
 	}
 	return nil
 }
@@ -354,9 +353,13 @@ func keepsForCluster(w *World, e Write) error {
 		w.isFreed(e.After) {
 		return nil
 	}
+	isRight := func(m *unstructured.Unstructured) bool {
+		return textAt(m, "spec", "clusterName") == w.clusterOf(o.namespace).name
+	}
+	made := e.Before == nil && !isRight(e.After) && slices.ContainsFunc(o.owned(), isRight)
 	released := e.Before != nil && metav1.GetControllerOf(e.Before) != nil && metav1.GetControllerOf(e.After) == nil
-	if e.Before == nil || released {
-		return fmt.Errorf("%s is created: %t, and released: %t", e.After.GetName(), e.Before == nil, released)
+	if made || released {
+		return fmt.Errorf("%s is created: %t, and released: %t", e.After.GetName(), made, released)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ type owner struct {
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
-	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster. moved: it has done so.
-	blocked, elsewhere, moved bool
+	// blocked: the templates of revision do not exist. elsewhere: the owner names another cluster.
+	blocked, elsewhere bool
 	// again: a person has deleted a set again that was to orphan its Machines.
 	again bool
 	// availableAt has, by set, in how many places a Machine was available when a manager last lowered the replicas of the set.
@@ -243,6 +243,9 @@ func (w *World) chosen(match func(*owner) bool) *owner {
 func (o *owner) hasReplicas() bool { return o.kind != "Machine" }
 func (o *owner) hasSets() bool     { return o.kind == "MachineSet" || o.kind == "MachineDeployment" }
 func (o *owner) deploys() bool     { return o.kind == "MachineDeployment" }
+
+// mayMove reports whether an owner of Machines gets another cluster: what was made for none before is rightly made for the new one.
+func (o *owner) mayMove() bool { return o.hasSets() && (o.elsewhere || len(o.owned()) > 0) }
 
 // belong notes whose a new object is, which later changes of its labels do not alter.
 func (w *World) belong(obj *unstructured.Unstructured) {

@@ -28,8 +28,6 @@ const (
 	mostRounds = 3000
 	// mostAtOnce are the rounds at one instant that are a circle too.
 	mostAtOnce = 300
-	// mostWrites of one object at one instant are a fight.
-	mostWrites = 100
 	// mostEvents to each step are those after which the faults stop, and calmEvents more for the time before there are any: people act in
 	// waits too, which no step counts, and each Machine that they leave makes what follows longer. Of 500 histories, none has half of them.
 	mostEvents, calmEvents = 100, 1000
@@ -317,7 +315,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		}
 		if !w.Now().Before(end) {
 			if name != "" {
-				w.fail(name, caused{fmt.Errorf("after %s: %s", limit, text), w.lacks})
+				w.fail(name, fmt.Errorf("after %s: %s", limit, text))
 			}
 			return
 		}

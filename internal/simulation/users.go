@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -139,14 +140,7 @@ func (w *World) goesOn(ctx context.Context) {
 		w.narrowTo([2]bool{})
 	}
 	for _, obj := range w.ours() {
-		for _, name := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
-			if name == contract.PausedAnnotation || strings.HasSuffix(name, "/example") {
-				w.patch(ctx, obj, annotate(name, nil))
-			}
-		}
-		if w.isPruned(obj) { // a write that changed nothing has woken nobody
-			w.patch(ctx, obj, annotate("example.com/kept-again", ""))
-		}
+		w.frees(ctx, obj)
 	}
 	for _, o := range w.owners {
 		if o.deploys() && !o.leaves() {
@@ -155,16 +149,34 @@ func (w *World) goesOn(ctx context.Context) {
 		for revision := 0; o.blocked && !o.leaves() && revision <= o.revision; revision++ {
 			w.fail("a template can be written", o.addTemplates(ctx, revision))
 		}
-		if o.blocked = o.blocked && o.leaves(); o.elsewhere {
+		o.blocked = o.blocked && o.leaves()
+		if o.elsewhere = !o.leaves() && textAt(o.stored(), "spec", "clusterName") == "c9"; o.elsewhere { // a backup may have it
 			w.patch(ctx, o.named(), o.elsewhereOrBack())
 		}
+	}
+}
+
+// frees takes pauses and hooks away from an object, and deletes what was made for the wrong cluster, where nothing answers for its Node.
+func (w *World) frees(ctx context.Context, obj *unstructured.Unstructured) {
+	for _, name := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
+		if name == contract.PausedAnnotation || strings.HasSuffix(name, "/example") {
+			w.patch(ctx, obj, annotate(name, nil))
+		}
+	}
+	if textAt(obj, "spec", "clusterName") == "c9" && (obj.GetKind() == "Machine" || metav1.GetControllerOf(obj) != nil) {
+		limits := map[string]any{"nodeDrainTimeoutSeconds": 1, "nodeVolumeDetachTimeoutSeconds": 1, "nodeDeletionTimeoutSeconds": 1}
+		w.patch(ctx, obj, patchOf(limits, "spec", "deletion"))
+		w.deletes(obj, ", which is of the wrong cluster")
+	}
+	if w.isPruned(obj) { // a write that changed nothing has woken nobody
+		w.patch(ctx, obj, annotate("example.com/kept-again", ""))
 	}
 }
 
 // elsewhereOrBack names another cluster, or the right one again.
 func (o *owner) elsewhereOrBack() string {
 	name := o.world.clusterOf(o.namespace).name
-	if o.elsewhere, o.moved = !o.elsewhere, true; o.elsewhere {
+	if o.elsewhere = !o.elsewhere; o.elsewhere {
 		name = "c9"
 	}
 	named := map[string]any{"clusterName": name}

@@ -26,7 +26,6 @@ func isAvailable(m *unstructured.Unstructured) bool {
 
 // missing returns what is not as desired.
 func (w *World) missing(ctx context.Context) string {
-	w.lacks = nil
 	w.relent(ctx)
 	w.helps(ctx)
 	if left := w.deletesMisplaced(ctx); left != "" {
@@ -57,7 +56,6 @@ func (o *owner) missing() string {
 	for _, m := range owned {
 		if !isAvailable(m) {
 			phase := textAt(m, "status", "phase")
-			o.world.lacks = []string{"cluster " + textAt(m, "spec", "clusterName")}
 			return fmt.Sprintf("Machine %s of cluster %s is %s: %s", m.GetName(), textAt(m, "spec", "clusterName"), phase, messages(m))
 		}
 		if o.deploys() && o.isOutdated(m) {

@@ -63,7 +63,6 @@ type World struct {
 	session  *session                    // of the request that is being carried out
 	belongs  map[types.UID]*owner        // by UID of a set, a Machine or an owner
 	sentAt   map[types.UID]int           // what was available when a request was sent, while it arrives late
-	lacks    []string                    // the causes of what is missing
 	ending   bool                        // everything is being deleted
 	// originals are kept in one history of some, because that costs time.
 	keeps     bool

@@ -259,7 +259,7 @@ func (w *World) isSlow(p *process, r Request) error {
 		clear(w.writers.sent)
 		return nil
 	}
-	name := strings.Join([]string{p.name, r.Kind, r.Namespace, r.Name}, " ")
+	name := fmt.Sprint(p.name, " in its life ", p.life, " ", r.Kind, " ", r.Namespace, " ", r.Name) // a new process knows of no fight
 	if w.writers.sent[name] == nil {
 		w.writers.sent[name] = rate.NewLimiter(1, burst+1)
 	}

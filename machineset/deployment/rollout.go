@@ -169,6 +169,9 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if s.behind() {
 		return engine.Result{RequeueAfter: engine.BehindRetry}, nil
 	}
+	if err := s.children.Repair(ctx, s.makeSet); err != nil {
+		return engine.Result{}, err
+	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
 		return engine.Result{}, nil
@@ -228,11 +231,14 @@ func (s *Scope) createSet(ctx context.Context) error {
 	if err := s.children.WriteLedger(ctx, ledger); err != nil {
 		return err
 	}
-	_, err = s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
-		set, err := s.newSet(e)
-		return set, true, err
-	})
+	_, err = s.children.Create(ctx, s.makeSet)
 	return err
+}
+
+// makeSet is the children.Make of sets.
+func (s *Scope) makeSet(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	set, err := s.newSet(e)
+	return set, true, err
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.

@@ -141,7 +141,8 @@ func (w *world) rolledOut(kubeconfig, binary, name, size string, n int) {
 		}
 		return ""
 	})
-	w.noFights(fake.MachineGVK(), fake.MachineGVK().GroupVersion().WithKind("MachineSet"), fake.MachineGVK().GroupVersion().WithKind("MachineDeployment"))
+	kind := fake.MachineGVK().GroupVersion().WithKind
+	w.noFights(fake.MachineGVK(), kind("MachineSet"), kind("MachineDeployment"))
 }
 
 func TestADeploymentRollsAndGoesBackOnARealControlPlane(t *testing.T) {

@@ -1,0 +1,144 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// lost names what an object lacks of what its owner recognizes its child of a slot by, empty when it has all of it. The Cluster of an object
+// that a Maker has made of another Go type than the kind's is compared when the cache shows it.
+func (s *Scope[CS, CU]) lost(obj client.Object, e scale.Entry) string {
+	owner := s.owner.Common()
+	state, err := s.frame.read(obj)
+	inCluster := err != nil || engine.CommonOf(state).ClusterName == owner.ClusterName
+	var all []string
+	for _, part := range []struct {
+		name string
+		kept bool
+	}{
+		{"metadata.name", obj.GetName() == e.Name},
+		{"metadata.namespace", obj.GetNamespace() == owner.Key.Namespace},
+		{"metadata.labels", s.selector == nil || s.selector.Matches(labels.Set(obj.GetLabels()))},
+		{"metadata.annotations", scale.IsPartOf(obj, owner.UID, e.Slot)},
+		{"metadata.ownerReferences", s.controlled(obj)},
+		{"the name of its Cluster", inCluster},
+	} {
+		if !part.kept {
+			all = append(all, part.name)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// notKept returns an error about a child that the API server has stored without what its owner recognizes it by. Its slot stays reserved,
+// so that no other one is made in its place, also by another process. One in deletion is no such child.
+func (s *Scope[CS, CU]) notKept(obj client.Object, e scale.Entry) error {
+	lost := s.lost(obj, e)
+	if lost == "" || obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return fmt.Errorf("%s was created, and the API server has stored it without %s: its CRD does not keep that, or a webhook removes it: "+
+		"mend that, and delete the %s if it stays so", s.frame.says(s.key(e.Name)), lost, s.frame.config.Name)
+}
+
+// reserved returns the entry of the ledger for a name.
+func (s *Scope[CS, CU]) reserved(name string) (scale.Entry, bool) {
+	at := slices.IndexFunc(s.Ledger.Pending, func(e scale.Entry) bool { return e.Name == name })
+	if at < 0 {
+		return scale.Entry{}, false
+	}
+	return s.Ledger.Pending[at], true
+}
+
+// unkept is a child that was not stored as it was created.
+type unkept[CS any] struct {
+	child Child[CS]
+	entry scale.Entry
+}
+
+// Repair gives the metadata of creation again to the children that were stored without it. The owner stays held in this pass.
+func (s *Scope[CS, CU]) Repair(ctx context.Context, create Make) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.unkept)) {
+		one := s.unkept[name]
+		if s.frame.writer.Behind(one.child.Object) {
+			continue
+		}
+		made, own, err := create(ctx, one.entry)
+		if err == nil && own {
+			var u CU
+			m := engine.ChangesOf(&u).MetadataUpdate
+			m.OwnerReferences = contract.SetTo(Owned(one.child.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
+			m.Labels, m.Annotations = lacking(one.child.Labels, made.GetLabels()), lacking(one.child.Annotations, made.GetAnnotations())
+			_, err = s.Write(ctx, one.child.Object, s.frame.kind, u)
+		}
+		if !external.SaysGone(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lacking are the texts that an object does not have. Those with another value stay: annotations change in the life of a child.
+func lacking(have, made map[string]string) map[string]contract.Change[string] {
+	all := map[string]contract.Change[string]{}
+	for key, value := range made {
+		if _, found := have[key]; !found {
+			all[key] = contract.SetTo(value)
+		}
+	}
+	return all
+}
+
+// recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
+// changes.
+func (s *Scope[CS, CU]) recognize(m Child[CS]) {
+	owner, have := s.owner.Common(), engine.CommonOf(m.State)
+	if !owner.Deleting.IsZero() {
+		return
+	}
+	if !s.inCluster(m) {
+		s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, owner, have.ClusterName))
+	}
+	if e, found := s.reserved(m.Key.Name); found {
+		if err := s.notKept(m.Object, e); err != nil {
+			if s.unkept == nil {
+				s.unkept = map[string]unkept[CS]{}
+			}
+			s.unkept[m.Key.Name] = unkept[CS]{m, e}
+			s.unrecognized(err.Error())
+		}
+	}
+}
+
+// unrecognized holds the owner because of a child.
+func (s *Scope[CS, CU]) unrecognized(why string) {
+	if !slices.Contains(s.Unrecognized, why) && len(s.Unrecognized) < maxFailed {
+		s.Unrecognized = append(s.Unrecognized, why)
+		s.Hold(ReasonClaimFailed, why)
+	}
+}
+
+// Reserved returns how many slots of a ledger are reserved for children that do not exist.
+func (s *Scope[CS, CU]) Reserved(ledger scale.Ledger) int { return len(ledger.Pending) - len(s.unkept) }
+
+// Abandon returns a ledger without the n slots that were taken last. Those of children that were not stored as they were created stay, and
+// all others with them.
+func (s *Scope[CS, CU]) Abandon(ledger scale.Ledger, n int) scale.Ledger {
+	if len(s.unkept) > 0 {
+		return ledger
+	}
+	return ledger.Abandon(n)
+}
