@@ -135,7 +135,7 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	case err == nil:
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
 	case Undone(err) != nil && IsStale(err):
-		return reconcile.Result{RequeueAfter: Undone(err).After}, nil
+		return reconcile.Result{RequeueAfter: Soonest(s.requeue, Undone(err).After)}, nil
 	case IsStale(err):
 		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
 	}

@@ -134,6 +134,16 @@ func TestContest(t *testing.T) {
 		require.Zero(t, f.goesOn(300*time.Millisecond, f.resets(label)))
 		require.NotContains(t, strings.Join(f.phases(), " "), "second")
 	})
+	t.Run("a pass that comes earlier for another reason is not put off", func(t *testing.T) {
+		f := newFight(t, func(s *scope) {
+			s.SetLabel(label, "ours")
+			s.Requeue(300 * time.Millisecond)
+		})
+		f.goesOn(10*time.Second, f.resets(label))
+		after, err := f.pass()
+		require.NoError(t, err)
+		require.Equal(t, 300*time.Millisecond, after)
+	})
 	t.Run("a status that another writer resets is written ever more rarely", func(t *testing.T) {
 		f := newFight(t, func(s *scope) {
 			s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionTrue, "Ready", ""))
