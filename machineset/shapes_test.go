@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,6 +98,7 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 	size, _, _ := unstructured.NestedString(w.machines()[0].Object, "spec", "providerSpec", "size")
 	require.Equal(t, "s", size)
 	require.Empty(t, w.machines()[0].GetFinalizers())
+	w.told("SuccessfulCreate", corev1.EventTypeNormal, "Created 3 Servers: web-")
 	require.NoError(t, w.client.Delete(t.Context(), set))
 	w.eventually("all to go", func() string {
 		if w.get(set) != nil || len(w.machines()) > 0 {

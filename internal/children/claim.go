@@ -141,7 +141,7 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 // take makes the owner the controller of a child, or releases it. It reports whether the owner controls it afterwards, and returns it as it
 // is then.
 func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken Child[CS], controls bool, err error) {
-	owner, name := s.owner.Common(), s.frame.config.Name
+	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
 	ref := s.frame.refer(owner.Metadata, true)
 	owners := released(m.OwnerReferences, ref)
 	if c != claimRelease {

@@ -94,7 +94,7 @@ func (s *Scope[CS, CU]) Refused() string {
 }
 
 func (s *Scope[CS, CU]) reportCreated(names []string, failed []error) {
-	name := s.frame.config.Name
+	name := s.frame.kind.GVK.Kind
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulCreate", "Create"+name, "Created %s", s.frame.named(names))
 	}

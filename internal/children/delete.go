@@ -58,7 +58,7 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 			return err
 		}
 	}
-	mem, name := s.memory, s.frame.config.Name
+	mem, name := s.memory, s.frame.kind.GVK.Kind
 	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
 	sizes := batches{ceiling: s.frame.config.Parallel}
 	var names []string
@@ -188,7 +188,7 @@ func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version s
 // named names children in an event: one as Cluster API does, of many the first ones.
 func (f *Frame[CS, CU]) named(names []string) string {
 	if len(names) == 1 {
-		return fmt.Sprintf("%s %q", f.config.Name, names[0])
+		return fmt.Sprintf("%s %q", f.kind.GVK.Kind, names[0])
 	}
-	return fmt.Sprintf("%d %ss: %s", len(names), f.config.Name, engine.FirstNamed(names, maxNames))
+	return fmt.Sprintf("%d %ss: %s", len(names), f.kind.GVK.Kind, engine.FirstNamed(names, maxNames))
 }

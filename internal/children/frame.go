@@ -21,7 +21,7 @@ import (
 
 // Config says how the owners of a kind keep children of another kind. CS is the state of a child. Only Name is required.
 type Config[CS any] struct {
-	// Name is what messages, events and reasons call a child, such as Machine.
+	// Name is what the reasons of holds call a child, such as Machine. Messages and events have its kind.
 	Name string
 	// GivenAnnotation of a child holds what the owner gave it, as a Given: a child that has lost labels is released. When it is empty, no
 	// child is released.

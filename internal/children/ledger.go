@@ -174,7 +174,7 @@ func (s *Scope[CS, CU]) Settle() scale.Ledger {
 // AwaitRestored holds a restored owner that waits for its children, and returns the ledger to continue with. desired is how many children
 // end the wait.
 func (s *Scope[CS, CU]) AwaitRestored(ledger scale.Ledger, desired int) scale.Ledger {
-	owner, name := s.owner.Common(), s.frame.config.Name
+	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
 	if !ledger.Restoring || !owner.Deleting.IsZero() {
 		return ledger
 	}
@@ -183,7 +183,7 @@ func (s *Scope[CS, CU]) AwaitRestored(ledger scale.Ledger, desired int) scale.Le
 		ledger.Restoring = false
 		return ledger
 	}
-	s.Hold(NotRestored(name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
+	s.Hold(NotRestored(s.frame.config.Name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
 		"if no more of them come, set annotation %s to %s", s.frame.owner.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
 	return ledger
 }

@@ -50,7 +50,7 @@ func (s *Scope[CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%s was created, and the API server has stored it without %s: its CRD does not keep that, or a webhook removes it: "+
-		"mend that, and delete the %s if it stays so", s.frame.says(s.key(e.Name)), lost, s.frame.config.Name)
+		"mend that, and delete the %s if it stays so", s.frame.says(s.key(e.Name)), lost, s.frame.kind.GVK.Kind)
 }
 
 // reserved returns the entry of the ledger for a name.

@@ -47,8 +47,8 @@ func (s *Scope) changed() []scale.Hold {
 	}
 	last := made[len(made)-1]
 	return []scale.Hold{{Reason: ReasonTemplateChanged, Message: fmt.Sprintf(
-		"MachineSet %s was made from the template of the deployment, and differs from it in %s: look for a webhook that changes MachineSets, "+
-			"and make the template say the same, or delete the MachineSet", last.Key.Name, strings.Join(last.diff, ", "))}}
+		"%[1]s %[2]s was made from the template of the deployment, and differs from it in %[3]s: look for a webhook that changes %[1]ss, "+
+			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))}}
 }
 
 // selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the

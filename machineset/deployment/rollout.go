@@ -255,10 +255,11 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	}
 	switch {
 	case err == nil:
-		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled MachineSet %q from %d to %d replicas",
-			of.Key.Name, change.From, change.To)
+		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled %s %q from %d to %d replicas",
+			s.env.kinds.Set.GVK.Kind, of.Key.Name, change.From, change.To)
 	case !patch.Retryable(err):
-		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale MachineSet %q: %v", of.Key.Name, err)
+		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale %s %q: %v",
+			s.env.kinds.Set.GVK.Kind, of.Key.Name, err)
 	}
 	return err
 }
