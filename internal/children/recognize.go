@@ -17,8 +17,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// lost names what an object lacks of what its owner recognizes its child of a slot by, empty when it has all of it. The Cluster of an object
-// that a Maker has made of another Go type than the kind's is compared when the cache shows it.
+// lost names what an object lacks of what its owner recognizes its child of a slot by, empty when it has all of it. The Cluster of one that
+// a Maker has made of another Go type than the kind's is compared when the cache shows it.
 func (s *Scope[CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	owner := s.owner.Common()
 	state, err := s.frame.read(obj)
