@@ -33,7 +33,7 @@ const (
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
 // waits for neither. A Node that others uncordon is cordoned again after growing pauses, up to a minute; Pods leave meanwhile, and the
-// message names the field manager that uncordons it. It can be called at any rate, again after Done, and by another process after a crash.
+// message reports it. It can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
 // replaced), the credentials are refused, or after the end of Start. Done is false then.
