@@ -12,7 +12,8 @@
 //
 // [Reconciler.ReconcileObject] skips objects that the watch filter excludes, that no longer have the finalizer while they are being
 // deleted, and that the cache shows older than this process has written them. Then it runs the steps, and writes the object: metadata and
-// spec first, then the status on top of the answer. A conflict ends the pass and is retried; it is no error.
+// spec first, then the status on top of the answer. A conflict ends the pass and is retried; it is no error. Neither is a write that is put
+// off because others undo it, see package patch: the condition Contested reports it, and ends soon after.
 //
 // # Traces
 //

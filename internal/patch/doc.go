@@ -11,6 +11,10 @@
 // A Writer remembers its last write of each object until the cache shows it. An object that is Behind must not be reconciled,
 // because the same write would follow again. If the memory is lost, at most one write is rejected.
 //
+// A Writer limits what it sends: a patch that others undo again and again is put off with an [UndoneError], which names what is
+// undone and, where managed fields show it, by whom. The reconcilers report it as the condition Contested. What each process sends
+// is limited, for each content: two controllers that write one field beside other values have a burst each.
+//
 // # Floor
 //
 // This package writes through a client, so it is on floor 2a, unlike package contract, which only decides. Reconcilers of all
