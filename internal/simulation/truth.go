@@ -8,8 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // truth is a row of a table: what objects of some kinds have at rest is what follows from the World.
@@ -81,16 +79,8 @@ func constant(text string) fact {
 }
 
 // no and none are the facts about what is as it should be, and yes is one that holds for all.
-func yes(*World, *unstructured.Unstructured) string { return isTrue(true) }
-func no(*World, *unstructured.Unstructured) string  { return isTrue(false) }
-
-// noMore is the status of a condition that is absent until it has been True.
-func noMore(_ *World, obj *unstructured.Unstructured) string {
-	if statusOf(obj, contract.ConditionContested) == "" {
-		return ""
-	}
-	return isTrue(false)
-}
+func yes(*World, *unstructured.Unstructured) string  { return isTrue(true) }
+func no(*World, *unstructured.Unstructured) string   { return isTrue(false) }
 func none(*World, *unstructured.Unstructured) string { return "" }
 
 func isTrue(is bool) string {

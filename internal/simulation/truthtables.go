@@ -36,7 +36,9 @@ func conditionTruths() []truth {
 		{what: contract.ConditionUpToDate, kinds: "Machine", want: upToDate},
 		{what: machine.ConditionUpdating, kinds: "Machine", want: no},
 		{what: contract.ConditionPaused, kinds: reconciled, want: no},
-		{what: contract.ConditionContested, kinds: reconciled, want: noMore},
+		{what: contract.ConditionContested, kinds: reconciled, want: func(_ *World, obj *unstructured.Unstructured) string {
+			return strings.ReplaceAll(statusOf(obj, contract.ConditionContested), isTrue(true), isTrue(false)) // absent before a fight
+		}},
 		{what: contract.ConditionDeleting, kinds: ofLiving, want: no},
 		{what: contract.ConditionRemediating, kinds: ofSets + " " + poolKind, want: no},
 		{what: contract.ConditionScalingUp, kinds: ofSets, want: compares("True", "False", "False")},

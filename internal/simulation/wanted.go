@@ -55,8 +55,8 @@ func (o *owner) missing() string {
 	}
 	for _, m := range owned {
 		if !isAvailable(m) {
-			phase := textAt(m, "status", "phase")
-			return fmt.Sprintf("Machine %s of cluster %s is %s: %s", m.GetName(), textAt(m, "spec", "clusterName"), phase, messages(m))
+			return fmt.Sprintf("Machine %s of cluster %s is %s: %s", m.GetName(), textAt(m, "spec", "clusterName"),
+				textAt(m, "status", "phase"), messages(m))
 		}
 		if o.deploys() && o.isOutdated(m) {
 			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.said())
