@@ -62,6 +62,48 @@ func TestRecognition(t *testing.T) {
 			w.has(set, 2)
 		})
 	}
+	t.Run("a Machine that is stored without labels and owner is no reason for another one of this process", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, fake.Options{Admit: func(u *unstructured.Unstructured) {
+			if u.GetKind() == fake.MachineGVK().Kind {
+				u.SetLabels(nil)
+				u.SetOwnerReferences(nil)
+			}
+		}})
+		set := w.set("workers", 2)
+		w.create(set)
+		w.run(machineset.Options{})
+		w.conditionSays(set, contract.ConditionScalingUp, "metadata.labels, metadata.ownerReferences")
+		for n := range 10 {
+			w.change(set, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(withKey(u.GetAnnotations(), "touched", fmt.Sprint(n)))
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second) // what has failed is tried again after one
+		require.Len(t, w.machines(), 1)
+	})
+	t.Run("the parts of a Machine that is stored without labels are not made again", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, fake.Options{Admit: func(u *unstructured.Unstructured) {
+			if u.GetKind() == fake.MachineGVK().Kind {
+				u.SetLabels(nil)
+			}
+		}})
+		set := w.set("workers", 2)
+		w.create(set)
+		w.run(machineset.Options{})
+		w.conditionSays(set, contract.ConditionScalingUp, "metadata.labels")
+		part := w.list(infraGVK())[0]
+		require.NoError(t, w.client.Delete(t.Context(), &part))
+		for n := range 10 {
+			w.change(set, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(withKey(u.GetAnnotations(), "touched", fmt.Sprint(n)))
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Empty(t, w.list(infraGVK()), "its provider would make a second instance")
+	})
 	for name, forget := range map[string]func(*contract.MachineSeed, *unstructured.Unstructured){
 		"metadata.labels":          func(s *contract.MachineSeed, _ *unstructured.Unstructured) { s.Labels = nil },
 		"metadata.annotations":     func(s *contract.MachineSeed, _ *unstructured.Unstructured) { s.Annotations = nil },
@@ -108,7 +150,7 @@ func TestRecognition(t *testing.T) {
 		w.conditionSays(set, contract.ConditionScalingUp, says)
 		stop()
 		stop = w.run(machineset.Options{})
-		w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"touched": "x"}) })
+		w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(withKey(u.GetAnnotations(), "touched", "x")) })
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, before, w.uidsOf(), "none is released, and none created")
 		for _, m := range w.machines() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -13,7 +14,8 @@ import (
 // scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
 // them, and leave it before a Machine is deleted.
 func (s *Scope) scale(ctx context.Context) error {
-	if err := s.machines.Repair(ctx, s.createMachine); err != nil {
+	made := func(e scale.Entry) (client.Object, error) { return s.newMachine(s.seed(e)) }
+	if err := s.machines.Repair(ctx, made); err != nil {
 		return err
 	}
 	settled := s.machines.Settle()

@@ -45,6 +45,9 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	}
 	sizes := batches{ceiling: s.frame.config.Parallel}
 	done, left := s.Ledger, failedLast(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] })
+	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.unkept[e.Slot] == "" }); len(first) > 0 {
+		left = first // no other one is made before these are recognized
+	}
 	var all []Creation
 	var names []string
 	var failed []error

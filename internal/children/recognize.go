@@ -68,20 +68,21 @@ type unkept[CS any] struct {
 	entry scale.Entry
 }
 
-// Repair gives the metadata of creation again to the children that were stored without it. The owner stays held in this pass.
-func (s *Scope[CS, CU]) Repair(ctx context.Context, create Make) error {
+// Repair gives the metadata of creation again to the children that were stored without it. made returns a child as it is created, and
+// creates nothing. The owner stays held in this pass.
+func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (client.Object, error)) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.unkept)) {
 		one := s.unkept[name]
 		if s.frame.writer.Behind(one.child.Object) {
 			continue
 		}
-		made, own, err := create(ctx, one.entry)
-		if err == nil && own {
+		want, err := made(one.entry)
+		if err == nil {
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
 			m.OwnerReferences = contract.SetTo(Owned(one.child.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
-			m.Labels, m.Annotations = lacking(one.child.Labels, made.GetLabels()), lacking(one.child.Annotations, made.GetAnnotations())
+			m.Labels, m.Annotations = lacking(one.child.Labels, want.GetLabels()), lacking(one.child.Annotations, want.GetAnnotations())
 			_, err = s.Write(ctx, one.child.Object, s.frame.kind, u)
 		}
 		if !external.SaysGone(err) {
@@ -92,9 +93,9 @@ func (s *Scope[CS, CU]) Repair(ctx context.Context, create Make) error {
 }
 
 // lacking are the texts that an object does not have. Those with another value stay: annotations change in the life of a child.
-func lacking(have, made map[string]string) map[string]contract.Change[string] {
+func lacking(have, want map[string]string) map[string]contract.Change[string] {
 	all := map[string]contract.Change[string]{}
-	for key, value := range made {
+	for key, value := range want {
 		if _, found := have[key]; !found {
 			all[key] = contract.SetTo(value)
 		}

@@ -155,6 +155,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing := trace.StartRegion(ctx, regionWrite)
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
+	s.remember(unwritten) // the next pass asserts it
 	if !s.EndsWith(unwritten) {
 		r.observer.failed("write", unwritten)
 	}

@@ -29,15 +29,22 @@ func Undone(err error) *patch.UndoneError {
 	return undone
 }
 
+// remember keeps what others undo, and requests the next attempt.
+func (s *Scope[S, U]) remember(err error) {
+	undone := Undone(err)
+	if undone == nil {
+		return
+	}
+	m := s.Common()
+	*s.frame.contests.Of(m.Key, m.UID) = contest{undone.Error(), s.Now.Add(undone.After + undoneGrace)}
+	s.Requeue(undone.After)
+	s.observer.contested()
+}
+
 // contest sets the condition Contested from the error of this pass, and from those of the passes before it, whose grace is not over.
 func (s *Scope[S, U]) contest(err error) {
-	m := s.Common()
-	if undone := Undone(err); undone != nil {
-		*s.frame.contests.Of(m.Key, m.UID) = contest{undone.Error(), s.Now.Add(undone.After + undoneGrace)}
-		s.Requeue(undone.After)
-		s.observer.contested()
-	}
-	have := s.frame.contests.Known(m.Key)
+	s.remember(err)
+	have := s.frame.contests.Known(s.Common().Key)
 	switch {
 	case have != nil && s.Now.Before(have.until):
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.message))
@@ -50,14 +57,13 @@ func (s *Scope[S, U]) contest(err error) {
 // writeContest writes the condition Contested alone when the metadata was put off, because the status may depend on it. It returns the
 // error about the metadata.
 func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error) error {
-	if Undone(err) == nil {
+	undone := Undone(err)
+	if undone == nil {
 		return err
 	}
-	s.contest(err)
-	said, _ := Find(s.Asserted, contract.ConditionContested)
 	var none U
-	s.Update, s.Asserted = none, []metav1.Condition{said}
-	w.Observes = false
+	s.Update, s.Asserted = none, nil
+	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
 	d, failed := s.decisions(s.Object, false)
 	if w.Silent || failed != nil || !s.isDue(false) {
 		return err

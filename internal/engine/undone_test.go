@@ -144,6 +144,16 @@ func TestContest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 300*time.Millisecond, after)
 	})
+	t.Run("a field of the status that another writer resets is named too", func(t *testing.T) {
+		f := newFight(t, func(s *scope) { s.Update.Phase = contract.SetTo("ours") })
+		resets := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"theirs"}}`))
+		f.goesOn(time.Minute, func() {
+			require.NoError(t, f.client.Status().Patch(t.Context(), f.u.DeepCopy(), resets, client.FieldOwner("other")))
+		})
+		c := f.contested()
+		require.Equal(t, metav1.ConditionTrue, c.Status)
+		require.Equal(t, "status.phase of MachineDeployment default/d1 is changed back by other each time that it is written", c.Message)
+	})
 	t.Run("a status that another writer resets is written ever more rarely", func(t *testing.T) {
 		f := newFight(t, func(s *scope) {
 			s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionTrue, "Ready", ""))

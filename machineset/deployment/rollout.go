@@ -169,7 +169,7 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if s.behind() {
 		return engine.Result{RequeueAfter: engine.BehindRetry}, nil
 	}
-	if err := s.children.Repair(ctx, s.makeSet); err != nil {
+	if err := s.children.Repair(ctx, s.newSet); err != nil {
 		return engine.Result{}, err
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
@@ -231,14 +231,11 @@ func (s *Scope) createSet(ctx context.Context) error {
 	if err := s.children.WriteLedger(ctx, ledger); err != nil {
 		return err
 	}
-	_, err = s.children.Create(ctx, s.makeSet)
+	_, err = s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+		set, err := s.newSet(e)
+		return set, true, err
+	})
 	return err
-}
-
-// makeSet is the children.Make of sets.
-func (s *Scope) makeSet(_ context.Context, e scale.Entry) (client.Object, bool, error) {
-	set, err := s.newSet(e)
-	return set, true, err
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
