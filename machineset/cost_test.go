@@ -50,8 +50,10 @@ func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
 		to   int64
 		want map[string]int
 	}{
-		{to: 2, want: map[string]int{"create FakeConfig": 1, "create FakeMachine": 1, "create Machine": 1, "patch MachineSet": 2}},
-		{to: 8, want: map[string]int{"create FakeConfig": 6, "create FakeMachine": 6, "create Machine": 6, "patch MachineSet": 2}},
+		{to: 2, want: map[string]int{"create FakeConfig": 1, "create FakeMachine": 1, "create Machine": 1, "patch MachineSet": 2,
+			"list Machine": 1}},
+		{to: 8, want: map[string]int{"create FakeConfig": 6, "create FakeMachine": 6, "create Machine": 6, "patch MachineSet": 2,
+			"list Machine": 1}},
 		{to: 7, want: map[string]int{"delete Machine": 1, "get MachineSet": 1, "list Machine": 1}},
 		{to: 1, want: map[string]int{"delete Machine": 6, "get MachineSet": 1, "list Machine": 1}},
 	} {

@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,8 +130,21 @@ func twoLeaders(t *testing.T, seed uint64) {
 	w.oneForEachSlot()
 	desired, _, _ := unstructured.NestedInt64(w.get(set).Object, "spec", "replicas")
 	require.Len(t, w.machines(), int(desired), w.describe(set))
-	require.Len(t, w.list(infraGVK()), int(desired), "what is not needed is cleaned up")
-	require.Len(t, w.list(bootstrapGVK()), int(desired), "what is not needed is cleaned up")
+	for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
+		used := 0
+		for _, part := range w.list(gvk) {
+			if w.get(object(w.kinds.Machine.GVK, part.GetName())) != nil {
+				used++
+				continue
+			}
+			require.True(t, isOwnedBy(&part, set.GetUID()), "what is not needed goes with the set")
+		}
+		require.Equal(t, int(desired), used)
+	}
+}
+
+func isOwnedBy(u *unstructured.Unstructured, uid types.UID) bool {
+	return slices.ContainsFunc(u.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
 // boundsHold checks what must be true after every write: nothing is created beyond what is wanted, deletions included, and nothing

@@ -20,13 +20,12 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Whoever moves a set to another API server, or restores it, brings its annotations along. Versions of the old server say nothing of
-// the new one's caches: waiting for them would last for ever, in silence. And the set may come before its Machines.
+// Whoever moves a set to another API server, or restores it, brings its annotations along, and the set may come before its Machines.
 func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 	t.Parallel()
 	led := func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{
-			scale.LedgerAnnotation: `{"set":"of-the-old-cluster","next":9,"through":"999999999999","pending":[{"slot":8,"name":"old"}]}`,
+			scale.LedgerAnnotation: `{"uid":"of-the-old-cluster","next":9,"pending":[{"slot":8,"name":"old"}]}`,
 		})
 	}
 	said := func(w *world, set *unstructured.Unstructured) {
@@ -58,7 +57,7 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 			w.scale(set, 2)
 			w.conditionSays(set, contract.ConditionScalingUp, "")
 			w.eventually("end the wait", func() string {
-				if strings.Contains(w.get(set).GetAnnotations()[scale.LedgerAnnotation], "restoring") {
+				if strings.Contains(w.get(set).GetAnnotations()[scale.LedgerAnnotation], "of-the-old-cluster") {
 					return w.describe(set)
 				}
 				return ""

@@ -18,12 +18,13 @@ func (s *Scope) scale(ctx context.Context) error {
 	if err := s.machines.Repair(ctx, made); err != nil {
 		return err
 	}
-	settled := s.machines.Settle()
 	desired, known := s.State.Replicas.Get()
 	if known {
-		settled = s.machines.AwaitRestored(settled, int(desired))
+		if err := s.machines.AwaitRestored(ctx, int(desired)); err != nil {
+			return err
+		}
 	}
-	settled, err := s.burnOutdated(ctx, settled)
+	settled, err := s.burnOutdated(ctx, s.machines.Settle())
 	if err != nil {
 		return err
 	}
@@ -38,16 +39,14 @@ func (s *Scope) scale(ctx context.Context) error {
 		return s.carryOut(ctx, next, false)
 	}
 	may, err := s.machines.MayCreate(ctx, creates)
-	switch {
-	case err != nil || s.machines.Waiting:
+	if err != nil || s.machines.Waiting {
 		return err
-	case may && creates:
+	}
+	if may && creates {
 		var named bool
-		if next, named = s.reserve(ctx, next); !named {
+		if next, named = s.reserve(next); !named {
 			return nil
 		}
-	case may:
-		next = next.Resume()
 	}
 	return s.carryOut(ctx, next, may)
 }
@@ -70,13 +69,13 @@ func (s *Scope) plan(facts scale.Facts, orderErr error) {
 }
 
 // reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
-func (s *Scope) reserve(ctx context.Context, ledger scale.Ledger) (scale.Ledger, bool) {
+func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
 	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 	if err != nil {
 		s.Hold(ReasonNaming, err.Error())
 		return ledger, false
 	}
-	next, reserved := s.machines.Reserve(ctx, ledger, s.decision.Create, naming)
+	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)
 	if reserved == 0 {
 		s.Hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
 			s.State.MachineNaming))

@@ -106,7 +106,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 		s.selector, s.selectorErr = labels.Nothing(), err
 		s.Hold(ReasonSelectorUnreadable, err.Error())
 	}
-	if err := s.machines.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0); err != nil || s.machines.Waiting {
+	if err := s.machines.Observe(ctx, s.selector); err != nil || s.machines.Waiting {
 		return Result{Stop: true}, err
 	}
 	return Result{}, errors.Join(s.machines.Unclaimed...)

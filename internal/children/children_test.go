@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -68,45 +66,33 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 }
 
 // Another process may lead as well, and the cache may leave out what that makes.
-func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasReservedSlots(t *testing.T) {
+func TestTheAPIServerIsAskedOnceForEachBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	grows := func() int { return w.asks(func(s *scope) error { return w.grow(s, 1) }) }
-	require.Equal(t, 1, grows())
-	require.Equal(t, 0, grows())
-	one := w.memory
-	w.memory = newMemory()
-	require.Equal(t, 1, grows())
-	w.memory = one
-	require.Equal(t, 1, grows())
-	require.Equal(t, 0, grows())
-}
-
-func TestAProcessAsksTheAPIServerAgainAfterAnotherOneHasMadeWhatWasReserved(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
+	for range 2 {
+		require.Equal(t, 1, w.asks(func(s *scope) error { return w.grow(s, 3) }))
+	}
 	require.Equal(t, 1, w.asks(func(s *scope) error {
 		w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" }, errors.New("refused"))
 		require.Error(t, w.grow(s, 1))
 		return nil
 	}))
-	one := w.memory
-	w.memory = newMemory()
+	w.memory = newMemory() // another process
 	require.Equal(t, 0, w.asks(func(s *scope) error { return w.grow(s, 0) }), "what was reserved is only resumed")
-	w.memory = one
-	mayCreate := func(s *scope) error {
-		_, err := s.MayCreate(t.Context(), true)
-		return err
-	}
-	require.Equal(t, 1, w.asks(mayCreate))
-	require.Equal(t, 0, w.asks(mayCreate))
-	before := w.deployment.DeepCopy()
-	for key, value := range before.GetAnnotations() {
-		w.deployment.SetAnnotations(map[string]string{key: strings.ReplaceAll(value, ",", ", ")})
-	}
-	require.NotEqual(t, before.GetAnnotations(), w.deployment.GetAnnotations())
-	require.NoError(t, w.client.Patch(t.Context(), w.deployment, client.MergeFrom(before)))
-	require.Equal(t, 0, w.asks(mayCreate), "another form of the same ledger")
+}
+
+func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
+	require.ErrorContains(t, w.grow(s, 1), "refused")
+	w.memory = newMemory() // another process, which does not wait
+	s, _ = w.pass()
+	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	require.ErrorIs(t, w.grow(s, 0), engine.ErrStale)
+	require.Empty(t, w.stored())
 }
 
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
@@ -151,20 +137,23 @@ func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
 	require.Len(t, w.stored(), 3)
 }
 
-func TestAnOwnerThatHadChildrenAndHasNoLedgerWaitsForThem(t *testing.T) {
+func TestAnOwnerWithTheLedgerOfAnotherOneWaitsForItsChildren(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	require.NoError(t, unstructured.SetNestedField(w.deployment.Object, int64(1), "status", "replicas"))
-	require.NoError(t, w.client.Status().Update(t.Context(), w.deployment))
+	w.deployment.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"uid":"another","next":3}`})
+	require.NoError(t, w.client.Update(t.Context(), w.deployment))
 	s, o := w.pass()
-	require.True(t, s.AwaitRestored(s.Settle(), 1).Restoring)
-	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "restoring", "it is stored before anything is decided")
+	require.NoError(t, s.AwaitRestored(t.Context(), 1))
 	require.True(t, s.IsHeld(children.NotRestored("MachineSet")))
+	require.NoError(t, s.WriteLedger(t.Context(), s.Ledger.Burn(1)))
+	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "another", "that it waits is stored")
 	w.create(w.set("restored", "dead"))
 	w.eventually(func() bool { s, _ := w.pass(); return len(s.Own) == 1 })
-	s, _ = w.pass()
-	require.False(t, s.AwaitRestored(s.Settle(), 1).Restoring)
+	s, o = w.pass()
+	require.NoError(t, s.AwaitRestored(t.Context(), 1))
 	require.Empty(t, s.Holds)
+	require.Equal(t, s.Ledger.String(), o.State.Annotations[scale.LedgerAnnotation])
+	require.Equal(t, w.deployment.GetUID(), s.Ledger.Set)
 }
 
 // swapped deletes a set and makes another one of the name before it lets a deletion through.

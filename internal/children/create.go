@@ -29,15 +29,21 @@ type Creation struct {
 	Burnt bool
 	Err   error
 
-	resourceVersion string // of the owner's child
-	uid             types.UID
-	found           bool // an earlier pass has made it, whose answer was lost or which the cache does not show yet
+	uid   types.UID // of the owner's child
+	found bool      // an earlier pass has made it, whose answer was lost or which the cache does not show yet
 }
 
-// Create creates the children of the reserved slots: one, and after each success twice as many at a time. It writes the ledger afterwards,
-// and requests another pass for what is left. What fails is resumed by a later pass, under the same names. It returns one Creation for each
-// slot that was tried, and the errors of all of them.
+// Create creates the children of the reserved slots: one, and after each success twice as many at a time. The ledger was written by this
+// pass, or the API server confirms that it is the stored one: with an old one, what was created and deleted would be created again. Create
+// writes the ledger afterwards, and requests another pass for what is left. What fails is resumed by a later pass, under the same names. It
+// returns one Creation for each slot that was tried, and the errors of all of them.
 func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, error) {
+	if !s.current {
+		if err := s.sameOwner(ctx); err != nil {
+			return nil, err
+		}
+		s.current = true
+	}
 	if limit := s.frame.config.PassLimit; limit > 0 {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -61,11 +67,8 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 				failed = append(failed, c.Err)
 			case c.Burnt:
 				done = done.Burn(c.Entry.Slot)
-				if c.resourceVersion != "" {
-					done, _ = done.Created(c.Entry.Slot, c.resourceVersion) // it counts until it is gone
-				}
 			default:
-				done, _ = done.Created(c.Entry.Slot, c.resourceVersion) // all of one API server
+				done = done.Burn(c.Entry.Slot)
 				if advances = true; !c.found {
 					names = append(names, c.Entry.Name)
 				}
@@ -127,13 +130,13 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		}
 		c.Burnt, c.found = !scale.IsMachineOf(have, s.owner.Common().UID, e.Slot), true
 		if s.controlled(have) || s.memory.unkept[e.Slot] == have.GetUID() {
-			c.resourceVersion, c.uid = have.GetResourceVersion(), have.GetUID()
+			c.uid = have.GetUID()
 			c.keep(s.notKept(have, e))
 		}
 	case err != nil:
 		c.Err = fmt.Errorf("create %s: %w", s.frame.says(s.key(e.Name)), err)
 	default:
-		c.resourceVersion, c.uid = child.GetResourceVersion(), child.GetUID()
+		c.uid = child.GetUID()
 		c.keep(s.notKept(child, e))
 	}
 	return c

@@ -39,24 +39,23 @@ func ExampleSummary() {
 func ExampleScope() {
 	type sets = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 	one := func(ctx context.Context, s *sets, naming scale.Naming, create children.Make) error {
-		next := s.AwaitRestored(s.Settle(), 1)
-		resumes := len(next.Pending) > 0
-		if len(s.Holds) > 0 || (len(s.Own) > 0 && !resumes) {
+		if err := s.AwaitRestored(ctx, 1); err != nil {
+			return err
+		}
+		next := s.Settle()
+		if len(s.Holds) > 0 || (len(s.Own) > 0 && len(next.Pending) == 0) {
 			return s.WriteLedger(ctx, next)
 		}
-		may, err := s.MayCreate(ctx, !resumes)
-		switch {
-		case err != nil || !may:
+		if may, err := s.MayCreate(ctx, len(next.Pending) == 0); err != nil || !may {
 			return err
-		case resumes:
-			next = next.Resume()
-		default:
-			next, _ = s.Reserve(ctx, next, 1, naming)
+		}
+		if len(next.Pending) == 0 {
+			next, _ = s.Reserve(next, 1, naming)
 		}
 		if err := s.WriteLedger(ctx, next); err != nil {
 			return err
 		}
-		_, err = s.Create(ctx, create)
+		_, err := s.Create(ctx, create)
 		return err
 	}
 	fmt.Println(one != nil, children.NotRestored("MachineSet"))

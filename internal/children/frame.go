@@ -30,9 +30,6 @@ type Config[CS any] struct {
 	Differs func(before, now *CS) bool
 	// Marks are the annotations of children by which the owner chooses which ones to delete.
 	Marks []string
-	// DeletingCount: a child in deletion counts until it is gone, as a MachineSet does with its Machines. When it is missing, the API server
-	// is asked before anything is created. By default a child that was seen in deletion, and is missing, is taken for gone.
-	DeletingCount bool
 	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
 	// when negative: 100.
 	Parallel int

@@ -11,72 +11,77 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a change.
-const askAgain = time.Minute
+const (
+	// lagLimit is for how long a cache that does not show an object is taken for late, before it is said to leave the object out.
+	lagLimit = 30 * time.Second
+	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a change.
+	askAgain = time.Minute
+)
 
-// ShowsAll reports whether the API server itself has no children of the owner, and none for it to adopt, that the cache does not show. Call
-// it before something is done that counts on their number. The API server is asked once, and again when a child is missing of which this
-// process has neither seen nor requested the deletion, or when another process has written the ledger. Without an error, false sets Waiting
-// for a cache that is behind, and adds a hold, with the reason of NotShown, for one that leaves a child out: it is asked once a minute.
-func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
-	return s.cacheShowsAll(ctx, s.Ledger.Through)
+// Lag is for how long a cache has not shown objects that the API server has. The zero value is one that shows all.
+type Lag struct{ since time.Time }
+
+// Judge reports whether a cache shows all objects, none of which is missing then, and otherwise why a person has to act, empty while the
+// cache is late, and when to ask again. kind is that of the objects. It sorts missing.
+func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, message string, again time.Duration) {
+	if len(missing) == 0 {
+		l.since = time.Time{}
+		return true, "", 0
+	}
+	if l.since.IsZero() || now.Before(l.since) {
+		l.since = now
+	}
+	if now.Sub(l.since) < lagLimit {
+		return false, "", engine.BehindRetry
+	}
+	return false, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %[1]s objects select it (labels, fields, "+
+		"namespaces), or look for a webhook that takes its labels away", kind, slices.Min(missing)), askAgain
 }
 
-// cacheShowsAll asks the API server itself, before something is created, whether it has children of the owner, or for it to adopt, that the
-// cache does not show: a cache may be behind, or leave them out. It is asked once, and again when one is missing. Otherwise the pass
-// waits, or the owner is held.
-func (s *Scope[CS, CU]) cacheShowsAll(ctx context.Context, through string) (bool, error) {
-	mem, now := s.memory, s.frame.clock.Now()
-	if mem.trusted && !s.unsure {
-		return true, nil
+// ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt: it makes one
+// consistent list in a pass. Call it before something is done that counts on their number. Without an error, false sets Waiting for a cache that is
+// behind, and adds a hold, with the reason of NotShown, for one that leaves a child out, and for a child of another Cluster.
+func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
+	if s.names != nil {
+		return s.shows, nil
 	}
-	if mem.leftOut != "" && now.Before(mem.askedAt.Add(askAgain)) && !now.Before(mem.askedAt) {
-		s.leftOut(mem.leftOut)
-		return false, nil
-	}
-	mem.leftOut = ""
-	facts := scale.CacheFacts{Seen: s.seen, Shown: make(map[string]types.UID, len(s.candidates))}
+	shown := make(map[types.UID]bool, len(s.candidates))
 	for _, m := range s.candidates {
-		facts.Shown[m.Key.Name] = m.UID
+		shown[m.UID] = true
 	}
+	var missing []string
+	names := map[string]bool{}
 	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if s.concerns(m) {
-			facts.Live = append(facts.Live, scale.Live{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion})
+		names[m.Name] = true
+		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
+			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, s.owner.Common(), cluster))
+		}
+		if s.concerns(m) && !shown[m.UID] {
+			missing = append(missing, m.Name)
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	verdict, missing := scale.Compare(facts)
-	if verdict != scale.ShowsAll {
-		facts.Since = mem.missingFor(now)
-		mem.trusted = false
-		verdict, missing = scale.Compare(facts)
+	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.clock.Now())
+	shows = shows && len(s.Unrecognized) == 0
+	s.names, s.shows = names, shows
+	s.owner.Requeue(again)
+	if message != "" {
+		s.Hold(NotShown(s.frame.config.Name), message)
 	}
-	switch verdict {
-	case scale.ShowsAll:
-		mem.shows(through, s.Ledger.String())
-		s.unsure = false
-		return true, nil
-	case scale.LeavesOut:
-		mem.leftOut, mem.askedAt = missing[0], now
-		s.leftOut(missing[0])
-	case scale.Behind:
-		s.wait()
-	}
-	return false, nil
+	s.Waiting = s.Waiting || !shows && len(s.Holds) == 0
+	return shows, nil
 }
 
-// leftOut holds an owner of which the cache leaves a child out.
-func (s *Scope[CS, CU]) leftOut(name string) {
-	kind := s.frame.kind.GVK.Kind
-	s.Hold(NotShown(s.frame.config.Name), fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %s objects "+
-		"select it (labels, fields, namespaces), or look for a webhook that takes its labels away", kind, name, kind))
-	s.owner.Requeue(askAgain)
+// isLeft reports whether a child was made for the owner and has no controller: another program has taken the owner reference away.
+func (s *Scope[CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
+	return metav1.GetControllerOfNoCopy(m) == nil && m.Annotations[scale.SetUIDAnnotation] == string(s.owner.Common().UID)
 }
 
 // concerns reports whether a child is one of those that the cache is asked for.

@@ -15,20 +15,8 @@ import (
 type Memory[CS any] struct {
 	// requested are the deletions of children that the cache does not show yet.
 	requested engine.Deletions
-	// shown are the children that the cache has to show until it shows their deletion, or until they are gone, see
-	// Config.DeletingCount. trusted: it shows all children of the owner, the API
-	// server has said so, and since then none has been missing. through: the Through of the ledger for which it was asked last.
-	shown   map[types.UID]bool
-	trusted bool
-	through string
-	// ledger is the one that this process has written last, or for which it was asked: with another one, another process has reserved slots,
-	// or created what was reserved, and the cache may leave that out.
-	ledger string
-	// missing is since when children have been missing in the cache, and leftOut what a person was told about it, until the API server is
-	// asked again.
-	missing time.Time
-	leftOut string
-	askedAt time.Time
+	// lag is for how long the cache has not shown all children.
+	lag Lag
 	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did:
 	// the others come first.
 	refused     map[types.UID]bool
@@ -57,16 +45,12 @@ type known[CS any] struct {
 // NewMemory returns what is remembered of an owner at first.
 func NewMemory[CS any]() *Memory[CS] {
 	return &Memory[CS]{
-		shown: map[types.UID]bool{}, refused: map[types.UID]bool{}, failedSlots: map[int64]bool{}, unkept: map[int64]types.UID{},
-		read: map[types.UID]*known[CS]{},
+		refused: map[types.UID]bool{}, failedSlots: map[int64]bool{}, unkept: map[int64]types.UID{}, read: map[types.UID]*known[CS]{},
 	}
 }
 
-// created remembers that a child was made, and whether the creation of its slot has failed.
+// created remembers whether the creation of a slot has failed.
 func (m *Memory[CS]) created(c Creation) {
-	if c.uid != "" {
-		m.shown[c.uid] = true
-	}
 	if delete(m.failedSlots, c.Entry.Slot); c.Err != nil {
 		m.failedSlots[c.Entry.Slot] = true
 	}
@@ -112,23 +96,15 @@ func (m *Memory[CS]) waits(generation int64, now time.Time) time.Duration {
 	return max(m.failedAt.Add(patience(m.failed)).Sub(now), 0)
 }
 
-// keep forgets children that are not among those observed, and deletions that can be seen. A child that is missing before its deletion
-// was seen or requested takes the trust in the cache away. deletingCount is that of Config.
-func (m *Memory[CS]) keep(observed []Child[CS], deletingCount bool) {
+// keep forgets children that are not among those observed, and deletions that can be seen.
+func (m *Memory[CS]) keep(observed []Child[CS]) {
 	there := make(map[types.UID]bool, len(observed))
 	for _, one := range observed {
 		there[one.UID] = one.Deleting.IsZero()
 		m.requested.Observe(one.UID, one.ResourceVersion, !one.Deleting.IsZero())
 	}
-	for uid := range m.shown {
-		if _, found := there[uid]; !found && !m.requested.Has(uid) {
-			m.trusted = false
-		}
-	}
 	m.KeepRead(there)
 	m.requested.Keep(func(uid types.UID) bool { return there[uid] })
-	maps.DeleteFunc(there, func(_ types.UID, alive bool) bool { return !alive && !deletingCount })
-	m.shown = there
 }
 
 // KeepRead forgets what was read of children that are not keys of a map.
@@ -144,24 +120,4 @@ func (m *Memory[CS]) attempted(uid types.UID, err error) {
 	if delete(m.refused, uid); err != nil {
 		m.refused[uid] = true
 	}
-}
-
-// shows remembers that the API server has named no child that the cache did not show, for a ledger.
-func (m *Memory[CS]) shows(through, ledger string) {
-	m.trusted, m.through, m.ledger, m.missing = true, through, ledger, time.Time{}
-}
-
-// caughtUp remembers that the cache has seen what was created.
-func (m *Memory[CS]) caughtUp() {
-	if m.trusted {
-		m.missing = time.Time{}
-	}
-}
-
-// missingFor returns for how long children have been missing in the cache, and remembers since when.
-func (m *Memory[CS]) missingFor(now time.Time) time.Duration {
-	if m.missing.IsZero() || now.Before(m.missing) {
-		m.missing = now
-	}
-	return now.Sub(m.missing)
 }

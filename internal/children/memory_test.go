@@ -36,44 +36,32 @@ func TestASetWaitsLongerWhileNothingAtAllIsMade(t *testing.T) {
 	require.Zero(t, r.waits(2, now), "nothing has failed")
 }
 
-func TestACacheThatMissesAMachineIsTrustedNoMore(t *testing.T) {
+func TestLag(t *testing.T) {
 	t.Parallel()
-	type memory = Memory[contract.MachineState]
-	type member = Child[contract.MachineState]
-	alive := func(uid types.UID) member { return member{Metadata: &contract.Metadata{UID: uid}} }
-	going := alive("a")
-	going.Deleting = time.Unix(1, 0)
-	requested := func(r *memory) { r.requested.Add("a", "1", time.Time{}) }
-	for name, tc := range map[string]struct {
-		then func(*memory)
-		next []member
-		// counts: those in deletion count.
-		counts, want bool
-	}{
-		"all are there":  {next: []member{alive("a"), alive("b")}, want: true},
-		"one is missing": {next: []member{alive("b")}},
-		"one was made and is missing": {then: func(r *memory) { r.created(Creation{uid: "c"}) },
-			next: []member{alive("a"), alive("b")}},
-		"one was made": {then: func(r *memory) { r.created(Creation{uid: "c"}) },
-			next: []member{alive("a"), alive("b"), alive("c")}, want: true},
-		"one went whose deletion was": {then: func(r *memory) { r.keep([]member{going, alive("b")}, false) }, next: []member{alive("b")},
-			want: true},
-		"one went that counted in its deletion": {then: func(r *memory) { r.keep([]member{going, alive("b")}, true) },
-			next: []member{alive("b")}, counts: true},
-		"one is in deletion and counts": {next: []member{going, alive("b")}, counts: true, want: true},
-		"one went that was to go":       {then: requested, next: []member{alive("b")}, want: true},
-		"one is missing that was to go": {then: requested, next: []member{alive("a")}},
-	} {
-		r := NewMemory[contract.MachineState]()
-		r.keep([]member{alive("a"), alive("b")}, tc.counts)
-		require.False(t, r.trusted, name)
-		r.shows("7", "{}")
-		if tc.then != nil {
-			tc.then(r)
-		}
-		r.keep(tc.next, tc.counts)
-		require.Equal(t, tc.want, r.trusted, name)
+	var lag Lag
+	now := time.Now()
+	judge := func(after time.Duration, missing ...string) (bool, string, time.Duration) {
+		return lag.Judge("Machine", missing, now.Add(after))
 	}
+	shows, message, again := judge(0)
+	require.True(t, shows)
+	require.Empty(t, message)
+	require.Zero(t, again)
+	for _, after := range []time.Duration{0, lagLimit - 1} {
+		shows, message, again = judge(after, "b", "a")
+		require.False(t, shows)
+		require.Empty(t, message, "it may be late")
+		require.Equal(t, engine.BehindRetry, again)
+	}
+	shows, message, again = judge(lagLimit, "b", "a")
+	require.False(t, shows)
+	require.Contains(t, message, "Machine a exists, and the cache does not show it")
+	require.Equal(t, askAgain, again)
+	_, message, _ = judge(-time.Hour, "a")
+	require.Empty(t, message, "the clock was put back")
+	judge(0)
+	_, message, _ = judge(time.Hour, "c")
+	require.Empty(t, message, "another one is missing since now")
 }
 
 func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
@@ -85,11 +73,10 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	}
 	r.keep([]Child[contract.MachineState]{
 		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
-	}, false)
+	})
 	require.Equal(t, engine.Deletions{"alive": {ResourceVersion: "7"}}, r.requested, "the cache has yet to show this deletion alone")
 	require.Len(t, r.read, 2)
 	require.NotContains(t, r.read, types.UID("gone"))
-	require.Equal(t, map[types.UID]bool{"alive": true}, r.shown)
 }
 
 // A backup takes a deletion back, and so does what has changed a child just before the request arrived.
@@ -98,7 +85,7 @@ func TestADeletionIsRepeatedForAChildThatLivesOn(t *testing.T) {
 	for version, asked := range map[string]bool{"6": true, "7": true, "8": false} {
 		r := NewMemory[contract.MachineState]()
 		r.requested.Add("a", "7", time.Time{})
-		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}}, false)
+		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
 		require.Equal(t, asked, r.requested.Has("a"), version)
 	}
 }

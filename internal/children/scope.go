@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,12 +40,14 @@ type Scope[CS, CU any] struct {
 	owner    Owner
 	memory   *Memory[CS]
 	selector labels.Selector
-	// candidates are the children that the owner controls or may come to control, from a cache that has seen everything up to seen; empty
-	// when it cannot say. unsure: whether it shows all of them is not known.
+	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
+	// of their kind that the API server has, since ShowsAll, which returns shows.
 	candidates []Child[CS]
-	seen       string
-	unsure     bool
-	unkept     map[string]unkept[CS] // by name
+	names      map[string]bool
+	shows      bool
+	// restored: the stored ledger is that of another owner. current: this pass has written the ledger, or confirmed that it is stored.
+	restored, current bool
+	unkept            map[string]unkept[CS] // by name
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
@@ -54,19 +55,19 @@ func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory[CS])
 	s.frame, s.owner, s.memory = f, owner, memory
 }
 
-// Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. had says that the status
-// of the owner counts children. After an error, or when Waiting is set, nothing can be decided in this pass. Children that could not be
-// adopted or released are no error: they are in Unclaimed, and hold creations.
-func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, had bool) error {
+// Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. After an error, or when
+// Waiting is set, nothing can be decided in this pass. Children that could not be adopted or released are no error: they are in Unclaimed,
+// and hold creations.
+func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) error {
 	s.selector = selector
-	var err error
-	if s.seen, err = s.frame.LastSeen(ctx); err != nil { // before the list, which then holds at least that
+	err := s.frame.Synced(ctx)
+	if err != nil {
 		return err
 	}
 	if s.candidates, err = s.list(ctx); err != nil {
 		return err
 	}
-	if s.Ledger, err = s.readLedger(ctx, had); err != nil || s.Waiting {
+	if err := s.readLedger(ctx); err != nil || s.Waiting {
 		return err
 	}
 	own, err := s.claim(ctx)
@@ -74,8 +75,8 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector, h
 		return err
 	}
 	s.Own, s.Known = own, true
-	s.memory.keep(own, s.frame.config.DeletingCount)
-	return s.beginLedger(ctx)
+	s.memory.keep(own)
+	return nil
 }
 
 // list lists the children that the owner controls, or may come to control. What is not the owner's own is read only when it matches: it
@@ -144,20 +145,16 @@ func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Chi
 	return child(obj, state), nil
 }
 
-// LastSeen is the resource version up to which the cache of children has seen everything, empty when it cannot say. The
-// error matches engine.ErrStale before the first list has come back.
-func (f *Frame[CS, CU]) LastSeen(ctx context.Context) (string, error) {
+// Synced returns an error that matches engine.ErrStale before the first list of children has come back.
+func (f *Frame[CS, CU]) Synced(ctx context.Context) error {
 	informer, err := f.ports.Cache.GetInformer(ctx, engine.NewObject(f.kind), cache.BlockUntilSynced(false))
-	if err != nil {
-		return "", fmt.Errorf("watch %s objects: %w", f.kind.GVK.Kind, err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("watch %s objects: %w", f.kind.GVK.Kind, err)
+	case !informer.HasSynced():
+		return fmt.Errorf("%w: the first list of %s objects has not come back", engine.ErrStale, f.kind.GVK.Kind)
 	}
-	if !informer.HasSynced() {
-		return "", fmt.Errorf("%w: the first list of %s objects has not come back", engine.ErrStale, f.kind.GVK.Kind)
-	}
-	if shared, ok := informer.(interface{ GetStore() toolscache.Store }); ok {
-		return shared.GetStore().LastStoreSyncResourceVersion(), nil
-	}
-	return "", nil
+	return nil
 }
 
 // Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.
@@ -168,12 +165,6 @@ func (s *Scope[CS, CU]) Hold(reason, message string) {
 // IsHeld reports whether there is a hold with a reason.
 func (s *Scope[CS, CU]) IsHeld(reason string) bool {
 	return slices.ContainsFunc(s.Holds, func(h scale.Hold) bool { return h.Reason == reason })
-}
-
-// wait ends the pass, and changes no condition: what was read is too old.
-func (s *Scope[CS, CU]) wait() {
-	s.Waiting = true
-	s.owner.Requeue(engine.BehindRetry)
 }
 
 // Asked reports whether the deletion of a child was requested and is not shown by the cache yet.

@@ -150,7 +150,7 @@ func (w *world) begin() (*scope, owner, error) {
 	w.sets.Begin(s, o, w.memory)
 	selector, err := selectorOf(&o.State)
 	require.NoError(w.t, err)
-	return s, o, s.Observe(w.t.Context(), selector, o.State.ObservedReplicas.Or(0) > 0)
+	return s, o, s.Observe(w.t.Context(), selector)
 }
 
 // pass repeats passes until one has observed as many sets as the API server has that the deployment controls.
@@ -182,11 +182,11 @@ func (w *world) grow(s *scope, n int) error {
 		return err
 	}
 	require.True(w.t, may, "%v", s.Holds)
-	next := s.Settle().Resume()
+	next := s.Settle()
 	if n > 0 {
 		naming, err := scale.NewNaming(w.deployment.GetUID(), "workers", "demo", "")
 		require.NoError(w.t, err)
-		next, _ = s.Reserve(w.t.Context(), s.Settle(), n, naming)
+		next, _ = s.Reserve(next, n, naming)
 	}
 	if err := s.WriteLedger(w.t.Context(), next); err != nil {
 		return err

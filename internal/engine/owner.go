@@ -119,6 +119,10 @@ func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object,
 	if err := s.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil {
 		return fmt.Errorf("take ownership of %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
+	if !slices.ContainsFunc(written.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return contract.IsOwner(ref, me) }) {
+		return fmt.Errorf("take ownership of %s %s: the API server has not stored the owner reference: its CRD does not keep it, or a "+
+			"webhook removes it", found.Ref.Kind, found.Ref.Name) // no event follows a write that changes nothing
+	}
 	return nil
 }
 

@@ -1,15 +1,21 @@
 package engine
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 func TestAMachineTakesControlWithoutTouchingOtherOwners(t *testing.T) {
@@ -142,6 +148,36 @@ func TestAMachineIsAdoptedUnlessAnotherLooksAfterItOrWill(t *testing.T) {
 				contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel)
 			if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.changed {
 				t.Errorf("changed: want %v, got %v; owners (-want +got):\n%s", tc.changed, changed, diff)
+			}
+		})
+	}
+}
+
+// No event follows a write of which nothing is left, so the error has the pass come again.
+func TestAnOwnerReferenceThatIsNotStoredIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, stored := range map[string]bool{"a webhook removes it": false, "it is stored": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
+				contract.MachineV1Beta2())
+			s := &Scope[contract.MachineState, contract.MachineUpdate]{}
+			s.State.Key.Name, s.State.UID = "m", "u"
+			answer := interceptor.NewClient(nil, interceptor.Funcs{
+				Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+					if obj.SetResourceVersion("8"); stored {
+						obj.SetOwnerReferences([]metav1.OwnerReference{s.OwnerReference()})
+					}
+					return nil
+				},
+			})
+			s.frame = &Frame[contract.MachineState, contract.MachineUpdate]{Kind: kind, Writer: patch.NewWriter(answer, nil)}
+			found := external.Object{Object: &unstructured.Unstructured{Object: map[string]any{}}}
+			found.Object.SetUID("infra")
+			found.Ref.Kind, found.Ref.Name = "FakeMachine", "m"
+			err := s.TakeOwnership(t.Context(), &found, nil)
+			if stored != (err == nil) || !stored && !strings.Contains(err.Error(), "FakeMachine m: the API server has not stored the owner") {
+				t.Error(err)
 			}
 		})
 	}

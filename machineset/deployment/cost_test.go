@@ -60,14 +60,16 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 			counts[r.UserAgent+": "+r.Verb+" "+r.GVK.Kind]++
 		}
 	}
-	for _, asked := range []string{"others: get MachineSet", "others: list Machine"} {
-		counts[asked] = min(counts[asked], rounds) // a pass whose cache was behind asks again, and a new set asks before it creates
+	for asked, most := range map[string]int{"others: get MachineSet": rounds, "others: list Machine": 2*rounds - 1,
+		"deployments: list MachineSet": rounds} {
+		counts[asked] = min(counts[asked], most) // a pass whose cache was behind asks again
 	}
 	want := map[string]int{
 		"deployments: create MachineSet": 1, "deployments: patch MachineDeployment": 3, // the ledger, twice, and the revision
-		"deployments: patch MachineSet": 2 * rounds,                             // the replicas of the new one and of the old one
-		"others: patch MachineSet":      2*rounds + 1,                           // the ledger, twice each time, and the finalizer
-		"others: get MachineSet":        rounds, "others: list Machine": rounds, // before the deletions
+		"deployments: patch MachineSet": 2 * rounds,                                   // the replicas of the new one and of the old one
+		"others: patch MachineSet":      2*rounds + 1,                                 // the ledger, twice each time, and the finalizer
+		"others: get MachineSet":        rounds, "others: list Machine": 2*rounds - 1, // before creations, and before deletions that leave others
+		"deployments: list MachineSet": rounds, // before the creation, and each time the new one is raised
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -31,7 +30,7 @@ func inPlaceTexts() [6]string {
 func (m *set) inPlaceOf(one *contract.MachineState) rollout.InPlaceState {
 	texts := inPlaceTexts()
 	state := rollout.InPlaceState(max(slices.Index(texts[:], one.Annotations[contract.InPlaceStateAnnotation]), 0))
-	if state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata).Names, one.Key.Name) {
+	if state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name) {
 		return rollout.Received
 	}
 	return state
@@ -70,19 +69,14 @@ func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.Machin
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received
 	for _, one := range m.machines {
-		if one.State.Annotations[contract.InPlaceStateAnnotation] != contract.InPlaceMoved {
-			continue
-		}
-		to.Names = append(to.Names, one.State.Key.Name)
-		version := one.State.ResourceVersion
-		if order, err := resourceversion.CompareResourceVersion(version, to.Through); err != nil || order > 0 {
-			to.Through = version
+		if one.State.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved {
+			to = append(to, one.State.Key.Name)
 		}
 	}
-	if len(to.Names) == 0 {
+	if len(to) == 0 {
 		return nil
 	}
-	slices.Sort(to.Names)
+	slices.Sort(to)
 	return map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.SetTo(to.String())}
 }
 
@@ -124,7 +118,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 // the garbage collector deletes what a missing owner controls.
 func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) error {
 	to := s.setBy(s.plan.Current.UID)
-	if slices.Contains(scale.ReceivedBy(to.Metadata).Names, m.State.Key.Name) { // from an earlier move, whose number is no longer in replicas
+	if slices.Contains(scale.ReceivedBy(to.Metadata), m.State.Key.Name) { // from an earlier move, whose number is no longer in replicas
 		var forget contract.MachineSetUpdate
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)

@@ -50,7 +50,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
 	}
 	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config[contract.MachineSetState]{
-		Name: "MachineSet", GivenAnnotation: GivenAnnotation, DeletingCount: true, Parallel: 1, // few: one after the other, in their order
+		Name: "MachineSet", GivenAnnotation: GivenAnnotation, Parallel: 1, // few: one after the other, in their order
 		Differs: func(before, now *contract.MachineSetState) bool {
 			return before.ObservedReplicas != now.ObservedReplicas || before.ObservedGeneration != now.ObservedGeneration
 		},

@@ -209,24 +209,24 @@ func (s *Scope) behind() bool {
 
 // createSet reserves a name and creates the set with the current template, or resumes a creation.
 func (s *Scope) createSet(ctx context.Context) error {
-	ledger := s.children.AwaitRestored(s.children.Settle(), 1)
+	if err := s.children.AwaitRestored(ctx, 1); err != nil {
+		return err
+	}
 	if len(s.children.Holds) > 0 {
 		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made
 		return nil
 	}
-	resumes := len(ledger.Pending) > 0
-	may, err := s.children.MayCreate(ctx, !resumes)
+	ledger := s.children.Settle()
+	may, err := s.children.MayCreate(ctx, len(ledger.Pending) == 0)
 	if err != nil || !may || s.children.Waiting {
 		return err
 	}
-	if resumes {
-		ledger = ledger.Resume()
-	} else {
+	if len(ledger.Pending) == 0 {
 		naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "")
 		if err != nil {
 			return err
 		}
-		ledger, _ = s.children.Reserve(ctx, ledger, 1, naming)
+		ledger, _ = s.children.Reserve(ledger, 1, naming)
 	}
 	if err := s.children.WriteLedger(ctx, ledger); err != nil {
 		return err

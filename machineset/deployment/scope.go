@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -45,8 +44,6 @@ type Scope struct {
 	marksSeen bool
 	// currentSeen: the API server has confirmed in this pass that the current set exists.
 	currentSeen bool
-	// seen is up to which resource version the cache of Machines had seen everything; empty when it cannot say.
-	seen string
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
@@ -55,7 +52,7 @@ type recollection struct {
 	machines *children.Memory[contract.MachineState]
 	// confirmed: the API server has confirmed once that the cache shows the sets as they are, see Scope.confirmed.
 	confirmed bool
-	missing   time.Time // since when the cache has not shown a Machine, zero while it shows all
+	lag       children.Lag // of the cache of Machines
 }
 
 func newRecollection() *recollection {
@@ -94,9 +91,8 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 			"spec.selector %s does not match the labels of spec.template: new MachineSets would not be the deployment's own", s.selector))
 	}
 	var err error
-	s.seen, err = s.env.machines.LastSeen(ctx) // before the lists, which then hold at least that
-	if err == nil {
-		err = s.children.Observe(ctx, s.selector, s.State.ObservedReplicas.Or(0) > 0)
+	if err = s.env.machines.Synced(ctx); err == nil {
+		err = s.children.Observe(ctx, s.selector)
 	}
 	if err == nil && !s.children.Waiting {
 		err = s.readSets(ctx)
@@ -123,10 +119,7 @@ func (s *Scope) readSets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !one.count(s.seen) && !s.Deleting() {
-			s.Requeue(engine.BehindRetry)
-			return fmt.Errorf("%w: Machines that MachineSet %s has created are not seen yet", engine.ErrStale, child.Key)
-		}
+		one.count()
 		s.observed = append(s.observed, one)
 	}
 	s.mem.machines.KeepRead(there)
@@ -155,21 +148,19 @@ func (s *Scope) readMachines(ctx context.Context, one *set, there map[types.UID]
 	return nil
 }
 
-// count counts what the set has reserved in its creation ledger, and reports whether a cache of Machines that has seen everything up to a
-// resource version shows what the set has created. A set without a ledger, of another program, says by its status how many it has.
-func (m *set) count(seen string) bool {
+// count counts what the set has reserved in its creation ledger. A set without a ledger, of another program, counts in its status how many
+// it has.
+func (m *set) count() {
 	ledger, err := scale.ParseLedger(m.Annotations[scale.LedgerAnnotation])
 	if err != nil || !ledger.IsOf(m.UID) {
 		m.reserved = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0)
-		return true
+		return
 	}
-	names := make([]scale.Machine, 0, len(m.machines))
+	names := map[string]bool{}
 	for _, one := range m.machines {
-		names = append(names, scale.Machine{Name: one.State.Key.Name})
+		names[one.State.Key.Name] = true
 	}
-	m.reserved = len(ledger.Unseen(names))
-	covers, err := ledger.Covers(seen)
-	return err != nil || seen == "" || covers
+	m.reserved = len(ledger.Settle(func(name string) bool { return names[name] }).Pending)
 }
 
 // templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating

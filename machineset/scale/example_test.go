@@ -36,18 +36,12 @@ func ExampleLedger() {
 	ledger, entries := scale.NewLedger().Reserve(2, naming, nil)
 	fmt.Println(strings.Count(ledger.String(), "workers-"), "names are taken") // written with the resource version that was read
 	for _, e := range entries {                                                // then created, each with its Stamp
-		ledger, err = ledger.Created(e.Slot, fmt.Sprint(100+e.Slot))
-		if err != nil {
-			fmt.Println(err)
-		}
+		ledger = ledger.Burn(e.Slot)
 	}
 	fmt.Println(ledger)
-	covers, err := ledger.Covers("101")
-	fmt.Println("a cache at 101 may be decided on:", covers, err)
 	// Output:
 	// 2 names are taken
-	// {"set":"5d1c","next":3,"through":"102"}
-	// a cache at 101 may be decided on: false <nil>
+	// {"uid":"5d1c","next":3}
 }
 
 // Of two Machines that a health check has marked, the newest one goes, and the other one waits.

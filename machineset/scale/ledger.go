@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // LedgerAnnotation of a set holds its Ledger.
@@ -24,21 +23,15 @@ type Entry struct {
 	Template string `json:"template,omitempty"`
 }
 
-// Ledger is what a set remembers of its creations. It is written before anything is created under the names that it takes, with the
+// Ledger is what a set records about its creations. It is written before anything is created under the names that it takes, with the
 // resource version that it was read at, so that of two writers only one takes a slot. It is a value: its methods return another
 // one.
 type Ledger struct {
 	// Set is the UID of the set that took slots; empty before the first. An object that was restored from a backup, moved to another
-	// API server, or copied has the ledger of another set: its resource version, slots and names mean nothing here (see IsOf).
-	Set types.UID `json:"set,omitempty"`
+	// API server, or copied has the ledger of another set: its slots and names mean nothing here (see IsOf).
+	Set types.UID `json:"uid,omitempty"`
 	// Next is the first slot that was never taken. Slots count from 1.
 	Next int64 `json:"next"`
-	// Through is the resource version of the youngest Machine that was created. What a cache shows counts from there on.
-	Through string `json:"through,omitempty"`
-	// Resumed counts how often a later pass went on with slots that an earlier one had taken.
-	Resumed int64 `json:"resumed,omitempty"`
-	// Restoring: the set was restored from a backup, or moved, and its Machines are waited for: nothing is created (see RestoreIsOver).
-	Restoring bool `json:"restoring,omitempty"`
 	// Pending are the reserved slots whose Machines were not observed yet, in order.
 	Pending []Entry `json:"pending,omitempty"`
 }
@@ -110,42 +103,7 @@ func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Led
 	return next, reserved
 }
 
-// Created forgets a slot whose Machine exists, and remembers the resource version of its creation, or whatever later one it was
-// seen at. The error says that the resource versions cannot be compared; the ledger then takes the new one.
-func (l Ledger) Created(slot int64, resourceVersion string) (Ledger, error) {
-	return l.Burn(slot).through(resourceVersion)
-}
-
-// Settle forgets the slots whose Machines are among those observed, in a cache that has seen everything up to a resource version.
-// It has to be written before one of these Machines is deleted: a slot that is still reserved when its Machine is gone would be
-// created again. The error is that of Created.
-func (l Ledger) Settle(machines []Machine, resourceVersion string) (Ledger, error) {
-	unseen := l.Unseen(machines)
-	if len(unseen) == len(l.Pending) {
-		return l, nil
-	}
-	l.Pending = unseen
-	return l.through(resourceVersion)
-}
-
-// through takes the later of two resource versions.
-func (l Ledger) through(resourceVersion string) (Ledger, error) {
-	if l.Through == "" {
-		l.Through = resourceVersion
-		return l, nil
-	}
-	order, err := resourceversion.CompareResourceVersion(resourceVersion, l.Through)
-	if err != nil {
-		l.Through = resourceVersion
-		return l, fmt.Errorf("compare resource versions: %w", err)
-	}
-	if order > 0 {
-		l.Through = resourceVersion
-	}
-	return l, nil
-}
-
-// Burn removes a slot that must never be used: another owner's object has its name.
+// Burn removes a slot that is not used again: its Machine exists, or another owner's object has its name.
 func (l Ledger) Burn(slot int64) Ledger {
 	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Slot == slot })
 	return l
@@ -174,42 +132,18 @@ func (l Ledger) Abandon(n int) Ledger {
 	return l
 }
 
-// Resume returns the ledger to write before a pass creates what an earlier one had reserved. It always differs, so that it has to be
-// written: a process whose read of the set is old would otherwise create a Machine again that was created, deleted and forgotten
-// meanwhile.
-func (l Ledger) Resume() Ledger {
-	l.Resumed++
-	l.Pending = slices.Clone(l.Pending)
+// Settle forgets the slots whose Machines are among those observed. It has to be written before one of these Machines is deleted: a slot
+// that is still reserved when its Machine is gone would be created again.
+func (l Ledger) Settle(observed func(name string) bool) Ledger {
+	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return observed(e.Name) })
 	return l
 }
 
-// Unseen returns the slots whose Machines are not among those observed.
-func (l Ledger) Unseen(machines []Machine) []Entry {
-	if len(l.Pending) == 0 {
-		return nil
-	}
-	seen := make(map[string]bool, len(machines))
-	for i := range machines {
-		seen[machines[i].Name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return seen[e.Name] })
-}
+// rebuiltGap is how many slots are left out where a ledger was lost: more than could have been taken and not be seen.
+const rebuiltGap = 1 << 20
 
-// Behind reports whether a Machine was observed whose slot the ledger does not know: then the read of the set is older than that of the
-// Machines, and nothing may be decided on it.
-func (l Ledger) Behind(machines []Machine) bool {
-	return slices.ContainsFunc(machines, func(m Machine) bool { return m.Slot >= l.Next })
-}
-
-// Covers reports whether a cache that has seen everything up to a resource version has seen every Machine that was created. The
-// error says that the two cannot be compared: then one consistent list has to tell.
-func (l Ledger) Covers(resourceVersion string) (bool, error) {
-	if l.Through == "" {
-		return true, nil
-	}
-	order, err := resourceversion.CompareResourceVersion(resourceVersion, l.Through)
-	if err != nil {
-		return false, fmt.Errorf("compare resource versions: %w", err)
-	}
-	return order >= 0, nil
+// Rebuilt returns the ledger of a set that has none of its own, or an earlier one than its Machines are of: behind the highest slot that
+// was seen and all that can have been taken since.
+func Rebuilt(set types.UID, highest int64) Ledger {
+	return Ledger{Set: set, Next: max(highest, 0) + rebuiltGap}
 }

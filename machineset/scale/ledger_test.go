@@ -75,26 +75,12 @@ func TestLedger_ReservesSlotsOnceAndSurvivesBeingStored(t *testing.T) {
 	if diff := cmp.Diff([]scale.Entry{{Slot: 4, Name: n.Name(4)}}, second); diff != "" {
 		t.Errorf("a slot whose name is taken is left out (-want +got):\n%s", diff)
 	}
-	l = l.Burn(4)
-	l, err = l.Created(1, "100")
-	require.NoError(t, err)
-	l, err = l.Created(2, "90")
-	require.NoError(t, err)
-	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 5, Through: "100", Pending: []scale.Entry{}}, l); diff != "" {
+	l = l.Burn(4).Burn(1).Burn(2)
+	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 5, Pending: []scale.Entry{}}, l); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	_, third := l.Reserve(1, n, nil)
 	require.Equal(t, int64(5), third[0].Slot, "slots are never taken twice")
-	for at, want := range map[string]bool{"99": false, "100": true, "101": true} {
-		got, err := l.Covers(at)
-		require.NoError(t, err)
-		require.Equal(t, want, got, at)
-	}
-	_, err = l.Covers("opaque")
-	require.Error(t, err)
-	covers, err := scale.NewLedger().Covers("opaque")
-	require.NoError(t, err)
-	require.True(t, covers, "a set that never created anything waits for nothing")
 }
 
 func TestLedger_TenThousandSlotsUnderFiveCharactersHaveTenThousandNames(t *testing.T) {
@@ -149,7 +135,7 @@ func TestASlotThatCannotHaveBeenTakenIsNone(t *testing.T) {
 	require.Zero(t, scale.Of(state, "set-uid").Slot)
 }
 
-func TestLedger_AbandonsTheYoungestAndKnowsWhichWereNeverSeen(t *testing.T) {
+func TestLedger_AbandonsTheYoungestAndSettlesWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	l, taken := scale.NewLedger().Reserve(3, naming(t, ""), nil)
 	if diff := cmp.Diff(taken[:2], l.Abandon(1).Pending); diff != "" {
@@ -157,25 +143,22 @@ func TestLedger_AbandonsTheYoungestAndKnowsWhichWereNeverSeen(t *testing.T) {
 	}
 	require.Empty(t, l.Abandon(7).Pending)
 	require.Len(t, l.Abandon(-1).Pending, 3)
-	if diff := cmp.Diff(taken[1:], l.Unseen([]scale.Machine{{Name: taken[0].Name}, {Name: "other"}})); diff != "" {
+	if diff := cmp.Diff(taken[1:], l.Settle(func(name string) bool { return name == taken[0].Name || name == "other" }).Pending); diff != "" {
 		t.Error(diff)
 	}
+	same := l.Settle(func(name string) bool { return name == "other" })
+	require.Equal(t, l.String(), same.String(), "what changes nothing is not written")
 }
 
-func TestLedger_SettlesWhatWasSeenAndNoticesThatItIsOld(t *testing.T) {
+func TestARebuiltLedgerBeginsBehindAllThatCanHaveBeenTaken(t *testing.T) {
 	t.Parallel()
-	l, taken := scale.NewLedger().Reserve(2, naming(t, ""), nil)
-	same, err := l.Settle([]scale.Machine{{Name: "other"}}, "50")
+	ledger := scale.Rebuilt("set", 7)
+	require.Greater(t, ledger.Next, int64(1<<19))
+	require.True(t, ledger.IsOf("set"))
+	require.False(t, ledger.IsOf("other"))
+	read, err := scale.ParseLedger(ledger.String())
 	require.NoError(t, err)
-	require.Equal(t, l.String(), same.String(), "what changes nothing is not written")
-	settled, err := l.Settle([]scale.Machine{{Name: taken[1].Name}}, "50")
-	require.NoError(t, err)
-	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 3, Through: "50", Pending: taken[:1]}, settled); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	require.NotEqual(t, l.String(), l.Resume().String())
-	require.False(t, l.Behind([]scale.Machine{{Name: "adopted"}, {Slot: 2}}))
-	require.True(t, l.Behind([]scale.Machine{{Slot: 3}}))
+	require.Equal(t, ledger, read)
 }
 
 func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {

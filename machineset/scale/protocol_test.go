@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +27,6 @@ type server struct {
 type stored struct {
 	slot     int64
 	deleting bool
-	at       int
 }
 
 type snapshot struct {
@@ -58,11 +56,13 @@ type process struct {
 // pass is one pass of a set's reconciler, as the documentation of package scale has it. It may end anywhere, as if the process had died.
 func (p *process) pass(s *server, desired int, dies func() bool) {
 	set := s.past[p.set]
-	ledger, next, victims := p.decide(set, s.past[p.machines], desired)
-	if next.String() != ledger.String() {
-		if dies() || s.written != set.written { // a patch with the resource version that was read
+	ledger, next, victims := p.decide(s, set, s.past[p.machines], desired)
+	if next.String() != ledger.String() || len(next.Pending) > 0 {
+		if dies() || s.written != set.written { // a patch with the resource version that was read, or a read that confirms it
 			return
 		}
+	}
+	if next.String() != ledger.String() {
 		s.commit(func() { s.ledger, s.written = next.String(), s.version })
 		set.written = s.written
 	}
@@ -90,7 +90,7 @@ func (p *process) pass(s *server, desired int, dies func() bool) {
 }
 
 // decide returns the ledger that was read, the one to write, and whom to delete.
-func (p *process) decide(set, seen snapshot, desired int) (ledger, next scale.Ledger, victims []scale.Victim) {
+func (p *process) decide(s *server, set, seen snapshot, desired int) (ledger, next scale.Ledger, victims []scale.Victim) {
 	ledger = scale.NewLedger()
 	if set.ledger != "" {
 		ledger, _ = scale.ParseLedger(set.ledger)
@@ -100,16 +100,14 @@ func (p *process) decide(set, seen snapshot, desired int) (ledger, next scale.Le
 		observed = append(observed, scale.Machine{Name: name, UID: types.UID(name), Slot: m.slot, Deleting: m.deleting,
 			Priority: scale.DefaultPriority})
 	}
-	if covers, err := ledger.Covers(strconv.Itoa(seen.version)); err != nil || !covers || ledger.Behind(observed) {
-		return scale.Ledger{}, scale.Ledger{}, nil // wait
-	}
-	settled, _ := ledger.Settle(observed, strconv.Itoa(seen.version))
+	settled := ledger.Settle(func(name string) bool { _, found := seen.machines[name]; return found })
 	d := scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: observed, Reserved: len(settled.Pending)})
 	next = settled.Abandon(d.Abandon)
+	if (d.Create > 0 || len(next.Pending) > 0) && !showsAll(s, seen) {
+		return scale.Ledger{}, scale.Ledger{}, nil // wait
+	}
 	if d.Create > 0 {
-		next, _ = next.Reserve(d.Create, p.naming, func(name string) bool { _, found := seen.machines[name]; return found })
-	} else if len(next.Pending) > 0 {
-		next = next.Resume()
+		next, _ = next.Reserve(d.Create, p.naming, func(name string) bool { _, found := s.machines[name]; return found })
 	}
 	return ledger, next, d.Delete
 }
@@ -118,14 +116,23 @@ func (p *process) create(s *server, ledger scale.Ledger, e scale.Entry) scale.Le
 	have, exists := s.machines[e.Name]
 	switch {
 	case !exists:
-		s.commit(func() { s.machines[e.Name] = stored{slot: e.Slot, at: s.version} })
+		s.commit(func() { s.machines[e.Name] = stored{slot: e.Slot} })
 		s.machined[e.Slot]++
 		have = s.machines[e.Name]
 	case have.slot != e.Slot || have.deleting:
 		return ledger.Burn(e.Slot)
 	}
-	ledger, _ = ledger.Created(e.Slot, strconv.Itoa(have.at))
-	return ledger
+	return ledger.Burn(e.Slot)
+}
+
+// showsAll reports whether a cache shows all Machines that a consistent list has.
+func showsAll(s *server, seen snapshot) bool {
+	for name := range s.machines {
+		if _, found := seen.machines[name]; !found {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *process) catchUp(s *server, random *rand.Rand) {

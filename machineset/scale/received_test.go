@@ -16,10 +16,10 @@ func TestAMachineThatMovesToASetCountsWhenItsReplicasSaySo(t *testing.T) {
 		return scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: scale.ReceivedBy(&set).Counted(machines)})
 	}
 	require.Equal(t, scale.Decision{}, plan(1), "b and c are not the set's surplus")
-	set.Annotations[scale.ReceivedAnnotation] = scale.Received{Through: "7", Names: []string{"b"}}.String()
+	set.Annotations[scale.ReceivedAnnotation] = scale.Received{"b"}.String()
 	require.Equal(t, scale.Decision{}, plan(2), "replicas include b")
 	require.Equal(t, 1, plan(3).Create, "c is no replacement")
-	require.Equal(t, scale.Received{Through: "7", Names: []string{"b"}}, scale.ReceivedBy(&set))
+	require.Equal(t, scale.Received{"b"}, scale.ReceivedBy(&set))
 	set.Annotations[scale.ReceivedAnnotation] = "whatever"
 	require.Equal(t, scale.Decision{}, plan(1))
 	require.Len(t, machines, 3)
