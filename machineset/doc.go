@@ -17,13 +17,13 @@
 //
 //   - names are reserved in the set's creation ledger, which is written with the resourceVersion of the set, before objects are created
 //     under them, and an object that exists under such a name is judged by its owner, its annotations and its deletion;
-//   - before slots are reserved that the cache may say too little about, the API server is asked for the Machines of the namespace. One
-//     that the cache leaves out keeps the set from creating ([ReasonMachinesNotShown]);
+//   - before slots are reserved, the API server lists the Machines of the namespace once, their metadata only. One that the cache does not
+//     show keeps the set from creating, and after half a minute the set says so ([ReasonMachinesNotShown]);
 //   - before Machines are deleted, the API server is asked for the replicas of the set, its Machines and their marks.
 //
-// A restored set, or a copy of one, has a ledger of another UID, or none and a status with Machines. It creates nothing until it controls
-// or has adopted as many Machines as it wants, or a person sets [RestoredAnnotation] to its UID ([ReasonMachinesNotRestored]). A set that
-// has Machines and no ledger continues behind all slots that can have been reserved.
+// A restored set, or a copy of one, has a ledger of another UID. It creates nothing until it controls or has adopted as many Machines as it
+// wants, or a person sets [RestoredAnnotation] to its UID ([ReasonMachinesNotRestored]). A set that has Machines and no ledger continues
+// behind all slots that can have been reserved.
 //
 // A Machine whose deletion, adoption or creation is rejected delays no other, and no other is deleted in its place. What was created for
 // a Machine that was never made goes with the set. Templates and preflight checks that cannot be read keep a set from creating, and from
@@ -50,6 +50,6 @@
 //
 // A process that is stopped after it wrote the ledger, and continues when another one has created the Machine and that was deleted again,
 // creates it a second time: use leader election. So does an API server that executes a creation after its answer got lost and its slot was
-// abandoned. A lost ledger of a set without Machines, whose status counts none, leaves no trace. A set of another program has no ledger:
-// restore it paused. A pass creates Machines for a minute at most.
+// abandoned. A lost ledger of a set without Machines leaves no trace. A set of another program has no ledger: restore it paused. A pass
+// creates Machines for a minute at most.
 package machineset

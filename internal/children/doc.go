@@ -6,12 +6,13 @@
 //
 //  1. [Scope.Observe] reads the children and the creation ledger, and claims children: it adopts those with the labels and without a
 //     controller, takes back those of an owner of the same name that was restored from a backup, and releases those that have lost the
-//     labels which the owner gave them. A ledger that was lost is rebuilt behind all slots that can have been taken;
+//     labels which the owner gave them. A ledger that was lost is rebuilt behind all slots that can have been taken.
 //     A child that the API server has stored without what its owner recognizes it by keeps its slot, and holds the owner until
 //     [Scope.Repair] or a person has mended that; a child of another Cluster holds it too;
 //  2. [Scope.Sync] calls a function for children that are not in step with the owner, and [Scope.Write] writes to them;
 //  3. [Scope.Settle], [Scope.AwaitRestored] and [Scope.BurnOutdated] return the ledger to decide on;
-//  4. [Scope.MayCreate] asks the API server whether the cache shows all children, and [Scope.Reserve] reserves slots;
+//  4. [Scope.MayCreate] asks the API server whether the cache shows all children, before each reservation, and [Scope.Reserve] reserves
+//     slots;
 //  5. [Scope.WriteLedger] writes the ledger on the version of the owner that was read, before anything is created under its names;
 //  6. [Scope.Create] creates the children of all reserved slots, or judges what has their names, and [Scope.Delete] deletes children by
 //     their UIDs, after it has confirmed them with the API server.

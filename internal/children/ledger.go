@@ -146,6 +146,7 @@ func (s *Scope[CS, CU]) MayCreate(ctx context.Context, more bool) (bool, error) 
 
 // Reserve returns the ledger with new slots, fewer than n where names run out, and how many they are, after MayCreate. It writes nothing.
 func (s *Scope[CS, CU]) Reserve(ledger scale.Ledger, n int, naming scale.Naming) (scale.Ledger, int) {
+	ledger.Next = max(ledger.Next, s.highest+1) // also behind what others have taken the owner from
 	next, reserved := ledger.Reserve(n, naming, func(name string) bool { return s.names[name] })
 	return next, len(reserved)
 }

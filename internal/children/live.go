@@ -58,6 +58,7 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	names := map[string]bool{}
 	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		names[m.Name] = true
+		s.highest = max(s.highest, scale.SlotOf(&contract.Metadata{Annotations: m.Annotations}, s.owner.Common().UID))
 		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
 			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, s.owner.Common(), cluster))
 		}

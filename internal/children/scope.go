@@ -41,10 +41,11 @@ type Scope[CS, CU any] struct {
 	memory   *Memory[CS]
 	selector labels.Selector
 	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
-	// of their kind that the API server has, since ShowsAll, which returns shows.
+	// of their kind that the API server has, since ShowsAll, which returns shows. highest is the highest slot among them.
 	candidates []Child[CS]
 	names      map[string]bool
 	shows      bool
+	highest    int64
 	// restored: the stored ledger is that of another owner. current: this pass has written the ledger, or confirmed that it is stored.
 	restored, current bool
 	unkept            map[string]unkept[CS] // by name

@@ -14,9 +14,6 @@ import (
 // undoneGrace is how long after the next attempt an object counts as contested: until then another writer can undo that too.
 const undoneGrace = 10 * time.Second
 
-// undoneByOthers is how long the condition of another process stays: it may be in the fight still.
-const undoneByOthers = 2 * time.Minute
-
 // contest is what other writers undo of the writes of an object's passes.
 type contest struct {
 	message string
@@ -53,10 +50,6 @@ func (s *Scope[S, U]) contest(err error) {
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.message))
 		s.Requeue(have.until.Sub(s.Now))
 	case HasStatus(s.Stored, contract.ConditionContested, metav1.ConditionTrue):
-		if said, _ := Find(s.Stored, contract.ConditionContested); have == nil && s.Now.Sub(said.LastTransitionTime.Time) < undoneByOthers {
-			s.Requeue(undoneByOthers)
-			return
-		}
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionFalse, contract.ReasonNotContested, ""))
 	}
 }

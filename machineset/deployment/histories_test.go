@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -74,6 +75,31 @@ func TestADeploymentThatIsRestoredWithItsSetsTakesThemBack(t *testing.T) {
 		return ""
 	})
 	require.Equal(t, before, w.setsNow()[0].GetName())
+}
+
+// Its sets may be yet to come from the backup.
+func TestADeploymentThatWasRestoredWithoutItsSetsSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	stop := w.run()
+	d := w.deployment(2)
+	w.rolled(d, "blue", 2)
+	stop()
+	w.change(d, annotated(scale.LedgerAnnotation, `{"uid":"of-before","next":2}`))
+	require.NoError(t, w.client.Delete(t.Context(), &w.setsNow()[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
+	w.run()
+	uid := string(w.get(d).GetUID())
+	w.eventually("a condition to say what to do", func() string {
+		said := fmt.Sprint(w.get(d).Object["status"])
+		if !strings.Contains(said, children.RestoredAnnotation+" to "+uid) {
+			return said
+		}
+		return ""
+	})
+	require.Empty(t, w.setsNow())
+	w.change(d, annotated(children.RestoredAnnotation, uid))
+	w.rolled(d, "blue", 2)
 }
 
 // The name of a set is used again by a deployment that has lost its ledger, and does not know that it ever had a set.

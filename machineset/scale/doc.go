@@ -6,13 +6,15 @@
 //
 // # How a second instance is prevented
 //
-// A set reserves slots ([Ledger.Reserve]), writes the ledger with the resource version that it was read at, and only then creates objects
-// under the reserved names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and [IsMachineOf]
-// distinguishes the set's own object from another one. An entry leaves the ledger when its Machine was observed ([Ledger.Settle]), and an
-// observation counts only from a cache that has seen at least [Ledger.Through]. Slots and names are never reused. A later pass that finds
-// reserved slots records that first ([Ledger.Resume]), because a write with the resource version detects a stale read. A ledger names its
-// set ([Ledger.IsOf]). A ledger that others have removed or restored is not enough: [Recover] decides what the set does, and [Compare]
-// uses what the API server returns about Machines that a cache does not show.
+// A set lists its Machines once, as the API server itself has them, and waits while its cache does not show all of them. It reserves slots
+// ([Ledger.Reserve]), writes the ledger with the resource version that it was read at, and only then creates objects under the reserved
+// names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and [IsMachineOf] distinguishes the set's
+// own object from another one. An entry leaves the ledger when its Machine was created or observed ([Ledger.Settle]). A later pass that
+// finds reserved slots first confirms that this ledger is still the stored one.
+//
+// Between the list and the write of the ledger no other process can have reserved a slot, because the write would fail. Each Machine whose
+// slot has left the ledger was created before, and so is in the list. A ledger names its set ([Ledger.IsOf]): one of another set is that
+// of a restored, moved or copied one, which waits for its Machines. A lost ledger is [Rebuilt] behind all slots.
 //
 // # Remediation
 //
