@@ -14,6 +14,9 @@ import (
 // undoneGrace is how long after the next attempt an object counts as contested: until then another writer can undo that too.
 const undoneGrace = 10 * time.Second
 
+// undoneByOthers is how long the condition of another process stays: that may be in the fight still.
+const undoneByOthers = 2 * time.Minute
+
 // contest is what other writers undo of the writes of an object's passes.
 type contest struct {
 	message string
@@ -45,11 +48,16 @@ func (s *Scope[S, U]) remember(err error) {
 func (s *Scope[S, U]) contest(err error) {
 	s.remember(err)
 	have := s.frame.contests.Known(s.Common().Key)
+	stored, _ := Find(s.Stored, contract.ConditionContested)
+	age := s.Now.Sub(stored.LastTransitionTime.Time)
 	switch {
 	case have != nil && s.Now.Before(have.until):
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.message))
 		s.Requeue(have.until.Sub(s.Now))
-	case HasStatus(s.Stored, contract.ConditionContested, metav1.ConditionTrue):
+	case stored.Status != metav1.ConditionTrue:
+	case (have == nil || have.message != stored.Message) && age >= 0 && age < undoneByOthers: // a clock that was set back keeps nothing
+		s.Requeue(undoneByOthers - age)
+	default:
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionFalse, contract.ReasonNotContested, ""))
 	}
 }
