@@ -44,8 +44,8 @@ func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, m
 }
 
 // ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt: it makes one
-// consistent list in a pass. Call it before something is done that counts on their number. Without an error, false sets Waiting for a cache that is
-// behind, and adds a hold, with the reason of NotShown, for one that leaves a child out, and for a child of another Cluster.
+// consistent list in a pass. Call it before something is done that counts on their number. Without an error, false sets Waiting for a cache
+// that is behind, and adds a hold, with the reason of NotShown, for one that leaves a child out, and for a child of another Cluster.
 func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	if s.names != nil {
 		return s.shows, nil

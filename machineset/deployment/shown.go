@@ -15,8 +15,8 @@ import (
 
 // confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll: once in the
 // life of this process, and then also whether it shows them as they are, because another process may have scaled them a moment ago; and
-// before a set is created or raised. It reports false where it does not, after which the pass is repeated soon, and where it leaves a set out, which
-// holds the deployment.
+// before a set is created or raised. It reports false where it does not, after which the pass is repeated soon, and where it leaves a set
+// out, which holds the deployment.
 func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	if s.mem.confirmed && !s.raises() && !s.plan.Create.Found() {
 		return true, nil

@@ -57,12 +57,12 @@ type process struct {
 func (p *process) pass(s *server, desired int, dies func() bool) {
 	set := s.past[p.set]
 	ledger, next, victims := p.decide(s, set, s.past[p.machines], desired)
-	if next.String() != ledger.String() || len(next.Pending) > 0 {
-		if dies() || s.written != set.written { // a patch with the resource version that was read, or a read that confirms it
-			return
-		}
+	writes := next.String() != ledger.String()
+	// a patch with the resource version that was read, or a read that confirms it
+	if (writes || len(next.Pending) > 0) && (dies() || s.written != set.written) {
+		return
 	}
-	if next.String() != ledger.String() {
+	if writes {
 		s.commit(func() { s.ledger, s.written = next.String(), s.version })
 		set.written = s.written
 	}
@@ -79,6 +79,11 @@ func (p *process) pass(s *server, desired int, dies func() bool) {
 	if done.String() != next.String() && s.written == set.written {
 		s.commit(func() { s.ledger, s.written = done.String(), s.version })
 	}
+	s.remove(victims, dies)
+}
+
+// remove deletes Machines, unless the process dies.
+func (s *server) remove(victims []scale.Victim, dies func() bool) {
 	for _, v := range victims {
 		if m, found := s.machines[v.Name]; found && !m.deleting && string(v.UID) == v.Name {
 			s.commit(func() { m.deleting = true; s.machines[v.Name] = m })
@@ -118,7 +123,6 @@ func (p *process) create(s *server, ledger scale.Ledger, e scale.Entry) scale.Le
 	case !exists:
 		s.commit(func() { s.machines[e.Name] = stored{slot: e.Slot} })
 		s.machined[e.Slot]++
-		have = s.machines[e.Name]
 	case have.slot != e.Slot || have.deleting:
 		return ledger.Burn(e.Slot)
 	}
