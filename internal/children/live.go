@@ -27,7 +27,7 @@ const (
 type Lag struct{ since time.Time }
 
 // Judge reports whether a cache shows all objects, none of which is missing then, and otherwise why a person has to act, empty while the
-// cache is late, and when to ask again. kind is that of the objects. It sorts missing.
+// cache is late, and when to ask again. kind is that of the objects. missing are their names, and stay as they are.
 func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, message string, again time.Duration) {
 	if len(missing) == 0 {
 		l.since = time.Time{}
