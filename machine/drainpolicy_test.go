@@ -51,7 +51,9 @@ func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
 			return machine.Result{}, nil
 		},
 	})
-	o := worldOptions{machine: machine.Options{StatusDelay: -1, Steps: steps}, ports: func(mgr ctrl.Manager, p *machine.Ports) {
+	o := worldOptions{machine: machine.Options{
+		Options: engine.Options{StatusDelay: -1}, Steps: steps,
+	}, ports: func(mgr ctrl.Manager, p *machine.Ports) {
 		p.Workload.Drainer, p.Workload.Volumes = a, a
 	}}
 	w := newWorld(t, o)

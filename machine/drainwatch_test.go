@@ -49,8 +49,10 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.Workload = Workload{Drainer: drainsForEver{released}}
 	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},
-		Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer, Steps: s.env.options.Steps,
-			Policy: s.env.options.Policy})
+		Options{
+			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer},
+			Steps:   s.env.options.Steps,
+			Policy:  s.env.options.Policy})
 	attached(s)
 	s.memory.observeDeletion(s.State.Deleting)
 	_, err := s.drain(t.Context())

@@ -18,7 +18,7 @@ func TestAStatusThatWasDueAndMetAConflictIsWrittenByTheNextPass(t *testing.T) {
 		s.SetPhase("Pending")
 		return machine.Result{}, nil
 	}}}
-	p := newPassesByHand(t, machine.Options{Clock: clock, Steps: steps, StatusDelay: time.Minute})
+	p := newPassesByHand(t, machine.Options{Options: engine.Options{Clock: clock, StatusDelay: time.Minute}, Steps: steps})
 	r := p.Reconciler
 	old, _ := p.read()
 	changed, _ := p.read()

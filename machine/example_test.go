@@ -68,7 +68,9 @@ func Example_fakes() {
 		return
 	}
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	_, err = machine.SetupWithManager(ctx, mgr, kind, machine.Options{Name: "example-fakes", Steps: steps, StatusDelay: -1})
+	_, err = machine.SetupWithManager(ctx, mgr, kind, machine.Options{
+		Options: pass.Options{Name: "example-fakes", StatusDelay: -1}, Steps: steps,
+	})
 	err = errors.Join(err, (&fake.Bootstrap{ProviderOptions: fake.ProviderOptions{Name: "example-config"}}).SetupWithManager(mgr),
 		(&fake.Infrastructure{ProviderOptions: fake.ProviderOptions{Name: "example-infra"}}).SetupWithManager(mgr))
 	if err != nil {

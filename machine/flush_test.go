@@ -76,7 +76,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := contract.Unstructured(gvk, layout)
 			clock := clocktesting.NewFakePassiveClock(now)
-			r := testReconciler(kind, accepting(), Options{Clock: clock})
+			r := testReconciler(kind, accepting(), Options{Options: engine.Options{Clock: clock}})
 			obj := kind.New()
 			obj.SetGeneration(7)
 			addresses := []contract.Address{{Type: "Hostname", Address: "h"}}
@@ -163,7 +163,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
 			kind, now := contract.Unstructured(gvk, contract.MachineV1Beta2()), time.Unix(1000, 0)
-			env := testReconciler(kind, accepting(), Options{StatusDelay: time.Minute})
+			env := testReconciler(kind, accepting(), Options{Options: engine.Options{StatusDelay: time.Minute}})
 			pass := func(step func(*Scope)) *Scope {
 				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})
 				step(s)

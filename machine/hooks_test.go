@@ -61,7 +61,7 @@ func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 				return answer
 			},
 		})},
-		env: testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now)}),
+		env: testReconciler(testKind(), Ports{}, Options{Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)}}),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
@@ -77,7 +78,9 @@ func TestAFailureOfAProvidersObjectReachesTheStatusOfTheMachine(t *testing.T) {
 				fake.WithField(map[string]any{"configRef": reference(config)}, "spec", "bootstrap")(m)
 			}
 			steps := machine.Steps().Replace(machine.StepPhase, tc.phase)
-			w := newWorld(t, worldOptions{noCRDs: true, kind: kind, machine: machine.Options{StatusDelay: -1, Steps: steps}, before: func(w *world) {
+			w := newWorld(t, worldOptions{noCRDs: true, kind: kind, machine: machine.Options{
+				Options: pass.Options{StatusDelay: -1}, Steps: steps,
+			}, before: func(w *world) {
 				w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
 				w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 			}})

@@ -209,7 +209,7 @@ func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testi
 			went++
 			return machine.Result{}, nil
 		}})
-	p := newPassesByHand(t, machine.Options{Steps: steps, StatusDelay: -1})
+	p := newPassesByHand(t, machine.Options{Steps: steps, Options: engine.Options{StatusDelay: -1}})
 	for range 2 {
 		obj, _ := p.read()
 		_, err := p.ReconcileObject(t.Context(), obj)

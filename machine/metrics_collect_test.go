@@ -80,7 +80,7 @@ func conditionsInCache() []any {
 func counting(o MetricsOptions, filter string, caches ...*listed) *Metrics {
 	m := NewMetrics(o)
 	for _, c := range caches {
-		m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: c}}, Options{WatchFilter: filter}))
+		m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: c}}, Options{Options: engine.Options{WatchFilter: filter}}))
 	}
 	return m
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
@@ -46,7 +47,9 @@ func providersByHand(w *world) {
 func TestMachinesAreCountedByTheirPhase(t *testing.T) {
 	t.Parallel()
 	m := machine.NewMetrics(machine.MetricsOptions{})
-	w := newWorld(t, worldOptions{noCRDs: true, before: providersByHand, machine: machine.Options{Metrics: m, StatusDelay: -1}})
+	w := newWorld(t, worldOptions{noCRDs: true, before: providersByHand, machine: machine.Options{
+		Metrics: m, Options: pass.Options{StatusDelay: -1},
+	}})
 	infra := fake.InfraMachine(contract.V1Beta2, "m1")
 	infra.SetFinalizers([]string{hold})
 	obj := fake.Machine("m1")
@@ -112,7 +115,7 @@ func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
 	t.Parallel()
 	const machines = 20
 	m := machine.NewMetrics(machine.MetricsOptions{})
-	w := newWorld(t, worldOptions{machine: machine.Options{Metrics: m, StatusDelay: 20 * time.Millisecond}})
+	w := newWorld(t, worldOptions{machine: machine.Options{Metrics: m, Options: pass.Options{StatusDelay: 20 * time.Millisecond}}})
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(m))
 	ctx, cancel := context.WithCancel(t.Context())

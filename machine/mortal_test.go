@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machine"
@@ -39,7 +40,7 @@ func newMortal(t *testing.T, name string) *mortal {
 	m := &mortal{
 		world:   worldIn(t, env),
 		machine: fake.Machine(name, fake.WithLabels(map[string]string{"node-role.kubernetes.io/worker": ""})),
-		options: worldOptions{kind: kind, machine: machine.Options{StatusDelay: killedStatusDelay}},
+		options: worldOptions{kind: kind, machine: machine.Options{Options: pass.Options{StatusDelay: killedStatusDelay}}},
 	}
 	providers := m.manager("provider")
 	require.NoError(t, (&fake.Infrastructure{}).SetupWithManager(providers))

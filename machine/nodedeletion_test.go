@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
@@ -133,7 +134,7 @@ func writesMachine(r fake.Request) bool {
 func TestADeletionMakesFewRequests(t *testing.T) {
 	t.Parallel()
 	// However slow this test is, no stage lasts for as long as it would have to, to be worth a status.
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: time.Minute}})
+	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: time.Minute}}})
 	w.oneWasDeleted()
 	m := w.machineWith("m")
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)

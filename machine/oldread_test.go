@@ -70,7 +70,7 @@ func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testi
 		s.SetPhase("Running")
 		return machine.Result{}, nil
 	}}}
-	p := newPassesByHand(t, machine.Options{Clock: clock, Steps: steps, StatusDelay: -1})
+	p := newPassesByHand(t, machine.Options{Options: engine.Options{Clock: clock, StatusDelay: -1}, Steps: steps})
 	r, read := p.Reconciler, p.read
 	old, _ := read()
 	_, err := r.ReconcileObject(t.Context(), old)
@@ -100,7 +100,7 @@ func TestAPassOverAnOldCopyWritesNothingAfterTheLastFinalizerIsGone(t *testing.T
 			steps := slices.DeleteFunc(machine.Steps(), func(s machine.Step) bool {
 				return s.Name != machine.StepFinalizer && s.Name != machine.StepRemoveFinalizer && s.Name != machine.StepPhase
 			})
-			p := newPassesOver(t, kind, machine.Options{Steps: steps, StatusDelay: -1})
+			p := newPassesOver(t, kind, machine.Options{Steps: steps, Options: engine.Options{StatusDelay: -1}})
 			obj, _ := p.read()
 			_, err := p.ReconcileObject(t.Context(), obj)
 			require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -177,7 +178,7 @@ func defaults() []string {
 
 func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: -1}, infrastructure: fake.Infrastructure{
+	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: -1}}, infrastructure: fake.Infrastructure{
 		ProviderOptions: fake.ProviderOptions{Delay: fake.Constant(50 * time.Millisecond)}, NodeDelay: fake.Constant(50 * time.Millisecond)}})
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(fake.MachineGVK())
@@ -218,7 +219,7 @@ func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T)
 func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w := byHandWorld(t, machine.Options{Clock: clock, StatusDelay: -1})
+	w := byHandWorld(t, machine.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	m := fake.Machine("m", fake.WithField(int64(1), "spec", "minReadySeconds"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
@@ -280,7 +281,7 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 func TestAMachineCostsFewWritesFromItsCreationToItsEnd(t *testing.T) {
 	t.Parallel()
 	// However slow this test is, only the first status, those that a step needs, and those that change the readiness are written.
-	w := newWorld(t, worldOptions{machine: machine.Options{StatusDelay: time.Minute}})
+	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: time.Minute}}})
 	nodes, err := w.client.Watch(t.Context(), &corev1.NodeList{})
 	require.NoError(t, err)
 	defer nodes.Stop()
@@ -326,7 +327,7 @@ func changesUntilDeleted(nodes watch.Interface) int {
 func TestANodeThatIsNewToADeletionIsRecordedAtOnce(t *testing.T) {
 	t.Parallel()
 	// A status would wait for longer than this test does.
-	w := byHandWorld(t, machine.Options{StatusDelay: time.Minute})
+	w := byHandWorld(t, machine.Options{Options: pass.Options{StatusDelay: time.Minute}})
 	m := w.runningByHand("m", "fake://x/1")
 	hook := contract.PreDrainHook + "/test"
 	w.patched(m, func(u *unstructured.Unstructured) {

@@ -46,7 +46,9 @@ const (
 func newLife(t *testing.T, kind contract.Kind, phase machine.Step) *life {
 	t.Helper()
 	l := &life{kind: kind}
-	options := worldOptions{kind: kind, noCRDs: true, machine: machine.Options{StatusDelay: -1, Steps: l.steps(t, phase)}}
+	options := worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
+		Options: engine.Options{StatusDelay: -1}, Steps: l.steps(t, phase),
+	}}
 	options.machine.Policy.Updating = func(state *contract.MachineState) metav1.Condition {
 		return map[string]metav1.Condition{
 			"":        {Status: metav1.ConditionFalse},

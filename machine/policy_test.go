@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
@@ -247,7 +248,7 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	t.Parallel()
 	server := newFar(1)
 	server.up()
-	f := newFarWorld(t, machine.Options{StatusDelay: -1, ConnectionGrace: -1}, map[string]*far{"a": server})
+	f := newFarWorld(t, machine.Options{Options: pass.Options{StatusDelay: -1}, ConnectionGrace: -1}, map[string]*far{"a": server})
 	patient, hasty := f.provisionedIn("a", "patient", "fake://x/1"), f.provisionedIn("a", "hasty", "fake://x/2")
 	f.joins(server, "n1", "fake://x/1")
 	f.joins(server, "n2", "fake://x/2")

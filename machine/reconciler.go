@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -73,35 +70,26 @@ func (p Ports) validateEvents() error {
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the
-	// kind in lower case.
-	Name string
+	// Options are those of all kinds. Its Metrics must be nil: the ones below contain them.
+	//
+	// Finalizer is contract.MachineFinalizer by default, which has no slash, so that the API server warns at the first write of every
+	// Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless the rest.Config has its own
+	// WarningHandlerWithContext; Cluster API ignores the warning, as examples/manager does.
+	//
+	// Machines that WatchFilter excludes still count as Machines of a control plane, and when they claim a Node. Where the cache has no
+	// other Machine of a control plane, for example because of its label selector, the API server is asked, because the Node of a Cluster
+	// without control plane Machines is not drained.
+	engine.Options
+
 	// Steps replace the default steps; see Steps. Nil means the default; with an empty list that is not nil, a pass does nothing.
 	Steps engine.Steps[*Scope]
-	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
-	Recorder events.EventRecorder
-	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues always
-	// use real time.
-	Clock clock.PassiveClock
-	// StatusDelay is the least time between two writes of a status; one that a step needs, and one of a Machine that becomes or ceases to be
-	// ready, are written at once. Default engine.DefaultStatusDelay; negative: write at once.
-	StatusDelay time.Duration
 	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
 	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady
 	// and InfrastructureReady while their objects cannot be read, for example during the first list of a kind. Default
 	// engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
-	// Finalizer keeps a Machine until all its objects are gone. Default contract.MachineFinalizer, which has no slash, so that the API
-	// server warns at the first write of every Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless
-	// the rest.Config has its own WarningHandlerWithContext; Cluster API ignores the warning, as examples/manager does.
-	Finalizer string
 	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does.
 	Policy Policy
-	// WatchFilter, when it is not empty, limits the Reconciler to Machines whose label contract.WatchFilterLabel has this value.
-	// Other Machines only take space in the cache. They still count as Machines of a control plane, and when they claim a Node. Where the
-	// cache has no other Machine of a control plane, for example because of its label selector, the API server is asked, because the
-	// Node of a Cluster without control plane Machines is not drained.
-	WatchFilter string
 	// Matching defines which Node belongs to a Machine. Default: an equal provider ID, and nothing else. Ports.Workload.Nodes must be an
 	// index for the same rules.
 	Matching noderef.Rules
@@ -109,16 +97,10 @@ type Options struct {
 	Propagation *propagate.Policy
 	// Metrics, when it is not nil, is updated by the Reconciler. The caller creates and registers it.
 	Metrics *Metrics
-	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
-	// contract.Versions(), as in Cluster API; contract.AllVersions() also includes v1alpha3 and v1alpha4.
-	ContractVersions []contract.Version
-	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
-	Controller controller.Options
 }
 
 func (o Options) withDefaults(kind contract.Kind) Options {
-	shared := o.shared().WithDefaults(kind.GVK.Kind, contract.MachineFinalizer)
-	o.Name, o.Clock, o.StatusDelay, o.Finalizer = shared.Name, shared.Clock, shared.StatusDelay, shared.Finalizer
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, contract.MachineFinalizer)
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
@@ -132,12 +114,10 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	return o
 }
 
-// shared are the options that all kinds have.
+// shared are the options that all kinds have, with the part of the metrics that counts passes.
 func (o Options) shared() engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Metrics: o.Metrics.ofPasses(), Controller: o.Controller,
-	}
+	o.Options.Metrics = o.Metrics.ofPasses()
+	return o.Options
 }
 
 type (
@@ -171,6 +151,9 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	f, err := engine.NewFrame(kind, ports.Ports, options.shared(), nil)
 	if ports.Workload.Nodes == nil && ports.NodesOf == nil {
 		err = errors.Join(err, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
+	}
+	if options.Options.Metrics != nil {
+		err = errors.Join(err, errors.New("Options.Options.Metrics is set: set Options.Metrics, which contains them"))
 	}
 	err = errors.Join(err, validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
 	if engine.CheckKind("", kind) == nil {

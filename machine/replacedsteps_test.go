@@ -84,15 +84,15 @@ func TestAWrappedInfrastructureStepIsWhatCountsInADeletion(t *testing.T) {
 func TestACheckpointInEveryPassCostsADeletionNoWrites(t *testing.T) {
 	t.Parallel()
 	var passes atomic.Int64
-	w := newWorld(t, worldOptions{
-		machine: machine.Options{StatusDelay: -1, Steps: replaced(t, machine.StepPreDrainHooks, func(inner machine.Step) machine.Step {
-			return machine.Step{Name: inner.Name, On: inner.On, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
-				passes.Add(1)
-				result, err := inner.Run(ctx, s)
-				result.Checkpoint = true
-				return result, err
-			}}
-		})}})
+	steps := replaced(t, machine.StepPreDrainHooks, func(inner machine.Step) machine.Step {
+		return machine.Step{Name: inner.Name, On: inner.On, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+			passes.Add(1)
+			result, err := inner.Run(ctx, s)
+			result.Checkpoint = true
+			return result, err
+		}}
+	})
+	w := newWorld(t, worldOptions{machine: machine.Options{Options: engine.Options{StatusDelay: -1}, Steps: steps}})
 	m := w.blocked("m1")["m1"]
 	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
 	w.isQuiet() // the drain has said all that it has to say
@@ -178,7 +178,7 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 			return machine.Result{}, nil
 		}},
 	}
-	p := newPassesByHand(t, machine.Options{Steps: steps, StatusDelay: time.Hour})
+	p := newPassesByHand(t, machine.Options{Steps: steps, Options: engine.Options{StatusDelay: time.Hour}})
 	pass := func() string {
 		obj, _ := p.read()
 		_, err := p.ReconcileObject(t.Context(), obj)
@@ -203,7 +203,9 @@ func TestTheStandardStepsProvisionUntilTheInfrastructureIsReady(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
-	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{StatusDelay: -1, Steps: steps}})
+	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
+		Options: engine.Options{StatusDelay: -1}, Steps: steps,
+	}})
 	w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
 	m := fake.Machine("m1", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))
 	w.create(fake.InfraMachine(contract.V1Beta2, "m1"), m, fake.Node("m1", "fake://m1"))

@@ -19,12 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
 
 // atOnce has statuses written at once, so that tests see each of them soon.
-var atOnce = machine.Options{StatusDelay: -1}
+var atOnce = machine.Options{Options: pass.Options{StatusDelay: -1}}
 
 // merge patches an object.
 func (w *world) merge(obj *unstructured.Unstructured, change map[string]any) {

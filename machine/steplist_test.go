@@ -103,10 +103,12 @@ func TestAMachineLivesAndDiesWithEveryStepRemovedReplacedAndInserted(t *testing.
 
 func liveAndDie(t *testing.T, lists []*stepList) {
 	t.Helper()
-	w := newWorld(t, worldOptions{machine: machine.Options{WatchFilter: "none"}, ports: func(mgr ctrl.Manager, ports *machine.Ports) {
+	w := newWorld(t, worldOptions{machine: machine.Options{
+		Options: engine.Options{WatchFilter: "none"},
+	}, ports: func(mgr ctrl.Manager, ports *machine.Ports) {
 		for _, l := range lists {
 			r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), *ports, machine.Options{
-				Name: l.name, WatchFilter: l.name, Steps: l.steps, StatusDelay: 300 * time.Millisecond})
+				Options: engine.Options{Name: l.name, WatchFilter: l.name, StatusDelay: 300 * time.Millisecond}, Steps: l.steps})
 			if l.refused != "" {
 				require.ErrorContains(t, err, l.refused, l.name)
 				continue

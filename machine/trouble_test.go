@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
@@ -180,7 +181,7 @@ func (w *world) write(obj *unstructured.Unstructured, status map[string]any, pro
 func TestAMachineOfAProviderThatSpeaksAnOldContractIsProvisioned(t *testing.T) {
 	t.Parallel()
 	infra, bootstrap := fake.InfraMachineGVK(contract.V1Alpha3), fake.BootstrapConfigGVK(contract.V1Alpha3)
-	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{ContractVersions: contract.AllVersions()}})
+	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{Options: pass.Options{ContractVersions: contract.AllVersions()}}})
 	w.create(fake.CRD(infra, contract.V1Alpha3), fake.CRD(bootstrap, contract.V1Alpha3))
 	config, instance := fake.BootstrapConfig(contract.V1Alpha3, "old"), fake.InfraMachine(contract.V1Alpha3, "old")
 	m := fake.Machine("old")
@@ -196,7 +197,9 @@ func TestAMachineOfAProviderThatSpeaksAnOldContractIsProvisioned(t *testing.T) {
 }
 
 func TestAnUnknownContractVersionIsRejected(t *testing.T) {
-	_, err := machine.New(contract.Kind{}, machine.Ports{}, machine.Options{ContractVersions: []contract.Version{"v1beta9"}})
+	_, err := machine.New(contract.Kind{}, machine.Ports{}, machine.Options{
+		Options: pass.Options{ContractVersions: []contract.Version{"v1beta9"}},
+	})
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 	require.ErrorContains(t, err, "v1beta9")
 }

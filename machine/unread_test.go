@@ -109,8 +109,9 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 					},
 					Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return lost },
 				})},
-				env: testReconciler(testKind(), Ports{},
-					Options{Propagation: propagate.ClusterAPI(), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}),
+				env: testReconciler(testKind(), Ports{}, Options{
+					Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}, Propagation: propagate.ClusterAPI(),
+				}),
 			})
 			result, err := step(t.Context(), s)
 			require.NoError(t, err)

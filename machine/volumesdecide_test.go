@@ -193,7 +193,9 @@ func scopeWithVolumes(volumes cluster.Volumes, now time.Time, limit time.Duratio
 		}},
 		Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
 		Workload: Workload{Volumes: volumes},
-		env:      testReconciler(testKind(), Ports{}, Options{Clock: clocktesting.NewFakePassiveClock(now), Steps: Steps()}),
+		env: testReconciler(testKind(), Ports{}, Options{
+			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)}, Steps: Steps(),
+		}),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -15,7 +16,9 @@ import (
 func TestAMachineOfAnotherControllerIsLeftAloneCompletely(t *testing.T) {
 	t.Parallel()
 	var seen passes
-	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen), WatchFilter: "ours"}})
+	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{
+		Steps: watching(t, &seen), Options: pass.Options{WatchFilter: "ours"},
+	}})
 	cluster := w.cluster("demo")
 	labelled := func(value string) fake.Option {
 		return fake.WithLabels(map[string]string{contract.WatchFilterLabel: value})

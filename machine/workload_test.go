@@ -153,7 +153,9 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 	a := newFar(1)
 	a.up()
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // the while is over when the test says so, and not before
-	f := newFarWorld(t, machine.Options{ConnectionGrace: 2 * time.Second, StatusDelay: -1, Clock: clock}, map[string]*far{"a": a})
+	f := newFarWorld(t, machine.Options{
+		ConnectionGrace: 2 * time.Second, Options: engine.Options{StatusDelay: -1, Clock: clock},
+	}, map[string]*far{"a": a})
 	m := f.provisionedIn("a", "m", "fake://x/1")
 	f.joins(a, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)

@@ -81,7 +81,7 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
 	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}}
-	r, err := newReconciler(kinds, ports, Options{Recorder: told}.withDefaults(kinds.Pool))
+	r, err := newReconciler(kinds, ports, Options{Options: engine.Options{Recorder: told}}.withDefaults(kinds.Pool))
 	require.NoError(t, err)
 	return scopeOf(t, r, a), told
 }

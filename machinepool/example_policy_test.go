@@ -43,7 +43,7 @@ func ExampleNew() {
 		ports := pass.PortsFromManager(mgr)
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 		r, err := machinepool.New(kinds, machinepool.Ports{Ports: ports, Workload: workload},
-			machinepool.Options{Recorder: mgr.GetEventRecorder("machinepool")})
+			machinepool.Options{Options: pass.Options{Recorder: mgr.GetEventRecorder("machinepool")}})
 		if err != nil {
 			return err
 		}

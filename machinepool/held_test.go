@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -243,7 +244,7 @@ func TestThePagesExamplesGoThroughAReconcilerUnchanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, worldOptions{pool: machinepool.Options{ContractVersions: contract.AllVersions()}})
+			w := newWorld(t, worldOptions{pool: machinepool.Options{Options: pass.Options{ContractVersions: contract.AllVersions()}}})
 			w.create(fake.CRD(config.GroupVersionKind(), tc.contracts...), fake.CRD(infra.GroupVersionKind(), tc.contracts...))
 			mine := pool.DeepCopy()
 			w.create(mine, fake.Node("n-0", "cloud:////my-cloud-provider-id-0"), fake.Node("n-1", "cloud:////my-cloud-provider-id-1"))
@@ -293,7 +294,7 @@ func TestAPoolWithoutAStatusSubresourceGetsAStatusOrAnError(t *testing.T) {
 	t.Run("its kind does not", func(t *testing.T) {
 		t.Parallel()
 		failed := &failures{}
-		w := newWorld(t, worldOptions{noStatus: true, pool: machinepool.Options{Controller: failed.options()}})
+		w := newWorld(t, worldOptions{noStatus: true, pool: machinepool.Options{Options: pass.Options{Controller: failed.options()}}})
 		w.create(fake.MachinePool("pool", 1))
 		w.eventually("an error", func() string {
 			if text := failed.last(); !strings.Contains(text, "StatusSubresource") {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
@@ -249,7 +250,7 @@ func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
 	t.Parallel()
 	released := &releases{}
 	w := newWorld(t, worldOptions{
-		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{WatchFilter: "mine"},
+		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Options: pass.Options{WatchFilter: "mine"}},
 		ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
 			released.Drainer = ports.Workload.Drainer
 			ports.Workload.Drainer = released

@@ -37,7 +37,9 @@ func TestAStepOfAnEmbedderRunsStopsAndFailsBetweenTwoOthers(t *testing.T) {
 	steps := machinepool.Steps().InsertAfter(machinepool.StepFinalizer, own)
 	failed := &failures{}
 	w := newWorld(t, worldOptions{
-		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Steps: steps, Controller: failed.options()},
+		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{
+			Steps: steps, Options: engine.Options{Controller: failed.options()},
+		},
 	})
 	pool := w.poolWith(1)
 	w.conditionIs(pool, "QuotaGranted", "QuotaExceeded")

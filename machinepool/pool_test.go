@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/noderef/propagate"
@@ -130,7 +131,9 @@ func TestANodeBecomesAvailableByItselfAfterMinReadySeconds(t *testing.T) {
 	t.Parallel()
 	// Cluster API counts once, when the Node is ready but too young, and never again.
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{Clock: clock, StatusDelay: -1}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{
+		Options: pass.Options{Clock: clock, StatusDelay: -1},
+	}})
 	pool := w.poolWith(1, fake.WithField(int64(1), "spec", "template", "spec", "minReadySeconds"))
 	w.says(pool, "Running", 1, 0)
 	clock.SetTime(time.Now().Add(time.Minute))

@@ -7,9 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -68,17 +65,10 @@ const (
 
 // Options change how a Reconciler works. The zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
-	// the pool in lower case.
-	Name string
-	// Recorder records events; nil records none.
-	Recorder events.EventRecorder
-	// Clock defaults to the real one.
-	Clock clock.PassiveClock
-	// StatusDelay is how long a pool waits after it has written its status until it writes another one, so that Nodes which join one after
-	// the other cost one write. Problems, and a status that reaches the desired state, do not wait. Default engine.DefaultStatusDelay;
-	// negative: no delay.
-	StatusDelay time.Duration
+	// Options are those of all kinds. With StatusDelay, Nodes which join one after the other cost one write; problems, and a status that
+	// reaches the desired state, do not wait.
+	engine.Options
+
 	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
 	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
 	// engine.DefaultConnectionGrace; negative: at once.
@@ -87,30 +77,18 @@ type Options struct {
 	Parallel int
 	// Steps are the parts of a pass, in order. Default Steps().
 	Steps engine.Steps[*Scope]
-	// Finalizer keeps a pool until everything that belongs to it is gone. Default Finalizer.
-	Finalizer string
 	// Policy holds the decisions that an embedder can replace.
 	Policy Policy
-	// WatchFilter, when it is not empty, limits the Reconciler to pools whose label contract.WatchFilterLabel has this value.
-	WatchFilter string
 	// Matching says what makes a Node a pool's.
 	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
 	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI without the annotation of a
 	// Machine. It must not be changed later.
 	Propagation *propagate.Policy
-	// ContractVersions are the versions of the provider contract that count in the labels of CRDs, in any order. Default
-	// contract.Versions(), as Cluster API has it; contract.AllVersions() also reads providers of v1alpha3 and v1alpha4.
-	ContractVersions []contract.Version
-	// Metrics count the passes; nil counts nothing.
-	Metrics *engine.Metrics
-	// Controller is passed to controller-runtime.
-	Controller controller.Options
 }
 
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
-	common := o.frame().WithDefaults(kind.GVK.Kind, Finalizer)
-	o.Name, o.Clock, o.StatusDelay, o.Finalizer = common.Name, common.Clock, common.StatusDelay, common.Finalizer
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
 	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
@@ -123,14 +101,6 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	}
 	o.Policy = o.Policy.withDefaults(kind.GVK.Group)
 	return o
-}
-
-// frame are the options that reconcilers of all kinds have.
-func (o Options) frame() engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
-		ContractVersions: o.ContractVersions, Metrics: o.Metrics, Controller: o.Controller,
-	}
 }
 
 // Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.

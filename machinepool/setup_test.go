@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 )
@@ -19,7 +20,9 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 		"neither Ports.Workload.Nodes nor Ports.NodesOf"} {
 		require.ErrorContains(t, err, want)
 	}
-	_, err = machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{ContractVersions: []contract.Version{"v1beta9"}})
+	_, err = machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{
+		Options: pass.Options{ContractVersions: []contract.Version{"v1beta9"}},
+	})
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 	_, err = machinepool.ClusterAPI(contract.V1Alpha3)
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)

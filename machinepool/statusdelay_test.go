@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
 )
@@ -28,7 +29,9 @@ func (w *world) readyReplicas(pool *unstructured.Unstructured, want int64) {
 
 func TestOnlyAStatusThatHidesNothingWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{StatusDelay: time.Hour}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{
+		Options: pass.Options{StatusDelay: time.Hour},
+	}})
 	pool := w.poolWith(3)
 	w.says(pool, "Running", 3, 3) // is told at once
 	w.setReady("pool-0", corev1.ConditionFalse)
@@ -44,7 +47,7 @@ func TestOnlyAStatusThatHidesNothingWaits(t *testing.T) {
 
 func TestANodeThatJoinsInADeletionIsRecordedWithoutDelay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{pool: machinepool.Options{StatusDelay: time.Hour}})
+	w := newWorld(t, worldOptions{pool: machinepool.Options{Options: pass.Options{StatusDelay: time.Hour}}})
 	pool, infra := w.poolOf("p://1")
 	w.listed(infra, "p://1", "p://2")
 	w.eventually("the instances are recorded", func() string {

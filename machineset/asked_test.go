@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -59,7 +60,7 @@ func (w *world) runAsking() *asking {
 	ports := machineset.PortsFromManager(mgr)
 	a := &asking{Reader: ports.APIReader}
 	ports.APIReader = a
-	r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: 50 * time.Millisecond})
+	r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: 50 * time.Millisecond}})
 	require.NoError(w.t, err)
 	require.NoError(w.t, r.AddToManager(w.t.Context(), mgr))
 	w.start(mgr)

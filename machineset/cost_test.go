@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -41,7 +42,7 @@ func TestASetMakesThreeRequestsForANewMachineAndOneForAnOldOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	// However slow this test is, the status is written when the set begins, and not again.
-	w.run(machineset.Options{StatusDelay: time.Hour})
+	w.run(machineset.Options{Options: pass.Options{StatusDelay: time.Hour}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.exist(set, 1)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -128,7 +129,7 @@ func TestEventsSayWhatASetCouldNotDo(t *testing.T) {
 	orphan.Object["spec"] = map[string]any{"clusterName": "demo"}
 	w.create(orphan)
 	mendAdoption := refuse("patch", "orphan")
-	w.run(machineset.Options{StatusDelay: 10 * time.Millisecond})
+	w.run(machineset.Options{Options: pass.Options{StatusDelay: 10 * time.Millisecond}})
 	w.create(w.set("adopting", 1))
 	w.told("FailedAdopt", "Warning", `Failed to adopt Machine "orphan"`, "not today")
 	mendAdoption()

@@ -46,7 +46,7 @@ func ExampleNew() {
 	}
 	ports := machineset.PortsFromManager(mgr)
 	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	r, err := machineset.New(kinds, ports, machineset.Options{Recorder: mgr.GetEventRecorder("sets")})
+	r, err := machineset.New(kinds, ports, machineset.Options{Options: pass.Options{Recorder: mgr.GetEventRecorder("sets")}})
 	if err != nil {
 		log.Fatal(err)
 	}

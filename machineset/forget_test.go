@@ -19,7 +19,7 @@ func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	ports := Ports{Ports: engine.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
-	r, err := New(kinds, ports, Options{WatchFilter: "mine"})
+	r, err := New(kinds, ports, Options{Options: engine.Options{WatchFilter: "mine"}})
 	require.NoError(t, err)
 	set := kinds.Set.New()
 	set.SetNamespace("default")

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -103,7 +104,7 @@ func TestAPausedSetIsLeftAlone(t *testing.T) {
 func TestASetOfAnotherControllerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{WatchFilter: "mine"})
+	w.run(machineset.Options{Options: pass.Options{WatchFilter: "mine"}})
 	other, own := w.set("other", 2), w.set("workers", 2)
 	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
 	w.create(other, own)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -77,7 +78,9 @@ func (w *world) runMortal(agent string, killAt int, applied bool) (*mortal, func
 	w.store.Inject(fake.Fault{Err: errKilled, Times: -1, Match: p.isLost})
 	w.store.Inject(fake.Fault{Err: errKilled, Lose: true, Times: 1, Match: p.isLast})
 	mgr := w.manager(agent)
-	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{StatusDelay: -1, Parallel: 1})
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{
+		Options: pass.Options{StatusDelay: -1}, Parallel: 1,
+	})
 	require.NoError(w.t, err)
 	return p, w.start(mgr)
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset"
@@ -157,7 +158,7 @@ func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
 // reconciler is one without a controller, for a look at what a pass returns.
 func (w *world) reconciler(change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
 	w.t.Helper()
-	return w.reconcilerWith(machineset.Options{StatusDelay: -1}, change)
+	return w.reconcilerWith(machineset.Options{Options: pass.Options{StatusDelay: -1}}, change)
 }
 
 func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
@@ -230,7 +231,7 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 			require.NoError(t, err)
 			ports := machineset.PortsFromManager(mgr)
 			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-			r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+			r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 			require.NoError(t, err)
 			require.NoError(t, r.AddToManager(t.Context(), mgr))
 			w.start(mgr)

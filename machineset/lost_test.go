@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -94,7 +95,7 @@ func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
 				narrow.DefaultNamespaces = map[string]cache.Config{"default": {}}
 			}
 			clock := clocktesting.NewFakePassiveClock(time.Now())
-			w.runWith(ctrl.Options{Cache: narrow}, machineset.Options{Clock: clock, StatusDelay: -1})
+			w.runWith(ctrl.Options{Cache: narrow}, machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 			set := w.set("workers", 2)
 			w.create(set)
 			w.eventually("hold", func() string {
@@ -211,7 +212,7 @@ func TestEventsOfMachinesCostNoListInAnyModeOfTheCache(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fake0()).live()
-			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{StatusDelay: -1})
+			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 			set := w.set("workers", 5)
 			w.create(set)
 			w.has(set, 5)

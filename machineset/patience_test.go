@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -58,7 +59,7 @@ func TestASetWhoseCreationsAreRefusedWaitsBeforeItTriesAgain(t *testing.T) {
 	}
 	mend := w.store.Inject(fake.Fault{Err: refused, Times: -1, Match: attempt})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
+	w.run(machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	set := w.set("workers", 3)
 	w.create(set)
 	w.attempts(set, attempt, 1)
@@ -76,7 +77,7 @@ func TestASetThatWasChangedTriesToCreateAtOnce(t *testing.T) {
 		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
 	}
 	w.store.FailNext(attempt, apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil))
-	w.run(machineset.Options{Clock: clocktesting.NewFakePassiveClock(time.Now()), StatusDelay: -1})
+	w.run(machineset.Options{Options: pass.Options{Clock: clocktesting.NewFakePassiveClock(time.Now()), StatusDelay: -1}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.eventually("an attempt", func() string {
@@ -103,7 +104,7 @@ func TestASetWaitsFromTheEndOfAnAttemptThatTookLong(t *testing.T) {
 			}
 			return isAttempt(r)
 		}})
-	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
+	w.run(machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.attempts(set, isAttempt, 1)
@@ -114,7 +115,9 @@ func TestASetThatWaitsAsksForAPassWhenItsTimeHasCome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := w.reconcilerWith(machineset.Options{StatusDelay: -1, Clock: clock}, func(ctrl.Manager, *machineset.Ports) {})
+	r := w.reconcilerWith(machineset.Options{
+		Options: pass.Options{StatusDelay: -1, Clock: clock},
+	}, func(ctrl.Manager, *machineset.Ports) {})
 	w.store.FailNext(func(r fake.Request) bool {
 		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
 	}, apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("not today")))

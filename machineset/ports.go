@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -106,52 +103,27 @@ const passLimit = time.Minute
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
-	// the set in lower case.
-	Name string
+	// Options are those of all kinds. With StatusDelay, Machines which change one after the other cost one write. The limit of a pass
+	// always uses real time.
+	engine.Options
+
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
 	Steps engine.Steps[*Scope]
-	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
-	Recorder events.EventRecorder
-	// Clock returns the time that is compared with the times of objects and used for StatusDelay; default the real one. Requeues and
-	// the limit of a pass always use real time.
-	Clock clock.PassiveClock
-	// StatusDelay is how long a set waits after it has written its status until it writes another one, so that Machines which change
-	// one after the other cost one write. Default engine.DefaultStatusDelay; negative: write at once.
-	StatusDelay time.Duration
 	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other. As many are
 	// told at the same time what becomes of them. Default, also when negative: DefaultParallel.
 	Parallel int
-	// Finalizer keeps a set until its Machines are gone. Default Finalizer.
-	Finalizer string
 	// MachineFinalizers are those that new Machines get, so that none goes before its reconciler has seen it: that of its
 	// machine.Options.Finalizer, and no other, because only that one is removed. Default contract.MachineFinalizer alone, which is the
 	// default there too; an empty list, which is not nil, gives none.
 	MachineFinalizers []string
-	// WatchFilter, when it is not empty, limits the Reconciler to sets whose label contract.WatchFilterLabel has this value.
-	WatchFilter string
-	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
-	// contract.Versions(), as in Cluster API; contract.AllVersions() also includes v1alpha3 and v1alpha4.
-	ContractVersions []contract.Version
 	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
-	// Metrics count the passes; nil counts nothing.
-	Metrics *engine.Metrics
-	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
-	Controller controller.Options
 }
 
-// frame returns the options that all kinds have, with their defaults.
-func (o Options) frame(kind contract.MachineSetKind) engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Shared: o.Shared, Metrics: o.Metrics, Controller: o.Controller,
-	}.WithDefaults(kind.GVK.Kind, Finalizer)
-}
-
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults(kind contract.MachineSetKind) Options {
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -121,7 +122,9 @@ func TestRecognition(t *testing.T) {
 			set := w.set("workers", 2)
 			w.create(set)
 			mgr := w.manager(userAgent)
-			_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{StatusDelay: 50 * time.Millisecond})
+			_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{
+				Options: pass.Options{StatusDelay: 50 * time.Millisecond},
+			})
 			if name != "the name of its Cluster" {
 				require.ErrorContains(t, err, name, "a Machine of an empty set shows it")
 				return

@@ -30,12 +30,13 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	options = options.withDefaults()
-	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.frame(kinds.Set), nil)
+	options = options.withDefaults(kinds.Set)
+	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.Options, nil)
 	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}
+	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory[contract.MachineState], nil),

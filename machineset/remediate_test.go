@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -266,7 +267,7 @@ func TestANewMachineWaitsForTheBackOffOfItsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
-	w.run(machineset.Options{Clock: clock, StatusDelay: -1})
+	w.run(machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.has(set, 1)

@@ -14,7 +14,7 @@ import (
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
 // use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Set).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Set).Name, func() (*Reconciler, error) {
 		return New(kinds, PortsFromManager(mgr), options)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -131,7 +132,7 @@ func TestASetIsAsCheapAsItCanBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake0()).live()
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // however slow this test is, that alone is worth no status
-	w.run(machineset.Options{StatusDelay: 500 * time.Millisecond, Clock: clock})
+	w.run(machineset.Options{Options: pass.Options{StatusDelay: 500 * time.Millisecond, Clock: clock}})
 	set := w.set("workers", 40)
 	w.create(set)
 	w.eventually("have 40 Machines that are ready", func() string {
@@ -175,7 +176,7 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 	require.NoError(t, err)
 	ports := machineset.PortsFromManager(mgr)
 	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	r, err := machineset.New(w.kinds, ports, machineset.Options{StatusDelay: -1})
+	r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	require.NoError(t, r.AddToManager(t.Context(), mgr))
 	w.start(mgr)
@@ -215,7 +216,7 @@ func TestASetOfAProviderThatSpeaksAnOldContractCreatesMachines(t *testing.T) {
 			u.SetLabels(map[string]string{contract.V1Alpha3.Label(): gvk.Version})
 		})
 	}
-	w.run(machineset.Options{ContractVersions: contract.AllVersions()})
+	w.run(machineset.Options{Options: pass.Options{ContractVersions: contract.AllVersions()}})
 	set := w.set("workers", 1)
 	w.create(set)
 	w.has(set, 1)

@@ -68,7 +68,7 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 func ownStep(t *testing.T, run engine.StepFunc[*machineset.Scope]) machineset.Options {
 	t.Helper()
 	steps := machineset.Steps().InsertBefore(machineset.StepScale, machineset.Step{Name: "own", On: engine.InBoth, Run: run})
-	return machineset.Options{Steps: steps, StatusDelay: -1}
+	return machineset.Options{Steps: steps, Options: engine.Options{StatusDelay: -1}}
 }
 
 func noPorts(ctrl.Manager, *machineset.Ports) {}

@@ -62,7 +62,7 @@ func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
 	t.Parallel()
 	frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{
 		Tracker: external.NewTracker(broken{}, nil, "test"),
-		Options: engine.Options{Shared: func(ref contract.Ref) bool { return ref.Kind == "MachineClass" }},
+		Shared:  func(ref contract.Ref) bool { return ref.Kind == "MachineClass" },
 	}
 	s := &Scope{env: &Reconciler{frame: frame}}
 	s.Attach(frame)

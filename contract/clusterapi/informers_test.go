@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/clusterapi"
+	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func infraTemplate() schema.GroupVersionKind {
@@ -55,18 +56,20 @@ func startOperator(t *testing.T, env *testenv.Env) {
 	machines, err := machine.PortsFromManager(t.Context(), mgr, machine.Options{})
 	require.NoError(t, err)
 	machines.ClusterOf, machines.ClusterEvents = clusters.Of, clusters.Source
-	one, err := machine.New(clusterapi.Machine(), machines, machine.Options{StatusDelay: -1})
+	one, err := machine.New(clusterapi.Machine(), machines, machine.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
-	sets, err := machineset.New(clusterapi.MachineSets(), machineset.Ports{Ports: machines.Ports}, machineset.Options{StatusDelay: -1})
+	sets, err := machineset.New(clusterapi.MachineSets(), machineset.Ports{Ports: machines.Ports}, machineset.Options{
+		Options: pass.Options{StatusDelay: -1},
+	})
 	require.NoError(t, err)
 	deployments, err := deployment.New(clusterapi.MachineDeployments(), deployment.Ports{Ports: machines.Ports},
-		deployment.Options{StatusDelay: -1})
+		deployment.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	pools, err := machinepool.New(clusterapi.MachinePools(), machinepool.Ports{Ports: machines.Ports, Workload: machines.Workload},
-		machinepool.Options{StatusDelay: -1})
+		machinepool.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	checks, err := remediation.New(clusterapi.MachineHealthChecks(),
-		remediation.Ports{Ports: machines.Ports, Workload: machines.Workload}, remediation.Options{StatusDelay: -1})
+		remediation.Ports{Ports: machines.Ports, Workload: machines.Workload}, remediation.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(one.AddToManager(t.Context(), mgr), sets.AddToManager(t.Context(), mgr),
 		deployments.AddToManager(t.Context(), mgr), pools.AddToManager(t.Context(), mgr), checks.AddToManager(t.Context(), mgr)))

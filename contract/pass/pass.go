@@ -14,6 +14,12 @@ type Scope[S, U any] = engine.Scope[S, U]
 // Ports are what every reconciler needs of the manager it runs in. The Ports of each kind embed them.
 type Ports = engine.Ports
 
+// Options are what all reconcilers can be told. The Options of each kind embed them:
+//
+//	options := machine.Options{Options: pass.Options{StatusDelay: -1}}
+//	options.Name = "boxes"
+type Options = engine.Options
+
 // PortsFromManager returns the ports that a manager has, without those of Clusters.
 func PortsFromManager(mgr ctrl.Manager) Ports { return engine.PortsFromManager(mgr) }
 

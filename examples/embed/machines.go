@@ -85,7 +85,9 @@ func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
 	gateways := kindOf("EdgeGateway", func() *v1.EdgeGateway { return &v1.EdgeGateway{} }, &v1.EdgeGatewayList{})
 	gateways.StatusSubresource = false
 	add := func(name string, kind contract.Kind) error {
-		r, err := machine.New(kind, ports, machine.Options{Name: name, Steps: steps, Finalizer: finalizer, Recorder: mgr.GetEventRecorder(name)})
+		options := machine.Options{Steps: steps}
+		options.Name, options.Finalizer, options.Recorder = name, finalizer, mgr.GetEventRecorder(name)
+		r, err := machine.New(kind, ports, options)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -36,7 +35,7 @@ func deploymentWiring(o settings) deployment.Wiring {
 func addDeployments( //nolint:dupl // the names are those of another package than in addSets
 	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
-	counted, err := newPassMetrics("MachineDeployment")
+	shared, err := passOptionsOf(mgr, o, "MachineDeployment")
 	if err != nil {
 		return err
 	}
@@ -44,8 +43,7 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 	follow(&ports.Ports, clusters)
 	steps := guarded(o, guards, deployment.Steps(), deployment.StepPaused, deployment.StepTemplates)
 	r, err := deployment.New(deploymentKinds(o.Kinds.Group), ports, deployment.Options{
-		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),
+		Options: shared, Steps: steps, Shared: o.shared(),
 	})
 	if err != nil {
 		return err

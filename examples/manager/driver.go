@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -141,14 +140,11 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, cluste
 	kinds.Machine = o.Kinds.Group.Machine() // one shared informer
 	ports := pass.PortsFromManager(mgr)
 	follow(&ports, clusters)
-	counted, err := newPassMetrics(kwokdriver.GVK().Kind)
+	shared, err := passOptionsOf(mgr, o, kwokdriver.GVK().Kind)
 	if err != nil {
 		return err
 	}
-	r, err := inframachine.New(kinds, ports, inframachine.Options{
-		Calls: calls, WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent), Metrics: counted,
-		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
-	})
+	r, err := inframachine.New(kinds, ports, inframachine.Options{Options: shared, Calls: calls})
 	if err != nil {
 		return err
 	}

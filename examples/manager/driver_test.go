@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/examples/manager/options"
@@ -104,7 +105,7 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 // runMachines starts the reconciler of Machines with the driver of the flags, and those of sets and deployments if they ask for them.
 func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) {
 	t.Helper()
-	into := machine.Options{StatusDelay: 50 * time.Millisecond}
+	into := machine.Options{Options: pass.Options{StatusDelay: 50 * time.Millisecond}}
 	ports, err := machine.PortsFromManager(t.Context(), mgr, into)
 	require.NoError(t, err)
 	if o.Driver.IsProvider() {

@@ -41,9 +41,9 @@ func healthCheckWiring(o settings) remediation.Wiring {
 
 // addHealthChecks adds the reconciler of MachineHealthChecks, with the Nodes and Clusters of the Machine reconciler.
 func addHealthChecks(
-	ctx context.Context, mgr ctrl.Manager, o settings, guards safeguards, ports machine.Ports, shared machine.Options,
+	ctx context.Context, mgr ctrl.Manager, o settings, guards safeguards, ports machine.Ports, machines machine.Options,
 ) error {
-	counted, err := newPassMetrics("MachineHealthCheck")
+	shared, err := passOptionsOf(mgr, o, "MachineHealthCheck")
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,7 @@ func addHealthChecks(
 		judges.ReachOf = guards.gate.Of
 	}
 	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
-		StatusDelay: shared.StatusDelay, Controller: shared.Controller, WatchFilter: shared.WatchFilter, Recorder: shared.Recorder,
-		Matching: shared.Matching, Policy: policy, Metrics: counted, Checks: joining(o.Kinds.JoinTimeout),
+		Options: shared, Matching: machines.Matching, Policy: policy, Checks: joining(o.Kinds.JoinTimeout),
 	})
 	if err != nil {
 		return err

@@ -26,13 +26,14 @@ func newMetrics(ctx context.Context, mgr ctrl.Manager, o settings, has served) (
 	return ours, nil
 }
 
-// newPassMetrics returns metrics of the passes over objects of a kind, which are served too.
-func newPassMetrics(kind string) (*pass.Metrics, error) {
-	ours := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
-	if err := metrics.Registry.Register(ours); err != nil {
-		return nil, fmt.Errorf("set up metrics of %ss: %w", kind, err)
+// passOptionsOf are those of the reconciler of a kind, with metrics of its passes, which are served too.
+func passOptionsOf(mgr ctrl.Manager, o settings, kind string) (pass.Options, error) {
+	shared := passOptions(mgr, o)
+	shared.Metrics = pass.NewMetrics(pass.MetricsOptions{Kind: kind})
+	if err := metrics.Registry.Register(shared.Metrics); err != nil {
+		return pass.Options{}, fmt.Errorf("set up metrics of %ss: %w", kind, err)
 	}
-	return ours, nil
+	return shared, nil
 }
 
 // newDrainMetrics returns metrics of the drains of Nodes, which are served too.

@@ -40,13 +40,12 @@ func (o settings) needsPools(has served) error {
 // addPools adds the reconciler of MachinePools, with the Nodes, drains and Clusters of the Machine reconciler. Machines
 // of single instances of a pool are reconciled like other Machines.
 func addPools(ctx context.Context, mgr ctrl.Manager, o settings, ports machine.Ports, options machine.Options) error {
-	counted, err := newPassMetrics("MachinePool")
+	shared, err := passOptionsOf(mgr, o, "MachinePool")
 	if err != nil {
 		return err
 	}
 	r, err := machinepool.New(poolKinds(o), poolPorts(ports), machinepool.Options{
-		StatusDelay: options.StatusDelay, Controller: options.Controller, WatchFilter: options.WatchFilter, Recorder: options.Recorder,
-		ConnectionGrace: options.ConnectionGrace, Matching: options.Matching, Metrics: counted,
+		Options: shared, ConnectionGrace: options.ConnectionGrace, Matching: options.Matching,
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -48,7 +47,7 @@ func setWiring(o settings) machineset.Wiring {
 func addSets( //nolint:dupl // the names are those of another package than in addDeployments
 	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
-	counted, err := newPassMetrics("MachineSet")
+	shared, err := passOptionsOf(mgr, o, "MachineSet")
 	if err != nil {
 		return err
 	}
@@ -56,8 +55,7 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 	follow(&ports.Ports, clusters)
 	steps := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
 	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
-		Steps: steps, StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
-		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers}, Metrics: counted, Shared: o.shared(),
+		Options: shared, Steps: steps, Shared: o.shared(),
 	})
 	if err != nil {
 		return err

@@ -56,9 +56,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 		return nil, fmt.Errorf("set up health probes: %w", err)
 	}
 	options := machine.Options{
-		StatusDelay: statusDelay(o), Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
-		Policy:      machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
-		WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Options: passOptions(mgr, o),
+		Policy:  machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
 	}
 	if options.Metrics, err = newMetrics(ctx, mgr, o, has); err != nil {
 		return nil, err
@@ -234,6 +233,14 @@ func statusDelay(o settings) time.Duration {
 		return -1
 	}
 	return o.Machines.StatusDelay
+}
+
+// passOptions are the options of the reconcilers of all kinds, without metrics.
+func passOptions(mgr ctrl.Manager, o settings) pass.Options {
+	return pass.Options{
+		StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
+	}
 }
 
 // restConfig finds the cluster by kubectl's rules, and then by the service account of a pod.

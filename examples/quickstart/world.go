@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machineset"
@@ -48,8 +49,8 @@ func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
-	_, err = machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{StatusDelay: statusDelay})
-	_, err2 = deployment.SetupWithManager(ctx, mgr, deployments, deployment.Options{StatusDelay: statusDelay})
+	_, err = machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{Options: pass.Options{StatusDelay: statusDelay}})
+	_, err2 = deployment.SetupWithManager(ctx, mgr, deployments, deployment.Options{Options: pass.Options{StatusDelay: statusDelay}})
 	ports, err3 := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	rollouts, err4 := machine.RolloutFromManager(mgr, sets.Set, deployments.Deployment)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
@@ -57,7 +58,9 @@ func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	machines, err := machine.New(kind, ports, machine.Options{StatusDelay: statusDelay, Recorder: mgr.GetEventRecorder("machine")})
+	machines, err := machine.New(kind, ports, machine.Options{
+		Options: pass.Options{StatusDelay: statusDelay, Recorder: mgr.GetEventRecorder("machine")},
+	})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	if ports != nil {
 		ports(w, &use)
 	}
-	options := engine.Options{Recorder: w.recorder}.WithDefaults("MachineDeployment", "example.com/deployment")
+	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment", "example.com/deployment")
 	w.frame, err = engine.NewFrame(deployment, use, options, nil)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{

@@ -88,35 +88,34 @@ const DefaultStatusDelay = time.Second
 // DefaultConnectionGrace is how long conditions stay unchanged while what they are about cannot be read; the value is Cluster API's.
 const DefaultConnectionGrace = 5 * time.Minute
 
-// Options are those that reconcilers of all kinds have.
+// Options are those that reconcilers of all kinds have. The Options of each kind embed them, and the zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes. Default: the kind in lower case.
+	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind in lower
+	// case.
 	Name string
-	// Recorder records events; nil records none.
+	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
-	// Clock is compared with the times of objects. Default the real one.
+	// Clock returns the time that is compared with the times of objects and used for StatusDelay. Default the real one. Requeues always use
+	// real time.
 	Clock clock.PassiveClock
-	// StatusDelay is the least time between two writes of a status that does not change the readiness, see Flush. Default
-	// DefaultStatusDelay; negative: no delay.
+	// StatusDelay is the least time between two writes of a status; one that a step needs, and one of an object that becomes or ceases to
+	// be ready, are written at once. Default DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
-	// Finalizer keeps an object until everything that belongs to it is gone.
+	// Finalizer keeps an object until everything that belongs to it is gone. Default: the constant of the kind's package.
 	Finalizer string
-	// WatchFilter, when it is not empty, limits the reconciler to objects whose label contract.WatchFilterLabel has this value.
+	// WatchFilter, when it is not empty, limits the Reconciler to objects whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
-	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs. Default contract.Versions().
+	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
+	// contract.Versions(), as in Cluster API; contract.AllVersions() also includes v1alpha3 and v1alpha4.
 	ContractVersions []contract.Version
-	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a MachineClass.
-	// ReadTemplate takes such a reference for none. It is called in every pass, from several goroutines, and must not block. Nil: every
-	// reference is one to a template.
-	Shared func(contract.Ref) bool
 	// Metrics count the passes; nil counts nothing.
 	Metrics *Metrics
-	// Controller is passed to controller-runtime.
+	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
 	Controller controller.Options
 }
 
 // WithDefaults returns the options with the defaults of a kind.
-func (o Options) WithDefaults(kind, finalizer string) Options {
+func WithDefaults(o Options, kind, finalizer string) Options {
 	o.Name = cmp.Or(o.Name, strings.ToLower(kind))
 	o.Finalizer = cmp.Or(o.Finalizer, finalizer)
 	o.StatusDelay = cmp.Or(o.StatusDelay, DefaultStatusDelay)
@@ -133,6 +132,10 @@ type Frame[S, U any] struct {
 	Options Options
 	Tracker *external.Tracker
 	Writer  *patch.Writer
+
+	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a
+	// MachineClass. ReadTemplate takes such a reference for none. Nil: every reference is one to a template.
+	Shared func(contract.Ref) bool
 
 	// normalize completes a state that was read; nil changes nothing.
 	normalize func(*S)

@@ -60,7 +60,8 @@ func newBench(t *testing.T, subresource bool, steps ...step) *bench {
 		ClusterOf: func(context.Context, types.NamespacedName) (external.ClusterView, error) { return b.view, nil },
 	}
 	var err error
-	b.frame, err = engine.NewFrame(kind, ports, engine.Options{WatchFilter: "ours"}.WithDefaults("MachineDeployment", testFinalizer), nil)
+	options := engine.WithDefaults(engine.Options{WatchFilter: "ours"}, "MachineDeployment", testFinalizer)
+	b.frame, err = engine.NewFrame(kind, ports, options, nil)
 	require.NoError(t, err)
 	return b
 }

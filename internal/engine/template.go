@@ -25,7 +25,7 @@ const (
 // from it now; the zero Problem means that it can, or that the reference is empty or Options.Shared. It requests another pass where no
 // event follows.
 func (s *Scope[S, U]) ReadTemplate(ctx context.Context, ref contract.Ref) (external.Object, external.Problem, error) {
-	if shared := s.frame.Options.Shared; shared != nil && shared(ref) {
+	if shared := s.frame.Shared; shared != nil && shared(ref) {
 		return external.Object{}, external.Problem{}, nil
 	}
 	found, err := s.frame.Tracker.Get(ctx, s.Common().Key, ref)

@@ -181,8 +181,7 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 	}
 	ports := remediation.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload, ReachOf: gate.Of}
 	ports.NodesOf, ports.WorkloadEvents = p.reach()
-	checks, wrong := remediation.New(kinds, ports,
-		remediation.Options{Clock: p.clock(), Controller: m.options(), Parallel: 1, Recorder: recorder{p}, Matching: matching()})
+	checks, wrong := remediation.New(kinds, ports, remediation.Options{Options: m.shared(nil), Parallel: 1, Matching: matching()})
 	freezer, err := guard.NewFreezer(guard.Kinds{
 		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
 		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()), Machine: kinds.Machine,

@@ -62,7 +62,7 @@ func (m *manager) addMachines(ctx context.Context) error {
 	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, m.process.rolloutEvents
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), ports, machine.Options{
-		Steps: steps, Clock: m.process.clock(), Controller: m.options(), Metrics: metrics, Matching: matching(), Recorder: recorder{m.process},
+		Options: m.shared(nil), Steps: steps, Metrics: metrics, Matching: matching(),
 	})
 	if err != nil {
 		return err
@@ -90,13 +90,16 @@ func (m *manager) machineSteps() ([]machine.Step, error) {
 	return steps, err
 }
 
+// shared are the options of the reconcilers of all kinds.
+func (m *manager) shared(metrics *engine.Metrics) engine.Options {
+	return engine.Options{Clock: m.process.clock(), Controller: m.options(), Metrics: metrics, Recorder: recorder{m.process}}
+}
+
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
 	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	options := machineset.Options{
-		Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Steps: steps, Metrics: metrics, Recorder: recorder{m.process},
-	}
+	options := machineset.Options{Options: m.shared(metrics), Parallel: 1, Steps: steps}
 	if m.process.world.bare {
 		options.MachineFinalizers = []string{}
 	}
@@ -108,8 +111,7 @@ func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
 	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
-	_, err := deployment.SetupWithManager(ctx, m, kinds,
-		deployment.Options{Clock: m.process.clock(), Controller: m.options(), Steps: steps, Metrics: metrics, Recorder: recorder{m.process}})
+	_, err := deployment.SetupWithManager(ctx, m, kinds, deployment.Options{Options: m.shared(metrics), Steps: steps})
 	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
 }
 
@@ -117,8 +119,7 @@ func (m *manager) addPools(ctx context.Context) error {
 	kinds, unknown := machinepool.ClusterAPI(contract.V1Beta2)
 	ports := machinepool.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
-	pools, err := machinepool.New(kinds, ports,
-		machinepool.Options{Clock: m.process.clock(), Controller: m.options(), Parallel: 1, Recorder: recorder{m.process}})
+	pools, err := machinepool.New(kinds, ports, machinepool.Options{Options: m.shared(nil), Parallel: 1})
 	if err := errors.Join(unknown, err); err != nil {
 		return err
 	}
@@ -130,8 +131,7 @@ func (m *manager) addInfraMachines(ctx context.Context) error {
 	kinds, unknown := inframachine.ClusterAPI(partGVK(), contract.V1Beta2)
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: partGVK().Kind})
 	_, err := inframachine.SetupWithManager(ctx, m, kinds, inframachine.Options{
-		Calls: m.process.cloudCalls(), Poll: pollEvery, Clock: m.process.clock(), Controller: m.options(), Metrics: metrics,
-		Recorder: recorder{m.process},
+		Options: m.shared(metrics), Calls: m.process.cloudCalls(), Poll: pollEvery,
 		Input: func(context.Context, *contract.ProvidedMachineState) (cloud.Request, error) {
 			return cloud.Request{Spec: []byte(`{"size":"small"}`)}, nil
 		},

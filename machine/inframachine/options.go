@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -20,6 +17,10 @@ const Finalizer = "machinist.dev/inframachine"
 
 // Options are those of a Reconciler. Calls is required.
 type Options struct {
+	// Options are those of all kinds. StatusDelay and ContractVersions have no effect: a Machine waits for what the status has, so it is
+	// written at once. Metrics of the Driver are provider.Metrics.
+	engine.Options
+
 	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache.
 	Calls provider.Calls
 	// Input returns what the Driver is asked for: the specification, of the InfraMachine or of its class, with Account and Credentials; the
@@ -38,26 +39,11 @@ type Options struct {
 	Refresh time.Duration
 	// Steps are those of a pass. Default Steps().
 	Steps engine.Steps[*Scope]
-
-	// Name is the name of the controller and of its index. Default: the kind in lower case.
-	Name string
-	// Recorder records events; nil records none.
-	Recorder events.EventRecorder
-	// Clock is the time of a pass. Default the real one.
-	Clock clock.PassiveClock
-	// Finalizer keeps an InfraMachine until its instance is gone. Default Finalizer.
-	Finalizer string
-	// WatchFilter, when it is not empty, limits the Reconciler to InfraMachines whose label contract.WatchFilterLabel has this value.
-	WatchFilter string
-	// Metrics count the passes; nil counts nothing. Those of the Driver are provider.Metrics.
-	Metrics *engine.Metrics
-	// Controller is passed to controller-runtime.
-	Controller controller.Options
 }
 
 func (o Options) withDefaults(kind contract.InfraMachineKind) Options {
-	shared := o.shared().WithDefaults(kind.GVK.Kind, Finalizer)
-	o.Name, o.Clock, o.Finalizer = shared.Name, shared.Clock, shared.Finalizer
+	o.StatusDelay = -1
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
 	if o.Input == nil {
 		o.Input = Spec
 	}
@@ -65,14 +51,6 @@ func (o Options) withDefaults(kind contract.InfraMachineKind) Options {
 		o.Steps = Steps()
 	}
 	return o
-}
-
-// shared are the options that all kinds have. A Machine waits for what the status says, so it is not delayed.
-func (o Options) shared() engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: -1, Finalizer: o.Finalizer, WatchFilter: o.WatchFilter,
-		Metrics: o.Metrics, Controller: o.Controller,
-	}
 }
 
 // Spec is the default of Options.Input: the spec of the InfraMachine without the provider ID, which is written into it. It has no

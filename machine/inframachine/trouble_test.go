@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/inframachine"
@@ -161,7 +162,7 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 
 func TestWhatIsPausedOrOfAnotherControllerOrWithoutAMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{options: inframachine.Options{WatchFilter: "ours"}})
+	w := newWorld(t, worldOptions{options: inframachine.Options{Options: pass.Options{WatchFilter: "ours"}}})
 	ours := map[string]string{contract.WatchFilterLabel: "ours"}
 	alone, paused, theirs := cloudMachine("alone", "small"), cloudMachine("paused", "small"), cloudMachine("theirs", "small")
 	alone.SetLabels(ours)

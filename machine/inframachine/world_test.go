@@ -133,7 +133,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		bootstrap.Machine = kinds.Machine.GVK
 		require.NoError(t, bootstrap.SetupWithManager(others))
 	}
-	_, err = machine.SetupWithManager(ctx, others, kinds.Machine, machine.Options{StatusDelay: 100 * time.Millisecond})
+	_, err = machine.SetupWithManager(ctx, others, kinds.Machine, machine.Options{
+		Options: engine.Options{StatusDelay: 100 * time.Millisecond},
+	})
 	require.NoError(t, err)
 	w.setup(ctx, ours, kinds, o)
 	done := make(chan error, 2)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -260,7 +261,7 @@ func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing
 	check := w.check("workers")
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // its limit is reached when the test says so, and not before
 	w.Create(check, waiting)
-	w.run(remediation.Options{Clock: clock})
+	w.run(remediation.Options{Options: pass.Options{Clock: clock}})
 	w.status(check, 4, 3, 4)
 	require.Empty(t, w.said("slow"))
 	clock.SetTime(time.Now().Add(2 * time.Second))

@@ -3,13 +3,9 @@ package remediation
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -85,9 +81,9 @@ const DefaultParallel = 16
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of the
-	// check in lower case.
-	Name string
+	// Options are those of all kinds. Finalizer and ContractVersions have no effect: nothing belongs to a check alone.
+	engine.Options
+
 	// Policy decides how many Machines are remediated. The zero value is safer than Cluster API.
 	Policy healthcheck.Policy
 	// Checks returns what makes the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from several
@@ -95,32 +91,13 @@ type Options struct {
 	Checks func(*contract.HealthCheckState) healthcheck.Checks
 	// Matching says which provider IDs are the same; it is that of the Machine reconciler.
 	Matching noderef.Rules
-	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
-	Recorder events.EventRecorder
-	// Clock is compared with the times of conditions; default the real one. Requeues always use real time.
-	Clock clock.PassiveClock
-	// StatusDelay is how long a check waits after it has written its status until it writes another one. Default
-	// engine.DefaultStatusDelay; negative: write at once.
-	StatusDelay time.Duration
 	// Parallel is how many Machines of a check are written to at the same time. Default, also when negative: DefaultParallel.
 	Parallel int
-	// WatchFilter, when it is not empty, limits the Reconciler to checks whose label contract.WatchFilterLabel has this value.
-	WatchFilter string
-	// Metrics count the passes; nil counts nothing.
-	Metrics *engine.Metrics
-	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
-	Controller controller.Options
 }
 
-// frame returns the options that all kinds have, with their defaults. A check has no finalizer: nothing belongs to it alone.
-func (o Options) frame(kind contract.HealthCheckKind) engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, WatchFilter: o.WatchFilter, Metrics: o.Metrics,
-		Controller: o.Controller,
-	}.WithDefaults(kind.GVK.Kind, "")
-}
-
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults(kind contract.HealthCheckKind) Options {
+	o.Finalizer = ""
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, "")
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}

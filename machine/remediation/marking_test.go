@@ -69,7 +69,7 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 		"spec", "checks", "unhealthyNodeConditions"))
 	w.Create(check)
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // its time is over when the test says so, and not before
-	w.run(remediation.Options{Clock: clock})
+	w.run(remediation.Options{Options: engine.Options{Clock: clock}})
 	w.says(healthy, "a", "b")
 	clock.SetTime(time.Now())
 	w.becomes("a", corev1.ConditionFalse, 0)
@@ -371,7 +371,7 @@ func TestARestrictionIsToldWithItsStatus(t *testing.T) {
 	w.Store.Inject(fake.Fault{Times: 3, Match: func(r fake.Request) bool {
 		return r.Subresource == "status" && r.GVK.Kind == w.kinds.Check.GVK.Kind && r.UserAgent == userAgent
 	}})
-	w.run(remediation.Options{Recorder: recorder})
+	w.run(remediation.Options{Options: engine.Options{Recorder: recorder}})
 	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 2, unhealthy: 2, maxUnhealthy: 25%)")
 	w.Quiet(userAgent, time.Second)
 	require.Len(t, recorder.Events, 1)

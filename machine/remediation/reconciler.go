@@ -38,8 +38,8 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	options = options.withDefaults()
-	frame, err := engine.NewFrame(kinds.Check, ports.Ports, options.frame(kinds.Check), nil)
+	options = options.withDefaults(kinds.Check)
+	frame, err := engine.NewFrame(kinds.Check, ports.Ports, options.Options, nil)
 	if err = errors.Join(err, kinds.validate()); err != nil {
 		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
 	}

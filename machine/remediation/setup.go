@@ -21,7 +21,7 @@ import (
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
 // required rights are PolicyRules and NodePolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
-	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Check).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Check).Name, func() (*Reconciler, error) {
 		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
 	})
 }

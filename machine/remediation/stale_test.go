@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
@@ -209,7 +210,7 @@ func TestAReplacementTakesThePlaceOfAMachineThatAClockThatIsAheadHasMarked(t *te
 	w.Change(w.ref("a"), func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/drain"}) })
 	check := w.check("workers", limited(int64(1)))
 	w.Create(check)
-	w.run(remediation.Options{Clock: clocktesting.NewFakePassiveClock(time.Now().Add(3 * time.Minute))})
+	w.run(remediation.Options{Options: pass.Options{Clock: clocktesting.NewFakePassiveClock(time.Now().Add(3 * time.Minute))}})
 	w.status(check, 3, 3, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	w.says(marked, "a")

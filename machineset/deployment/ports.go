@@ -3,13 +3,9 @@ package deployment
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -98,39 +94,21 @@ func PortsFromManager(mgr ctrl.Manager) Ports { return Ports{engine.PortsFromMan
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind of
-	// the deployment in lower case.
-	Name string
+	// Options are those of all kinds.
+	engine.Options
+
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
 	Steps engine.Steps[*Scope]
-	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
-	Recorder events.EventRecorder
-	// Clock returns the time that is compared with the times of objects. Default the real one.
-	Clock clock.PassiveClock
-	// StatusDelay is how long a deployment waits after it has written its status until it writes another one. Default
-	// engine.DefaultStatusDelay; negative: write at once.
-	StatusDelay time.Duration
-	// Finalizer keeps a deployment until its sets are gone. Default Finalizer.
-	Finalizer string
-	// WatchFilter, when it is not empty, limits the Reconciler to deployments whose label contract.WatchFilterLabel has this value.
-	WatchFilter string
-	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
-	// contract.Versions().
-	ContractVersions []contract.Version
 	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
-	// Metrics count the passes; nil counts nothing.
-	Metrics *engine.Metrics
-	// Controller is passed to controller-runtime; values that are not set stay the manager's defaults.
-	Controller controller.Options
 }
 
-// frame returns the options that all kinds have, with their defaults.
-func (o Options) frame(kind contract.MachineDeploymentKind) engine.Options {
-	return engine.Options{
-		Name: o.Name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: o.StatusDelay, Finalizer: o.Finalizer,
-		WatchFilter: o.WatchFilter, ContractVersions: o.ContractVersions, Shared: o.Shared, Metrics: o.Metrics, Controller: o.Controller,
-	}.WithDefaults(kind.GVK.Kind, Finalizer)
+func (o Options) withDefaults(kind contract.MachineDeploymentKind) Options {
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
+	if o.Steps == nil {
+		o.Steps = Steps()
+	}
+	return o
 }

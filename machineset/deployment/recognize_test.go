@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -73,7 +74,9 @@ func TestRecognition(t *testing.T) {
 			w.kinds.Maker = changedMaker{w.kinds.Maker, forget}
 			d := w.deployment(2)
 			mgr := w.Manager("deployments", ctrl.Options{})
-			_, err := deployment.SetupWithManager(t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
+			_, err := deployment.SetupWithManager(t.Context(), mgr, w.kinds, deployment.Options{
+				Options: pass.Options{StatusDelay: 20 * time.Millisecond},
+			})
 			if name != "the name of its Cluster" {
 				require.ErrorContains(t, err, name)
 				return

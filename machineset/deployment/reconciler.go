@@ -37,14 +37,13 @@ type Reconciler struct {
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	if options.Steps == nil {
-		options.Steps = Steps()
-	}
-	frame, err := engine.NewFrame(kinds.Deployment, ports.Ports, options.frame(kinds.Deployment), nil)
+	options = options.withDefaults(kinds.Deployment)
+	frame, err := engine.NewFrame(kinds.Deployment, ports.Ports, options.Options, nil)
 	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}
+	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
@@ -83,7 +82,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call
 // New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	return engine.Setup(ctx, mgr, &options.Recorder, options.frame(kinds.Deployment).Name, func() (*Reconciler, error) {
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Deployment).Name, func() (*Reconciler, error) {
 		return New(kinds, PortsFromManager(mgr), options)
 	})
 }

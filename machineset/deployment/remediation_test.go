@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
@@ -107,7 +108,9 @@ func TestAMarkedMachineThatIsAvailableGoesWhenItNoLongerIs(t *testing.T) {
 	require.NoError(t, w.machines.SetupWithManager(mgr))
 	die := w.start(mgr)
 	sets := w.manager("others")
-	_, err := machineset.SetupWithManager(t.Context(), sets, w.sets, machineset.Options{StatusDelay: 20 * time.Millisecond})
+	_, err := machineset.SetupWithManager(t.Context(), sets, w.sets, machineset.Options{
+		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
+	})
 	require.NoError(t, err)
 	w.start(sets)
 	w.run()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -31,7 +32,7 @@ func (a ahead) Now() time.Time { return a.RealClock.Now().Add(a.by) }
 func (w *world) runAhead(by time.Duration) (stop func()) {
 	w.t.Helper()
 	mgr := w.manager("deployments")
-	options := deployment.Options{StatusDelay: 20 * time.Millisecond, Clock: ahead{by: by}}
+	options := deployment.Options{Options: pass.Options{StatusDelay: 20 * time.Millisecond, Clock: ahead{by: by}}}
 	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, options)
 	require.NoError(w.t, err)
 	return w.start(mgr)

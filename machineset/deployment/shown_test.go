@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -31,7 +32,9 @@ func (w *world) runSelecting(gvk schema.GroupVersionKind, selector string) (stop
 	mgr := w.Manager("narrowed", ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 		object(gvk, ""): {Label: selects},
 	}}})
-	_, err = deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
+	_, err = deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{
+		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
+	})
 	require.NoError(w.t, err)
 	return w.start(mgr)
 }

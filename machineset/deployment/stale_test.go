@@ -35,7 +35,9 @@ func newStale(t *testing.T, names ...string) *stale {
 	require.NoError(t, err)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kinds.Machine.GVK, Status: true}, {GVK: kinds.Set.GVK}}}).Client()
 	recorder := events.NewFakeRecorder(10)
-	r, err := New(kinds, Ports{engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}}, Options{Recorder: recorder})
+	r, err := New(kinds, Ports{engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}}, Options{
+		Options: engine.Options{Recorder: recorder},
+	})
 	require.NoError(t, err)
 	s := &stale{&Scope{env: r, selector: labels.Everything()}, t, store, recorder}
 	s.State.Key.Namespace, s.State.UID = "default", "deployment-uid"

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
@@ -148,7 +149,9 @@ func (w *world) live() *world {
 	mgr := w.manager("others")
 	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, fake.InfraMachineGVK(contract.V1Beta2))
 	require.NoError(w.t, w.machines.SetupWithManager(mgr))
-	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{StatusDelay: 20 * time.Millisecond})
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{
+		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
+	})
 	require.NoError(w.t, err)
 	w.cached = mgr.GetCache()
 	w.start(mgr)
@@ -159,7 +162,9 @@ func (w *world) live() *world {
 func (w *world) run() (stop func()) {
 	w.t.Helper()
 	mgr := w.manager("deployments")
-	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{StatusDelay: 20 * time.Millisecond})
+	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{
+		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
+	})
 	require.NoError(w.t, err)
 	w.seen = mgr.GetCache()
 	return w.start(mgr)

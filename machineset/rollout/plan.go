@@ -102,7 +102,7 @@ func (p *plan) grow(limit int) {
 	room := min(limit-p.total(), p.desired-s.Replicas)
 	switch {
 	case s.Frozen:
-		p.block(ReasonFrozen, "MachineSet "+s.Name+" is frozen and creates no Machines")
+		p.block(ReasonFrozen, "the set "+s.Name+" is frozen and creates no Machines")
 	case room > 0:
 		s.to += room
 	default:

@@ -29,7 +29,7 @@ func TestNodesAreMatchedAndNeverHarmedOnARealControlPlane(t *testing.T) {
 			return machine.Result{}, nil
 		},
 	})
-	w.startReconciler(machineKind(), machine.Options{Steps: steps, StatusDelay: 300 * time.Millisecond}, &warnings{})
+	w.startReconciler(machineKind(), machine.Options{Steps: steps, Options: pass.Options{StatusDelay: 300 * time.Millisecond}}, &warnings{})
 	for name, run := range map[string]func(*scene){
 		"the Machine that recorded a Node keeps it":                            keepsItsNode,
 		"a Node that two Machines claim has no Machine until one is corrected": correctedClaim,

@@ -91,7 +91,7 @@ func (f *farPools) startPools() {
 	r, err := machinepool.New(kinds, machinepool.Ports{
 		Ports:   pass.PortsFromManager(mgr),
 		NodesOf: workloads.NodesOf(clusters), WorkloadEvents: clusters.Source,
-	}, machinepool.Options{Name: poolCluster, StatusDelay: -1})
+	}, machinepool.Options{Options: pass.Options{Name: poolCluster, StatusDelay: -1}})
 	require.NoError(f.t, err)
 	require.NoError(f.t, r.AddToManager(f.t.Context(), mgr))
 	f.run(mgr)
