@@ -81,14 +81,21 @@ func TestTheAPIServerIsAskedOnceForEachBatch(t *testing.T) {
 	require.Equal(t, 0, w.asks(func(s *scope) error { return w.grow(s, 0) }), "what was reserved is only resumed")
 }
 
+// refused makes a pass that reserves a slot, and whose creation is refused.
+func (w *world) refused() *scope {
+	w.t.Helper()
+	s, _ := w.pass()
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
+	require.ErrorContains(w.t, w.grow(s, 1), "refused")
+	return s
+}
+
 func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	s, _ := w.pass()
-	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
-	require.ErrorContains(t, w.grow(s, 1), "refused")
+	w.refused()
 	w.memory = newMemory() // another process, which does not wait
-	s, _ = w.pass()
+	s, _ := w.pass()
 	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
 	require.NoError(t, w.client.Update(t.Context(), w.deployment))
 	require.ErrorIs(t, w.grow(s, 0), engine.ErrStale)
@@ -98,9 +105,7 @@ func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	s, _ := w.pass()
-	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
-	require.ErrorContains(t, w.grow(s, 1), "refused")
+	s := w.refused()
 	w.create(w.set(s.Ledger.Pending[0].Name, "another owner"))
 	all, err := s.Create(t.Context(), w.make)
 	require.NoError(t, err)

@@ -28,37 +28,72 @@ func NotShown(name string) string { return name + "sNotShown" }
 // NotRestored is the reason of the hold on an owner that had children before it was restored, while they do not exist.
 func NotRestored(name string) string { return name + "sNotRestored" }
 
-// readLedger reads the ledger. An owner with children always has one of its own, so that it is known when it is restored without them. A
-// slot that the ledger does not know shows that the read of the owner is old, or that an earlier ledger was put back: the write fails
-// with a conflict, or corrects that. It needs a cache that shows all children, so that no slot of theirs is taken again.
-func (s *Scope[CS, CU]) readLedger(ctx context.Context) error {
-	owner := s.owner.Common()
-	highest, controls := int64(0), false
-	for _, m := range s.candidates {
-		highest = max(highest, scale.SlotOf(m.Metadata, owner.UID))
-		controls = controls || s.isController(m.OwnerReferences)
-	}
-	text, found := owner.Annotations[scale.LedgerAnnotation]
+// ledgerState is what an owner's ledger is.
+type ledgerState uint8
+
+const (
+	// ledgerStored: it is the owner's own, or the owner has neither a ledger nor children.
+	ledgerStored ledgerState = iota
+	// ledgerLost: the owner has children, and no ledger, or an earlier one than they are of.
+	ledgerLost
+	// ledgerForeign: it is that of another owner, from which this one was restored, moved or copied.
+	ledgerForeign
+	// ledgerUnreadable: a person has to correct it.
+	ledgerUnreadable
+)
+
+// ledgerFacts are what a ledgerState depends on.
+type ledgerFacts struct {
+	Owner contract.Common
+	// Highest is the highest slot among the children, and Controls is true when the owner controls one of them.
+	Highest  int64
+	Controls bool
+}
+
+// decideLedger returns the ledger to decide on, and what the stored one is; the error says why that cannot be read. An owner with children
+// always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes no slots, and keeps what it
+// has.
+func decideLedger(f ledgerFacts) (scale.Ledger, ledgerState, error) {
+	text, found := f.Owner.Annotations[scale.LedgerAnnotation]
 	ledger, err := scale.ParseLedger(text)
+	rebuilt := scale.Rebuilt(f.Owner.UID, f.Highest)
 	switch {
 	case found && err != nil:
-		s.Hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
-		ledger = scale.Rebuilt(owner.UID, highest)
-	case found && !ledger.IsOf(owner.UID):
-		s.restored = true
-		ledger = scale.Rebuilt(owner.UID, highest)
-	case found && ledger.Set != "" && highest < ledger.Next:
-	case controls && owner.Deleting.IsZero():
-		s.Ledger = scale.Rebuilt(owner.UID, highest)
-		if shows, err := s.ShowsAll(ctx); err != nil || !shows {
-			return err
-		}
-		return s.commit(ctx, s.Ledger)
+		return rebuilt, ledgerUnreadable, err
+	case found && !ledger.IsOf(f.Owner.UID):
+		return rebuilt, ledgerForeign, nil
+	case found && ledger.Set != "" && f.Highest < ledger.Next:
+		return ledger, ledgerStored, nil
+	case f.Controls && f.Owner.Deleting.IsZero():
+		return rebuilt, ledgerLost, nil
 	case !found:
-		ledger = scale.NewLedger()
+		return scale.NewLedger(), ledgerStored, nil
 	}
-	s.Ledger = ledger
-	return nil
+	return ledger, ledgerStored, nil
+}
+
+// readLedger sets Ledger, and holds an owner whose ledger cannot be read.
+func (s *Scope[CS, CU]) readLedger() ledgerState {
+	facts := ledgerFacts{Owner: s.owner.Common()}
+	for _, m := range s.candidates {
+		facts.Highest = max(facts.Highest, scale.SlotOf(m.Metadata, facts.Owner.UID))
+		facts.Controls = facts.Controls || s.isController(m.OwnerReferences)
+	}
+	ledger, state, err := decideLedger(facts)
+	if err != nil {
+		s.Hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
+	}
+	s.Ledger, s.restored = ledger, state == ledgerForeign
+	return state
+}
+
+// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again. It fails with a
+// conflict where only the read of the owner is old.
+func (s *Scope[CS, CU]) rebuildLedger(ctx context.Context) error {
+	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
+		return err
+	}
+	return s.commit(ctx, s.Ledger)
 }
 
 // WriteLedger writes a ledger that differs from the stored one, with the resourceVersion of the owner that was read, and sets Ledger. An
@@ -153,8 +188,7 @@ func (s *Scope[CS, CU]) Reserve(ledger scale.Ledger, n int, naming scale.Naming)
 
 // controlled reports whether the owner controls an object.
 func (s *Scope[CS, CU]) controlled(obj metav1.Object) bool {
-	controller := metav1.GetControllerOfNoCopy(obj)
-	return controller != nil && controller.UID == s.owner.Common().UID
+	return s.isController(obj.GetOwnerReferences())
 }
 
 // isController reports whether the owner is the controller among owners.

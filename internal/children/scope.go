@@ -68,8 +68,10 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) e
 	if s.candidates, err = s.list(ctx); err != nil {
 		return err
 	}
-	if err := s.readLedger(ctx); err != nil || s.Waiting {
-		return err
+	if s.readLedger() == ledgerLost {
+		if err := s.rebuildLedger(ctx); err != nil || s.Waiting {
+			return err
+		}
 	}
 	own, err := s.claim(ctx)
 	if err != nil {

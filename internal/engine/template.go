@@ -22,7 +22,7 @@ const (
 )
 
 // ReadTemplate reads a template from which objects are to be made, and has the Cluster own it. The problem says why nothing can be made
-// from it now; the zero Problem means that it can, or that the reference is empty or Options.Shared. It requests another pass where no
+// from it now; the zero Problem means that it can, or that the reference is empty or Frame.Shared. It requests another pass where no
 // event follows.
 func (s *Scope[S, U]) ReadTemplate(ctx context.Context, ref contract.Ref) (external.Object, external.Problem, error) {
 	if shared := s.frame.Shared; shared != nil && shared(ref) {

@@ -21,14 +21,9 @@ import (
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It records events through the manager, and reads no
 // Clusters: to follow them, fill the ports and call New and AddToManager. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
-	if options.Recorder == nil {
-		options.Recorder = mgr.GetEventRecorder(options.withDefaults(kinds.InfraMachine).Name)
-	}
-	r, err := New(kinds, engine.PortsFromManager(mgr), options)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.AddToManager(ctx, mgr)
+	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.InfraMachine).Name, func() (*Reconciler, error) {
+		return New(kinds, engine.PortsFromManager(mgr), options)
+	})
 }
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.

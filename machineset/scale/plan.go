@@ -19,7 +19,7 @@ type Hold struct {
 type Facts struct {
 	// Desired is the desired number of Machines, absent while the set has none. A set in deletion wants none.
 	Desired contract.Opt[int]
-	// Machines are those that the set controls, those in deletion included, from a cache that has seen Ledger.Through.
+	// Machines are those that the set controls, those in deletion included.
 	Machines []Machine
 	// Reserved is how many slots of the ledger have no observed Machine.
 	Reserved int
