@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -26,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract/clusterapi"
-	"github.com/machinist-dev/machinist/contract/pass"
 )
 
 func infraTemplate() schema.GroupVersionKind {
