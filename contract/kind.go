@@ -34,8 +34,8 @@ type Adapter[S, U any] interface {
 	Write(obj Object, update U) error
 }
 
-// KindOf is a kind of object and how to read it. Every field but Resource and StatusSubresource is needed. Use it by the names Kind,
-// MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
+// KindOf is a kind of object and how to read it. Every field but Resource, Finalizer and StatusSubresource is needed. Use it by the names
+// Kind, MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
 type KindOf[S, U any] struct {
 	// GVK is used for owner references and events, because cached objects of Go types have none.
 	GVK schema.GroupVersionKind
@@ -46,10 +46,20 @@ type KindOf[S, U any] struct {
 	NewList func() runtime.Object
 	// Adapter translates the objects that New returns.
 	Adapter Adapter[S, U]
+	// Finalizer is what the reconciler of the kind stores in each object, and removes when all that belongs to the object is gone; what
+	// creates objects of the kind gives it to them. Default: the constant of the reconciler's package, MachineFinalizer for Machines.
+	// NoFinalizer is for Machines that no reconciler of this library deletes.
+	//
+	// MachineFinalizer has no slash, so that the API server warns at the first write of every Machine: "prefer a domain-qualified finalizer
+	// name". controller-runtime logs that unless the rest.Config has its own WarningHandlerWithContext; Cluster API ignores the warning.
+	Finalizer string
 	// StatusSubresource says that status is written through its own endpoint. Without one, generations count status writes
 	// too, so that reconcilers record none.
 	StatusSubresource bool
 }
+
+// NoFinalizer is the KindOf.Finalizer of Machines that get none.
+const NoFinalizer = "-"
 
 // GroupResource is what the kind is called in paths and in rights.
 func (k KindOf[S, U]) GroupResource() schema.GroupResource {

@@ -195,7 +195,7 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,
-		deletionCompleted(s.State.Finalizers, s.env.options.Finalizer)))
+		deletionCompleted(s.State.Finalizers, s.env.frame.Finalizer)))
 	s.RemoveFinalizer()
 	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
 	return Result{}, nil
@@ -208,6 +208,6 @@ func deletionCompleted(finalizers []string, own string) string {
 		return "Deletion completed"
 	}
 	return fmt.Sprintf("Deletion completed, but finalizer %s is left, and the reconciler removes %s: "+
-		"give machineset.Options.MachineFinalizers and machine.Options.Finalizer the same value, and remove the finalizer that is left",
+		"give both the same contract.Kind, which has the finalizer, and remove the one that is left",
 		contract.MachineFinalizer, own)
 }

@@ -50,9 +50,10 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},
 		Options{
-			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now), Finalizer: contract.MachineFinalizer},
+			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)},
 			Steps:   s.env.options.Steps,
 			Policy:  s.env.options.Policy})
+	s.env.frame.Finalizer = contract.MachineFinalizer
 	attached(s)
 	s.memory.observeDeletion(s.State.Deleting)
 	_, err := s.drain(t.Context())
@@ -76,7 +77,6 @@ func TestAMachineThatVanishesInItsDrainLetsGoOfItsNode(t *testing.T) {
 func TestAMachineWhoseFinalizerIsTakenAwayInItsDrainLetsGoOfItsNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.env.options.Finalizer, s.env.frame.Options.Finalizer = contract.MachineFinalizer, contract.MachineFinalizer
 	m := fake.Machine("m1")
 	m.SetFinalizers([]string{"example.com/others"})
 	m.SetDeletionTimestamp(new(metav1.NewTime(s.Now)))
@@ -158,7 +158,7 @@ func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
 func TestTheEndOfADeletionLetsGoOfTheNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
-	s.State.Finalizers = []string{"example.com/others", s.env.options.Finalizer}
+	s.State.Finalizers = []string{"example.com/others", s.env.frame.Finalizer}
 	_, err := removeFinalizerStep(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)

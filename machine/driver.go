@@ -154,7 +154,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
-		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.options.Finalizer, holders)
+		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.frame.Finalizer, holders)
 		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, message, cmp.Or(d.Poll, 10*time.Second)), nil
 	}
 	removal := d.keeper.Remove(ctx, d.input(ctx, s))

@@ -101,7 +101,7 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 
 // missingIn names what a Machine as stored lacks of this pass, see decideNotKept.
 func (s *Scope) missingIn(have *contract.MachineState, whole bool) string {
-	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.options.Finalizer,
+	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.frame.Finalizer,
 		Status: s.wroteStatus, Whole: whole})
 }
 

@@ -72,10 +72,6 @@ func (p Ports) validateEvents() error {
 type Options struct {
 	// Options are those of all kinds. Its Metrics must be nil: the ones below contain them.
 	//
-	// Finalizer is contract.MachineFinalizer by default, which has no slash, so that the API server warns at the first write of every
-	// Machine: "prefer a domain-qualified finalizer name". controller-runtime logs that unless the rest.Config has its own
-	// WarningHandlerWithContext; Cluster API ignores the warning, as examples/manager does.
-	//
 	// Machines that WatchFilter excludes still count as Machines of a control plane, and when they claim a Node. Where the cache has no
 	// other Machine of a control plane, for example because of its label selector, the API server is asked, because the Node of a Cluster
 	// without control plane Machines is not drained.
@@ -100,7 +96,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.Kind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, contract.MachineFinalizer)
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
@@ -148,7 +144,7 @@ type Reconciler struct {
 // the policy add to these.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	f, err := engine.NewFrame(kind, ports.Ports, options.shared(), nil)
+	f, err := engine.NewFrame(kind, contract.MachineFinalizer, ports.Ports, options.shared(), nil)
 	if ports.Workload.Nodes == nil && ports.NodesOf == nil {
 		err = errors.Join(err, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
 	}
@@ -210,5 +206,5 @@ func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedNam
 
 // released reports whether a Machine in deletion no longer needs this Reconciler.
 func (r *Reconciler) released(state *contract.MachineState) bool {
-	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.options.Finalizer)
+	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.frame.Finalizer)
 }

@@ -126,7 +126,7 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p.env.kinds.NewMachine = nil
 	p.env.frame.Ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
 	p.env.workloads = p.env.newTracker()
-	p.State.Finalizers = []string{"example.com/others", p.env.frame.Options.Finalizer}
+	p.State.Finalizers = []string{"example.com/others", p.env.frame.Finalizer}
 	require.NoError(t, deleteIn(t, p))
 	said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
 	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,

@@ -88,7 +88,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel

@@ -55,7 +55,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 // newReconciler returns a Reconciler for inputs that are complete.
 func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	f, err := engine.NewFrame(kinds.Pool, ports.Ports, options.Options, withCluster)
+	f, err := engine.NewFrame(kinds.Pool, Finalizer, ports.Ports, options.Options, withCluster)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func pauseStep(_ context.Context, p *Scope) (Result, error) {
 // vanish and leave its instances behind. A pool that has joined another Cluster is held.
 func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	label := p.State.Labels[contract.ClusterNameLabel]
-	if label != "" && label != p.State.ClusterName && slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer) {
+	if label != "" && label != p.State.ClusterName && slices.Contains(p.State.Finalizers, p.env.frame.Finalizer) {
 		return p.Pause(metav1.ConditionUnknown, contract.ReasonClusterChanged, fmt.Sprintf("%s, or remove its label %s if it never had that one",
 			engine.ClusterChanged(p.env.frame.Kind.GVK.Kind, p.Common(), label), contract.ClusterNameLabel)), nil
 	}
@@ -91,5 +91,5 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 
 // isDone reports whether this pass has removed the finalizer.
 func (p *Scope) isDone() bool {
-	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Options.Finalizer)
+	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Finalizer)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -46,7 +47,7 @@ func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
 	maps.Copy(annotations, scale.Stamp(s.State.UID, e.Slot))
 	return contract.MachineSeed{
 		Key: s.key(e.Name), Labels: machineLabels(&s.State), Annotations: annotations,
-		Finalizers: s.env.options.MachineFinalizers, Owners: []metav1.OwnerReference{s.OwnerReference()},
+		Finalizers: engine.Finalizers(s.env.kinds.Machine, contract.MachineFinalizer), Owners: []metav1.OwnerReference{s.OwnerReference()},
 	}
 }
 

@@ -112,10 +112,6 @@ type Options struct {
 	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other. As many are
 	// told at the same time what becomes of them. Default, also when negative: DefaultParallel.
 	Parallel int
-	// MachineFinalizers are those that new Machines get, so that none goes before its reconciler has seen it: that of its
-	// machine.Options.Finalizer, and no other, because only that one is removed. Default contract.MachineFinalizer alone, which is the
-	// default there too; an empty list, which is not nil, gives none.
-	MachineFinalizers []string
 	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
@@ -123,15 +119,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.MachineSetKind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
-	}
-	if o.MachineFinalizers == nil {
-		o.MachineFinalizers = []string{contract.MachineFinalizer}
 	}
 	return o
 }

@@ -31,7 +31,7 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Set)
-	frame, err := engine.NewFrame(kinds.Set, ports.Ports, options.Options, nil)
+	frame, err := engine.NewFrame(kinds.Set, Finalizer, ports.Ports, options.Options, nil)
 	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)

@@ -81,9 +81,10 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 		Set: contract.Unstructured(setGVK, &layout), Machine: contract.Unstructured(machineGVK, &machine),
 		Maker: contract.UnstructuredMaker(&layout, machineGVK, &machine),
 	}
+	kinds.Machine.Finalizer = contract.NoFinalizer
 	kinds.Set.StatusSubresource = false // and one that writes everything in one place
 	w := worldOf(t, kinds).live()
-	w.run(machineset.Options{MachineFinalizers: []string{}})
+	w.run(machineset.Options{})
 	set := object(setGVK, "web")
 	set.Object["spec"] = map[string]any{
 		"replicas": int64(3), "template": map[string]any{"spec": map[string]any{"providerSpec": map[string]any{"size": "s"}}},

@@ -86,7 +86,7 @@ func addBoxes(ctx context.Context, mgr ctrl.Manager, console Console) error {
 	gateways.StatusSubresource = false
 	add := func(name string, kind contract.Kind) error {
 		options := machine.Options{Steps: steps}
-		options.Name, options.Finalizer, options.Recorder = name, finalizer, mgr.GetEventRecorder(name)
+		options.Name, options.Recorder, kind.Finalizer = name, mgr.GetEventRecorder(name), finalizer
 		r, err := machine.New(kind, ports, options)
 		if err != nil {
 			return err

@@ -76,8 +76,8 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	if ports != nil {
 		ports(w, &use)
 	}
-	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment", "example.com/deployment")
-	w.frame, err = engine.NewFrame(deployment, use, options, nil)
+	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment")
+	w.frame, err = engine.NewFrame(deployment, "example.com/deployment", use, options, nil)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{
 		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},

@@ -101,8 +101,6 @@ type Options struct {
 	// StatusDelay is the least time between two writes of a status; one that a step needs, and one of an object that becomes or ceases to
 	// be ready, are written at once. Default DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
-	// Finalizer keeps an object until everything that belongs to it is gone. Default: the constant of the kind's package.
-	Finalizer string
 	// WatchFilter, when it is not empty, limits the Reconciler to objects whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
 	// ContractVersions are the versions of the provider contract that are recognized in the labels of CRDs, in any order. Default
@@ -115,9 +113,8 @@ type Options struct {
 }
 
 // WithDefaults returns the options with the defaults of a kind.
-func WithDefaults(o Options, kind, finalizer string) Options {
+func WithDefaults(o Options, kind string) Options {
 	o.Name = cmp.Or(o.Name, strings.ToLower(kind))
-	o.Finalizer = cmp.Or(o.Finalizer, finalizer)
 	o.StatusDelay = cmp.Or(o.StatusDelay, DefaultStatusDelay)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -132,6 +129,8 @@ type Frame[S, U any] struct {
 	Options Options
 	Tracker *external.Tracker
 	Writer  *patch.Writer
+	// Finalizer keeps an object until all that belongs to it is gone; empty for a kind whose objects need none.
+	Finalizer string
 
 	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a
 	// MachineClass. ReadTemplate takes such a reference for none. Nil: every reference is one to a template.
@@ -169,18 +168,34 @@ func ChangesOf[U any](u *U) contract.CommonUpdate {
 	return update.Common()
 }
 
-// NewFrame returns the Frame of a kind. refer describes the objects that the tracker reads, for logs, and wake maps their events to objects
-// of the kind. The error names what is missing in the kind, the ports and the options; NewFrame makes no request.
+// NewFrame returns the Frame of a kind. finalizer is the default of the kind's Finalizer, and empty for a kind whose objects need none. The
+// error names what is missing in the kind, the ports and the options; NewFrame makes no request.
 func NewFrame[S, U any, PS State[S], PU Update[U]](
-	kind contract.KindOf[S, U], ports Ports, options Options, normalize func(*S),
+	kind contract.KindOf[S, U], finalizer string, ports Ports, options Options, normalize func(*S),
 ) (*Frame[S, U], error) {
-	if err := errors.Join(ports.Check(), contract.CheckVersions(options.ContractVersions...),
-		CheckKind("the contract.Kind", kind)); err != nil {
+	err := errors.Join(ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind))
+	finalizers := Finalizers(kind, finalizer)
+	if finalizer != "" && len(finalizers) == 0 {
+		err = errors.Join(err, fmt.Errorf("the contract.Kind has NoFinalizer: leave it empty for %s", finalizer))
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &Frame[S, U]{
+	f := &Frame[S, U]{
 		Kind: kind, Ports: ports, Options: options, Writer: patch.NewWriter(ports.Client, options.Clock), normalize: normalize,
-	}, nil
+	}
+	if finalizer != "" {
+		f.Finalizer = finalizers[0]
+	}
+	return f, nil
+}
+
+// Finalizers are those that objects of a kind get when they are created. byDefault is the constant of the kind's reconciler.
+func Finalizers[S, U any](kind contract.KindOf[S, U], byDefault string) []string {
+	if kind.Finalizer == contract.NoFinalizer {
+		return nil
+	}
+	return []string{cmp.Or(kind.Finalizer, byDefault)}
 }
 
 // Track creates the Tracker of the referenced objects. refer describes them in logs, and wake maps an event about one of them, or about the

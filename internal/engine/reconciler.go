@@ -115,7 +115,7 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 		r.kind.Excluded(key)
 		r.Forget(key)
 		return reconcile.Result{}, nil
-	case s.Deleting() && !slices.Contains(s.Common().Finalizers, f.Options.Finalizer):
+	case s.Deleting() && !slices.Contains(s.Common().Finalizers, f.Finalizer):
 		r.Forget(key) // our finalizer is gone or was never set; others may remain
 		return reconcile.Result{}, nil
 	case f.Writer.Behind(obj):

@@ -60,8 +60,8 @@ func newBench(t *testing.T, subresource bool, steps ...step) *bench {
 		ClusterOf: func(context.Context, types.NamespacedName) (external.ClusterView, error) { return b.view, nil },
 	}
 	var err error
-	options := engine.WithDefaults(engine.Options{WatchFilter: "ours"}, "MachineDeployment", testFinalizer)
-	b.frame, err = engine.NewFrame(kind, ports, options, nil)
+	options := engine.WithDefaults(engine.Options{WatchFilter: "ours"}, "MachineDeployment")
+	b.frame, err = engine.NewFrame(kind, testFinalizer, ports, options, nil)
 	require.NoError(t, err)
 	return b
 }
@@ -307,9 +307,37 @@ func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {
 }
 
 func TestAFrameNamesEverythingThatIsMissing(t *testing.T) {
-	_, err := engine.NewFrame(contract.MachineSetKind{}, engine.Ports{}, engine.Options{ContractVersions: []contract.Version{"v7"}}, nil)
+	options := engine.Options{ContractVersions: []contract.Version{"v7"}}
+	_, err := engine.NewFrame(contract.MachineSetKind{}, testFinalizer, engine.Ports{}, options, nil)
 	for _, text := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "GVK", "v7"} {
 		require.ErrorContains(t, err, text)
+	}
+}
+
+// What creates objects of a kind and what reconciles them have one finalizer.
+func TestFinalizers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of      string
+		created []string
+		passes  string
+	}{
+		"the default":        {created: []string{testFinalizer}, passes: testFinalizer},
+		"that of the Kind":   {of: "example.com/own", created: []string{"example.com/own"}, passes: "example.com/own"},
+		"of another program": {of: contract.NoFinalizer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, true)
+			kind := b.frame.Kind
+			kind.Finalizer = tc.of
+			require.Equal(t, tc.created, engine.Finalizers(kind, testFinalizer))
+			f, err := engine.NewFrame(kind, testFinalizer, b.frame.Ports, b.frame.Options, nil)
+			if tc.passes == "" {
+				require.ErrorContains(t, err, "NoFinalizer")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.passes, f.Finalizer)
+		})
 	}
 }
 

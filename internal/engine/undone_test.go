@@ -126,7 +126,7 @@ func TestContest(t *testing.T) {
 	t.Run("the condition of another process stays for two minutes, which may still be in the fight", func(t *testing.T) {
 		f := newFight(t, labels)
 		f.goesOn(10*time.Second, f.resets(label))
-		theirs, err := engine.NewFrame(f.frame.Kind, f.frame.Ports, f.frame.Options, nil)
+		theirs, err := engine.NewFrame(f.frame.Kind, testFinalizer, f.frame.Ports, f.frame.Options, nil)
 		require.NoError(t, err)
 		f.frame = theirs
 		f.r = f.reconciler()

@@ -101,7 +101,7 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
 	options := machineset.Options{Options: m.shared(metrics), Parallel: 1, Steps: steps}
 	if m.process.world.bare {
-		options.MachineFinalizers = []string{}
+		kinds.Machine.Finalizer = contract.NoFinalizer
 	}
 	_, err := machineset.SetupWithManager(ctx, m, kinds, options)
 	return errors.Join(unknown, err, m.process.metrics.Register(metrics))

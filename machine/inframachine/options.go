@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// Finalizer is the default of Options.Finalizer.
+// Finalizer is the default of Kinds.InfraMachine.Finalizer.
 const Finalizer = "machinist.dev/inframachine"
 
 // Options are those of a Reconciler. Calls is required.
@@ -43,7 +43,7 @@ type Options struct {
 
 func (o Options) withDefaults(kind contract.InfraMachineKind) Options {
 	o.StatusDelay = -1
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Input == nil {
 		o.Input = Spec
 	}

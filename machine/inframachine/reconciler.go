@@ -45,7 +45,7 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	if err != nil {
 		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)
 	}
-	f, err := engine.NewFrame(kinds.InfraMachine, ports, options.Options, nil)
+	f, err := engine.NewFrame(kinds.InfraMachine, Finalizer, ports, options.Options, nil)
 	if err != nil {
 		return nil, err
 	}

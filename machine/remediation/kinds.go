@@ -96,8 +96,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.HealthCheckKind) Options {
-	o.Finalizer = ""
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, "")
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}

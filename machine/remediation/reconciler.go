@@ -39,7 +39,7 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Check)
-	frame, err := engine.NewFrame(kinds.Check, ports.Ports, options.Options, nil)
+	frame, err := engine.NewFrame(kinds.Check, "", ports.Ports, options.Options, nil)
 	if err = errors.Join(err, kinds.validate()); err != nil {
 		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
 	}

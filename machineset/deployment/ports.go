@@ -106,7 +106,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults(kind contract.MachineDeploymentKind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind, Finalizer)
+	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}

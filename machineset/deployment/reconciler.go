@@ -38,7 +38,7 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Deployment)
-	frame, err := engine.NewFrame(kinds.Deployment, ports.Ports, options.Options, nil)
+	frame, err := engine.NewFrame(kinds.Deployment, Finalizer, ports.Ports, options.Options, nil)
 	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)

@@ -113,9 +113,9 @@ func NewFreezer(kinds Kinds, ports engine.Ports, options FreezerOptions) (*Freez
 func frame[S, U any, PS engine.State[S], PU engine.Update[U]](
 	kind contract.KindOf[S, U], ports engine.Ports, name string, o FreezerOptions,
 ) (*engine.Frame[S, U], error) {
-	f, err := engine.NewFrame[S, U, PS, PU](kind, ports, engine.WithDefaults(engine.Options{
+	f, err := engine.NewFrame[S, U, PS, PU](kind, "", ports, engine.WithDefaults(engine.Options{
 		Name: name, Recorder: o.Recorder, Clock: o.Clock, StatusDelay: -1, WatchFilter: o.WatchFilter, Controller: o.Controller,
-	}, name, ""), nil) // it needs no finalizer: it makes nothing
+	}, name), nil) // it needs no finalizer: it makes nothing
 	if err == nil {
 		f.Track("nothing", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
 	}
