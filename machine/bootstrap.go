@@ -12,64 +12,10 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// bootstrapFacts are what a pass knows of the bootstrap data.
-type bootstrapFacts struct {
-	External       external.Object
-	Config         contract.BootstrapConfigState // read when External is Present
-	DataSecretName contract.Opt[string]
-	Created        bool // reported before
-	Deleting       bool
-}
-
-// bootstrapDecision is the result of decideBootstrap.
-type bootstrapDecision struct {
-	// DataSecretName is the name to record, absent when it stays as it is.
-	DataSecretName contract.Opt[string]
-	// Created is true when the data exists.
-	Created   bool
-	Condition metav1.Condition
-	// Failure is what the config reports as a permanent failure.
-	Failure failure
-}
-
-// decideBootstrap applies the contract: the name is copied once, when the provider reports that the data was created, and never changes
-// afterwards. A user may set the data instead; then the Machine has no bootstrap object.
-func decideBootstrap(f bootstrapFacts) bootstrapDecision {
-	if f.External.Presence == external.NotReferenced {
-		if f.DataSecretName.Found() {
-			return bootstrapDecision{Created: true, Condition: engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionTrue,
-				contract.ReasonDataSecretProvided, "")}
-		}
-		return bootstrapDecision{Condition: engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse,
-			contract.ReasonDoesNotExist,
-			"the Machine has neither a bootstrap configuration nor the name of a data secret: set one of them")}
-	}
-	d := bootstrapDecision{Created: f.Created || f.DataSecretName.Found()}
-	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
-		d.Condition = engine.Unavailable(contract.ConditionBootstrapConfigReady, "Machine", f.External, f.Created, f.Deleting)
-		return d
-	}
-	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = engine.FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
-	d.Condition = engine.Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
-		engine.Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
-	if !ready || f.DataSecretName.Found() || f.Deleting || f.External.Deleting() {
-		return d
-	}
-	if f.Config.DataSecretName.Or("") == "" {
-		d.Condition = engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDataSecretNameMissing,
-			fmt.Sprintf(
-				"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName", kind,
-				f.External.Ref.Name))
-		return d
-	}
-	d.DataSecretName, d.Created = f.Config.DataSecretName, true
-	return d
-}
-
+// bootstrapStep reads the BootstrapConfig, and takes over the name of its data.
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
-	facts := bootstrapFacts{DataSecretName: s.State.DataSecretName, Created: s.State.BootstrapReady.Or(false),
-		Deleting: s.Deleting()}
+	facts := engine.BootstrapFacts{Kind: s.env.kind.GVK.Kind, Named: s.State.DataSecretName.Found(),
+		Created: s.State.BootstrapReady.Or(false), Deleting: s.Deleting()}
 	read := func(found external.Object) error {
 		return contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config)
 	}
@@ -78,14 +24,14 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	facts.External = s.Bootstrap
-	decision := decideBootstrap(facts)
+	decision := engine.DecideBootstrap(facts)
 	if name, found := decision.DataSecretName.Get(); found {
 		s.SetDataSecretName(name)
 	}
 	if decision.Created {
 		s.SetBootstrapReady()
 	}
-	s.recordFailure(decision.Failure)
+	s.recordFailure(decision.Failure.Or(failure{}))
 	s.Assert(decision.Condition)
 	return Result{RequeueAfter: s.Bootstrap.RetryAfter}, nil
 }

@@ -26,53 +26,6 @@ func leaving(e external.Object) external.Object {
 	return e
 }
 
-func TestBootstrapDataIsTakenOverOnceAndOnlyWhenItIsNamed(t *testing.T) {
-	config := present("Config")
-	for name, tc := range map[string]struct {
-		facts   bootstrapFacts
-		secret  string
-		created bool
-		reason  string
-	}{
-		"the user gave the data": {
-			facts: bootstrapFacts{DataSecretName: contract.Some("mine")}, created: true, reason: contract.ReasonDataSecretProvided},
-		"neither data nor a provider": {reason: contract.ReasonDoesNotExist},
-		"not created yet":             {facts: bootstrapFacts{External: config}, reason: contract.ReasonNotReady},
-		"created and named": {
-			facts: bootstrapFacts{External: config, Config: contract.BootstrapConfigState{
-				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
-			secret: "s", created: true, reason: contract.ReasonReady},
-		"created but not named": {
-			facts:  bootstrapFacts{External: config, Config: contract.BootstrapConfigState{DataSecretCreated: true}},
-			reason: contract.ReasonDataSecretNameMissing},
-		"a name that is there is never replaced": {
-			facts: bootstrapFacts{External: config, DataSecretName: contract.Some("old"), Config: contract.BootstrapConfigState{
-				DataSecretCreated: true, DataSecretName: contract.Some("new")}},
-			created: true, reason: contract.ReasonReady},
-		"a config that goes away gives nothing": {
-			facts: bootstrapFacts{External: leaving(config), Config: contract.BootstrapConfigState{
-				DataSecretCreated: true, DataSecretName: contract.Some("s")}},
-			reason: contract.ReasonReady},
-		"the config is gone": {facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}},
-			reason: contract.ReasonDoesNotExist},
-		"the config could not be read": {facts: bootstrapFacts{External: external.Object{Presence: external.Unread, Ref: config.Ref}},
-			reason: contract.ReasonInspectionFailed},
-		"the kind of the config is gone": {
-			facts: bootstrapFacts{External: external.Object{Presence: external.KindMissing, Ref: config.Ref,
-				Problem: external.Problem{Reason: external.ReasonCRDNotFound}}}, reason: external.ReasonCRDNotFound},
-		"data that exists stays existing": {
-			facts: bootstrapFacts{External: external.Object{Presence: external.Absent, Ref: config.Ref}, Created: true}, created: true,
-			reason: contract.ReasonDoesNotExist},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := decideBootstrap(tc.facts)
-			if got.DataSecretName.Or("") != tc.secret || got.Created != tc.created || got.Condition.Reason != tc.reason {
-				t.Errorf("want secret %q created %v reason %s, got %+v", tc.secret, tc.created, tc.reason, got)
-			}
-		})
-	}
-}
-
 func TestInfrastructureIsTakenOverWhenItIsProvisionedAndHasAnID(t *testing.T) {
 	infra := present("Infra")
 	for name, tc := range map[string]struct {

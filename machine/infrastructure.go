@@ -16,6 +16,7 @@ import (
 
 // infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
+	Kind        string // that of the Machine
 	External    external.Object
 	Machine     contract.InfraMachineState // read when External is Present
 	Provisioned bool                       // reported before: it never goes back
@@ -40,11 +41,11 @@ type infrastructureDecision struct {
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: engine.Condition(contract.ConditionInfrastructureReady,
-			metav1.ConditionFalse, contract.ReasonDoesNotExist, "the Machine has no spec.infrastructureRef: set it")}
+			metav1.ConditionFalse, contract.ReasonDoesNotExist, "the Machine refers to no infrastructure: set its reference")}
 	}
-	if f.External.Presence != external.Present || f.External.Problem != (external.Problem{}) {
+	if !f.External.Usable() {
 		return infrastructureDecision{Provisioned: f.Provisioned,
-			Condition: engine.Unavailable(contract.ConditionInfrastructureReady, "Machine", f.External, f.Provisioned, f.Deleting)}
+			Condition: engine.Unavailable(contract.ConditionInfrastructureReady, f.Kind, f.External, f.Provisioned, f.Deleting)}
 	}
 	kind := f.External.Ref.Kind
 	ready := f.Machine.Provisioned || f.Provisioned
@@ -108,7 +109,7 @@ func unacceptable(m *contract.InfraMachineState) string {
 // infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, a new provider ID is stored before the
 // object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
-	facts := infrastructureFacts{Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
+	facts := infrastructureFacts{Kind: s.env.kind.GVK.Kind, Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
 		Deleting: s.Deleting()}
 	read := func(found external.Object) error {
 		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)

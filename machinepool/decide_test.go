@@ -72,7 +72,7 @@ func TestTheExamplesOfThePageAreRead(t *testing.T) {
 	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, contract.V1Beta1} {
 		var config contract.BootstrapConfigState
 		require.NoError(t, contract.BootstrapConfig(v).Read(parse(t, pageBootstrap), &config))
-		b := decideBootstrap(bootstrapFacts{External: present(v), Config: config})
+		b := engine.DecideBootstrap(engine.BootstrapFacts{External: present(v), Config: config})
 		if name := b.DataSecretName.Or(""); name != "MyBootstrapSecret" || !b.Created {
 			t.Errorf("%s: got secret %q, created %v", v, name, b.Created)
 		}
@@ -100,59 +100,24 @@ func TestAProviderThatFollowsTheContractPageIsProvisioned(t *testing.T) {
 	}
 }
 
-func TestTheDataSecretIsCopiedAndARotatedOneIsNotFollowed(t *testing.T) {
-	ready := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("new")}
+func TestNamesData(t *testing.T) {
+	config := contract.Ref{Kind: "Config", Name: "c"}
 	for name, tc := range map[string]struct {
-		facts bootstrapFacts
-		want  contract.Opt[string]
+		template contract.MachineSpec
+		want     bool
 	}{
-		"none is named": {bootstrapFacts{Config: ready}, contract.Some("new")},
-		"the empty one is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("")},
-			contract.Some("new")},
-		"another is named": {bootstrapFacts{Config: ready, DataSecretName: contract.Some("old")}, contract.Opt[string]{}},
-		"it is not ready any more": {bootstrapFacts{Created: true, DataSecretName: contract.Some("old"),
-			Config: contract.BootstrapConfigState{DataSecretName: contract.Some("new")}}, contract.Opt[string]{}},
-		"the pool is being deleted": {bootstrapFacts{Config: ready, Deleting: true}, contract.Opt[string]{}},
+		"nothing is named":              {template: contract.MachineSpec{Bootstrap: config}},
+		"a Secret beside a config":      {template: contract.MachineSpec{Bootstrap: config, DataSecretName: contract.Some("mine")}, want: true},
+		"no Secret beside a config":     {template: contract.MachineSpec{Bootstrap: config, DataSecretName: contract.Some("")}},
+		"no Secret instead of a config": {template: contract.MachineSpec{DataSecretName: contract.Some("")}, want: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tc.facts.External = present(contract.V1Beta2)
-			if got := decideBootstrap(tc.facts).DataSecretName; got != tc.want {
-				t.Errorf("want %v, got %v", tc.want, got)
-			}
-		})
-	}
-}
-
-func TestAUsersOwnDataSecretIsReady(t *testing.T) {
-	for _, name := range []string{"mine", ""} {
-		d := decideBootstrap(bootstrapFacts{DataSecretName: contract.Some(name)})
-		if !d.Created || d.DataSecretName.Found() || d.Condition.Reason != contract.ReasonDataSecretProvided {
-			t.Errorf("%q: got %+v", name, d)
-		}
-	}
-	if d := decideBootstrap(bootstrapFacts{}); d.Created || d.Condition.Status != metav1.ConditionFalse {
-		t.Errorf("neither a config nor a secret: got %+v", d)
-	}
-}
-
-func TestAUsersOwnDataSecretIsReadyAlsoBesideAConfig(t *testing.T) {
-	for _, ready := range []bool{false, true} {
-		d := decideBootstrap(bootstrapFacts{
-			External: present(contract.V1Alpha3), Config: contract.BootstrapConfigState{DataSecretCreated: ready},
-			DataSecretName: contract.Some("mine"),
-		})
-		if !d.Created || d.DataSecretName.Found() || d.Condition.Status != metav1.ConditionTrue {
-			t.Errorf("config ready %v: got %+v", ready, d)
-		}
-	}
-	if d := decideBootstrap(bootstrapFacts{External: present(contract.V1Alpha3), DataSecretName: contract.Some("")}); d.Created {
-		t.Errorf("the empty one names no Secret beside a config: got %+v", d)
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, namesData(&tc.template)) })
 	}
 }
 
 func TestWhatWasReachedOnceStaysReached(t *testing.T) {
 	// Cluster API takes both flags back, which its own API says are never updated after provisioning.
-	if !decideBootstrap(bootstrapFacts{External: present(contract.V1Beta2), Created: true}).Created {
+	if !engine.DecideBootstrap(engine.BootstrapFacts{External: present(contract.V1Beta2), Created: true}).Created {
 		t.Error("bootstrap data were there")
 	}
 	if !decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta2), Provisioned: true}).Provisioned {

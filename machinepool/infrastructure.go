@@ -15,6 +15,7 @@ import (
 
 // infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
+	Kind        string // that of the pool
 	External    external.Object
 	Pool        contract.InfraMachinePoolState // read when External is Present
 	Provisioned bool                           // reported before: it never goes back
@@ -51,11 +52,11 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		d.Failure = contract.Some(failure{})
 		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
-			"the MachinePool has no spec.template.spec.infrastructureRef: set it")
+			"the pool refers to no infrastructure: set its reference")
 		return d
 	}
-	if !isRead(f.External) {
-		d.Condition = engine.Unavailable(contract.ConditionInfrastructureReady, "MachinePool", f.External, f.Provisioned, f.Deleting)
+	if !f.External.Usable() {
+		d.Condition = engine.Unavailable(contract.ConditionInfrastructureReady, f.Kind, f.External, f.Provisioned, f.Deleting)
 		d.Failure = missingInfrastructure(f)
 		return d
 	}
@@ -139,6 +140,7 @@ func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 // observeInfrastructure reads the InfraMachinePool, becomes its controller and copies its values.
 func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	facts := infrastructureFacts{
+		Kind:        p.env.kinds.Pool.GVK.Kind,
 		Provisioned: p.State.InfrastructureReady.Or(false), Deleting: p.Deleting(), Known: p.State.ProviderIDs,
 		Observed: p.State.ObservedReplicas, Rules: p.env.options.Matching,
 	}
@@ -151,7 +153,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
-	if p.infraRead = isRead(found); p.infraRead {
+	if p.infraRead = found.Usable(); p.infraRead {
 		p.listed = facts.Pool.ProviderIDList
 	}
 	d := decideInfrastructure(facts)

@@ -76,6 +76,9 @@ type Object struct {
 	RetryAfter time.Duration
 }
 
+// Usable reports whether the object was read and has no Problem.
+func (o Object) Usable() bool { return o.Presence == Present && o.Problem == (Problem{}) }
+
 // Deleting reports whether the object exists and is being deleted.
 func (o Object) Deleting() bool { return o.Object != nil && o.Object.GetDeletionTimestamp() != nil }
 
