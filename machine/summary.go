@@ -90,7 +90,7 @@ func decideReady(f readyFacts) metav1.Condition {
 func (f readyFacts) merged() metav1.Condition {
 	if slices.ContainsFunc(f.Gates, func(g contract.ReadinessGate) bool { return g.ConditionType == contract.ConditionReady }) {
 		return engine.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonInternalError,
-			"The readiness gate Ready is the condition itself: remove it from spec.readinessGates")
+			"The readiness gate Ready is the condition itself: remove that gate")
 	}
 	worst := priorityInfo
 	var problems, infos []string

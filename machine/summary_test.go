@@ -98,7 +98,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			status: metav1.ConditionUnknown, says: []string{"* NodeHealthy: Condition not yet reported"}},
 		"Ready cannot wait for itself": {
 			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: contract.ConditionReady}}},
-			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove it from spec.readinessGates"}},
+			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove that gate"}},
 		"in a deletion it is well that things are gone": {
 			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
 				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),

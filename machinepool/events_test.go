@@ -86,7 +86,7 @@ func TestEventsSayWhichMachinesAPoolMakesAndDeletes(t *testing.T) {
 	pool := w.poolWith(1)
 	w.hasMachines(1)
 	name := w.machines()[0].GetName()
-	w.told(machinepool.EventMachinesCreated, "Normal Created Machines "+name)
+	w.told(machinepool.EventMachinesCreated, "Normal Created Machine "+name)
 	w.told(machinepool.EventMachineDeleted)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.told(machinepool.EventMachineDeleted, "Normal Deleted Machine "+name)

@@ -59,7 +59,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 		}
 	}
 	if len(created) > 0 {
-		p.tell(EventMachinesCreated, "Created Machines %s", engine.Named(created))
+		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
 	return p.joinErrors(errs)
 }
@@ -75,14 +75,14 @@ func (p *Scope) createMachine(ctx context.Context, name string) error {
 	})
 	obj, ok := machine.(client.Object)
 	if err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("make Machine %s: got %T", name, machine))
+		return errors.Join(err, fmt.Errorf("make %s %s: got %T", p.env.kinds.Machine.GVK.Kind, name, machine))
 	}
 	err = p.env.frame.Ports.Client.Create(ctx, obj)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return p.alreadyThere(ctx, name)
 	case err != nil:
-		return fmt.Errorf("create Machine %s: %w", name, err)
+		return fmt.Errorf("create %s %s: %w", p.env.kinds.Machine.GVK.Kind, name, err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, an
 	}
 	err := p.env.frame.Writer.Patch(ctx, p.machineNamed(key), map[string]any{"metadata": metadata}, false)
 	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("write Machine %s: %w", key, err)
+		return fmt.Errorf("write %s %s: %w", p.env.kinds.Machine.GVK.Kind, key, err)
 	}
 	return nil
 }
@@ -272,12 +272,12 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 		if asRead {
 			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())
 		}
-		return deleteObject(ctx, p.env.frame.Ports.Client, "Machine "+m.Key.String(), p.machineNamed(m.Key), only)
+		return deleteObject(ctx, p.env.frame.Ports.Client, p.env.kinds.Machine.GVK.Kind+" "+m.Key.String(), p.machineNamed(m.Key), only)
 	})
 	for i, m := range going {
 		if errs[i] == nil {
 			requested.Add(m.UID, m.ResourceVersion, p.Now)
-			p.tell(EventMachineDeleted, "Deleted Machine %s", m.Key.Name)
+			p.tell(EventMachineDeleted, "Deleted %s %s", p.env.kinds.Machine.GVK.Kind, m.Key.Name)
 		}
 	}
 	return p.joinErrors(errs)

@@ -51,7 +51,7 @@ func TestWhatKeepsASetFromCreatingIsReported(t *testing.T) {
 			func(u *unstructured.Unstructured) {
 				_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"pool": "other"}, "spec", "selector", "matchLabels")
 			},
-			"does not match the labels of spec.template"},
+			"does not match the labels of the template"},
 		"names would be alike": {
 			func(u *unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(u.Object, "worker", "spec", "machineNaming", "template")

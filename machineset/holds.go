@@ -111,7 +111,8 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if want := machineLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
 		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
-			"spec.selector %s does not match the labels of spec.template: new Machines would not be the set's own", s.selector))
+			"the selector %s does not match the labels of the template: a new %s would not be the set's own", s.selector,
+			s.env.kinds.Machine.GVK.Kind))
 	}
 	failed, err := s.preflight(ctx)
 	if err != nil {

@@ -161,7 +161,7 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 		"selector": {func(u *unstructured.Unstructured) {
 			_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "pool", "operator": "Bogus"}}, "spec", "selector",
 				"matchExpressions")
-		}, contract.ConditionScalingUp, "spec.selector"},
+		}, contract.ConditionScalingUp, "the selector"},
 		"deletion order": {fake.WithField("Sideways", "spec", "deletion", "order"), contract.ConditionScalingDown,
 			"want Random, Newest or Oldest"},
 	} {

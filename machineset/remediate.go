@@ -99,7 +99,7 @@ func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
 		}
 	}
 	if !s.State.Replicas.Found() {
-		hold(scale.ReasonReplicasNotSet, "spec.replicas is not set")
+		holds = append(holds, scale.ReplicasNotSet())
 	}
 	if refused := s.machines.Refused(); refused != "" {
 		hold(ReasonCreationRefused, refusedCreation(refused))

@@ -77,7 +77,7 @@ func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
 	}
 	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)
 	if reserved == 0 {
-		s.Hold(ReasonNaming, fmt.Sprintf("spec.machineNaming.template %q: all names that it makes are taken: give it more random characters",
+		s.Hold(ReasonNaming, fmt.Sprintf("naming template %q: all names that it makes are taken: give it more random characters",
 			s.State.MachineNaming))
 	}
 	return next, reserved > 0

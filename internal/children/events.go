@@ -156,7 +156,7 @@ func Selector(have *metav1.LabelSelector, owner contract.Common, nameLabel strin
 	}
 	selector, err := metav1.LabelSelectorAsSelector(effective)
 	if err != nil {
-		return nil, fmt.Errorf("spec.selector: %w", err)
+		return nil, fmt.Errorf("the selector: %w", err)
 	}
 	return selector, nil
 }

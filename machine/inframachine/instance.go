@@ -120,7 +120,7 @@ func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err err
 func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) ([]byte, error) {
 	secret, err := external.ReadSecret(ctx, r.ports.APIReader, key)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the Secret %s does not exist, and spec.bootstrap.dataSecretName of the Machine names it", key)
+		return nil, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", key, err)

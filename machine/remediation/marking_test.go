@@ -293,7 +293,7 @@ func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
 	w.Create(nothing, wrong)
 	w.run(remediation.Options{})
 	w.status(nothing, 0, 0, 0)
-	w.condition(wrong, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "spec.selector cannot be read")
+	w.condition(wrong, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "the selector cannot be read")
 	w.status(wrong, 0, 0, 0)
 	require.Empty(t, w.said("a"))
 

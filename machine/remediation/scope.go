@@ -89,7 +89,7 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 func machinesStep(ctx context.Context, s *scope) (result, error) {
 	selector, err := selectorOf(&s.State)
 	if err != nil {
-		s.selectorErr, selector = fmt.Errorf("spec.selector cannot be read: %w", err), labels.Nothing()
+		s.selectorErr, selector = fmt.Errorf("the selector cannot be read: %w", err), labels.Nothing()
 	}
 	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),

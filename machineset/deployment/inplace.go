@@ -60,7 +60,7 @@ func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.Machin
 		}
 	})
 	if err == nil && has < replicas {
-		err = fmt.Errorf("%w: MachineSet %s has %d Machines of %d", engine.ErrStale, of.Key, has, replicas)
+		err = fmt.Errorf("%w: %s %s has %d Machines of %d", engine.ErrStale, s.env.kinds.Set.GVK.Kind, of.Key, has, replicas)
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 			err = send(ctx, s, s.env.kinds.Machine, m.Object, u)
 		}
 		if err != nil {
-			return fmt.Errorf("update in place of Machine %s: %w", m.State.Key, err)
+			return fmt.Errorf("update in place of %s %s: %w", s.env.kinds.Machine.GVK.Kind, m.State.Key, err)
 		}
 		return nil
 	})
@@ -122,7 +122,7 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		var forget contract.MachineSetUpdate
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)
-		return errors.Join(err, fmt.Errorf("%w: MachineSet %s forgets an earlier move", engine.ErrStale, to.Key))
+		return errors.Join(err, fmt.Errorf("%w: %s %s forgets an earlier move", engine.ErrStale, s.env.kinds.Set.GVK.Kind, to.Key))
 	}
 	if !s.currentSeen {
 		live, err := s.children.Live(ctx)
@@ -131,7 +131,7 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		}
 		now, found := live[to.Key.Name]
 		if !found || now.UID != to.UID || now.DeletionTimestamp != nil {
-			return fmt.Errorf("%w: MachineSet %s is gone or going", engine.ErrStale, to.Key)
+			return fmt.Errorf("%w: %s %s is gone or going", engine.ErrStale, s.env.kinds.Set.GVK.Kind, to.Key)
 		}
 		s.currentSeen = true
 	}

@@ -104,7 +104,7 @@ func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.
 			return nil
 		}
 		if err := send(ctx, s, s.env.kinds.Machine, m.Object, u); err != nil {
-			return fmt.Errorf("mark Machine %s for deletion: %w", m.State.Key, err)
+			return fmt.Errorf("mark %s %s for deletion: %w", s.env.kinds.Machine.GVK.Kind, m.State.Key, err)
 		}
 		return nil
 	})

@@ -88,7 +88,8 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	}
 	if want := setLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
 		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
-			"spec.selector %s does not match the labels of spec.template: new MachineSets would not be the deployment's own", s.selector))
+			"the selector %s does not match the labels of the template: a new %s would not be the deployment's own",
+			s.selector, s.env.kinds.Set.GVK.Kind))
 	}
 	var err error
 	if err = s.env.machines.Synced(ctx); err == nil {
@@ -113,7 +114,7 @@ func (s *Scope) readSets(ctx context.Context) error {
 		if err == nil && !s.Deleting() {
 			one.diff, err = s.env.kinds.Maker.TemplateDiff(s.Object, child.Object)
 			if err == nil && s.selectorErr == nil && !one.selects(&s.State) {
-				one.diff = append(one.diff, "spec.selector")
+				one.diff = append(one.diff, "selector")
 			}
 		}
 		if err != nil {
@@ -140,7 +141,7 @@ func (s *Scope) readMachines(ctx context.Context, one *set, there map[types.UID]
 	var err error
 	one.machines, err = s.env.machines.List(ctx, s.mem.machines, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil)
 	if err != nil {
-		return fmt.Errorf("Machines of MachineSet %s: %w", one.Key, err) //nolint:staticcheck // it begins with a kind
+		return fmt.Errorf("read the Machines of %s %s: %w", s.env.kinds.Set.GVK.Kind, one.Key, err)
 	}
 	for _, m := range one.machines {
 		there[m.UID] = true

@@ -77,7 +77,7 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 	shows, message, again := s.mem.lag.Judge(s.env.kinds.Machine.GVK.Kind, missing, s.Now)
 	s.Requeue(again)
 	if message != "" {
-		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: children.NotShown("Machine"), Message: "no MachineSet is scaled: " + message})
+		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: children.NotShown("Machine"), Message: "no set is scaled: " + message})
 	}
 	return shows, nil
 }

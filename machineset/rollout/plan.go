@@ -15,7 +15,7 @@ import (
 func Plan(f Facts) Decision {
 	desired, known := f.Desired.Get()
 	if !known {
-		return Decision{Blocked: []scale.Hold{{Reason: scale.ReasonReplicasNotSet, Message: "spec.replicas is not set"}}}
+		return Decision{Blocked: []scale.Hold{scale.ReplicasNotSet()}}
 	}
 	p := newPlan(f, desired)
 	switch {

@@ -168,13 +168,13 @@ type Deployment struct {
 func Follow(d Deployment) Verdict {
 	switch {
 	case len(d.Frozen) > 0 && d.Freezing == NotFrozen && !d.Unfreeze:
-		return Verdict{Action: Freeze, Reason: ReasonMachineSetFrozen, Message: fmt.Sprintf("MachineSet %s is frozen", d.Frozen[0])}
+		return Verdict{Action: Freeze, Reason: ReasonMachineSetFrozen, Message: fmt.Sprintf("The set %s is frozen", d.Frozen[0])}
 	case len(d.Frozen) > 0:
 		return Verdict{}
 	case d.Unfreeze:
 		return Verdict{Action: Thaw, Message: "A person has asked for it"}
 	case d.Freezing == FrozenByGuard:
-		return Verdict{Action: Thaw, Message: "None of its MachineSets is frozen"}
+		return Verdict{Action: Thaw, Message: "None of its sets is frozen"}
 	}
 	return Verdict{}
 }

@@ -59,13 +59,16 @@ type Decision struct {
 // ReasonReplicasNotSet is the reason of the Hold when the set has no desired number of Machines.
 const ReasonReplicasNotSet = "ReplicasNotSet"
 
+// ReplicasNotSet is the hold of a set or a deployment without a desired number.
+func ReplicasNotSet() Hold { return Hold{ReasonReplicasNotSet, "the number of replicas is not set"} }
+
 // Plan decides how many Machines to create or which to delete. It is pure.
 func Plan(f Facts) Decision { return planWithin(f, ceiling) }
 
 func planWithin(f Facts, ceiling int) Decision {
 	desired, known := f.Desired.Get()
 	if !known {
-		return Decision{Held: []Hold{{ReasonReplicasNotSet, "spec.replicas is not set"}}}
+		return Decision{Held: []Hold{ReplicasNotSet()}}
 	}
 	desired = max(desired, 0)
 	deleting := 0

@@ -215,7 +215,7 @@ func TestPlan_SaysWhatHoldsItUp(t *testing.T) {
 		want  scale.Decision
 	}{
 		"how many is not said": {scale.Facts{Machines: []scale.Machine{up}},
-			scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "spec.replicas is not set"}}}},
+			scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "the number of replicas is not set"}}}},
 		"frozen": {scale.Facts{Desired: contract.Some(2), Holds: []scale.Hold{frozen, checks}},
 			scale.Decision{Missing: 2, Held: []scale.Hold{checks, frozen}}},
 		"frozen sets shrink": {scale.Facts{Desired: contract.Some(0), Machines: []scale.Machine{up}, Holds: []scale.Hold{frozen}},
