@@ -48,8 +48,8 @@ const (
 
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
-// Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. The
-// error names what is missing in the options. It does not keep Instance.Resume: the Driver finds the instance by its Token until its
+// Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. New
+// returns what is missing in the options. WithDriver does not keep Instance.Resume: the Driver finds the instance by its Token until its
 // provider ID is recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an
 // infrastructure object.
 //
@@ -61,10 +61,10 @@ const (
 //
 // Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
 // of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
-func WithDriver(steps engine.Steps[*Scope], o DriverOptions) (engine.Steps[*Scope], error) {
+func WithDriver(steps engine.Steps[*Scope], o DriverOptions) engine.Steps[*Scope] {
 	keeper, err := instance.NewKeeper(instance.Options{Calls: o.Calls, Backoff: o.Backoff, Poll: o.Poll, Refresh: o.Refresh})
 	if err != nil {
-		return nil, fmt.Errorf("DriverOptions: %w", err)
+		return engine.Wrong(steps, fmt.Errorf("DriverOptions: %w", err))
 	}
 	if o.RequestOf == nil {
 		o.RequestOf = func(_ context.Context, m *contract.MachineState) (provider.Request, error) {
@@ -73,7 +73,7 @@ func WithDriver(steps engine.Steps[*Scope], o DriverOptions) (engine.Steps[*Scop
 	}
 	d := &driver{DriverOptions: o, keeper: keeper}
 	return steps.Replace(StepInfrastructure, Step{Name: StepInfrastructure, On: engine.InBoth, Run: d.run}).
-		Replace(StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove}), nil
+		Replace(StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove})
 }
 
 // driver are the two steps.

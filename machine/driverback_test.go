@@ -21,8 +21,7 @@ func TestDriverConditions(t *testing.T) {
 			shown := provider.Instance{ProviderID: "cloud:///i", State: state}
 			get := func(context.Context, provider.Request) (provider.Instance, error) { return shown, nil }
 			gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
-			steps, err := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: get, Get: get, Delete: gone}})
-			require.NoError(t, err)
+			steps := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: get, Get: get, Delete: gone}})
 			step := steps[engine.Position(steps, StepInfrastructure, engine.InRunning)]
 			pass := func(stored []metav1.Condition) *Scope {
 				s := attached(&Scope{Scope: base{Object: testKind().New(), Stored: stored}})
@@ -46,8 +45,7 @@ func TestWhatIsKnownOfALostInstanceStaysWhileALookWaits(t *testing.T) {
 		return provider.Instance{}, &provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: time.Second}
 	}
 	gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
-	steps, err := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: waits, Get: waits, Delete: gone}})
-	require.NoError(t, err)
+	steps := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: waits, Get: waits, Delete: gone}})
 	for reason, reports := range map[string]bool{"": true, ReasonInstanceGone: false, ReasonInstanceFailed: false} {
 		s := attached(&Scope{Scope: base{Object: testKind().New()}})
 		s.State.UID, s.State.ProviderID, s.State.FailureReason = "uid", "cloud:///i", reason

@@ -139,13 +139,12 @@ func TestAMachineLeavesItsInstanceToACopyWithoutItsFinalizer(t *testing.T) {
 func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	cloud := fake.NewDriver(fake.DriverOptions{})
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond,
 		RequestOf: func(context.Context, *contract.MachineState) (provider.Request, error) {
 			return provider.Request{Spec: []byte(`{"size":"small"}`)}, nil
 		},
 	})
-	require.NoError(t, err)
 	steps = steps.Remove(machine.StepBootstrap)
 	w := newWorld(t, worldOptions{noCRDs: true, machine: machine.Options{Steps: steps}, ports: (&views{}).ports("none")})
 	m := fake.Machine("m1", inCluster("a"))

@@ -148,7 +148,7 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 	t.Parallel()
 	cloud := fake.NewDriver(fake.DriverOptions{Token: "right"})
 	var classes machine.MachineClasses
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(cloud), Backoff: quickBackoff(), Poll: 10 * time.Millisecond, WithoutBootstrap: true,
 		RequestOf: func(ctx context.Context, m *contract.MachineState) (provider.Request, error) { //nolint:gocritic // classes come later
 			return classes.RequestOf(ctx, m)
@@ -157,7 +157,6 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 			return classes.UserData(ctx, m)
 		},
 	})
-	require.NoError(t, err)
 	steps = steps.Remove(machine.StepBootstrap)
 	s := shapes()["Gardener"]
 	w := newWorld(t, worldOptions{

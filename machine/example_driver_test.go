@@ -17,7 +17,7 @@ func ExampleWithDriver() {
 		provider.Timeout(time.Minute),
 		provider.RateLimit(provider.RateLimitOptions{PerSecond: 20}),
 		provider.Cache(provider.CacheOptions{}))
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: calls,
 		RequestOf: func(_ context.Context, m *contract.MachineState) (provider.Request, error) {
 			return provider.Request{
@@ -27,8 +27,8 @@ func ExampleWithDriver() {
 		},
 	})
 	options := machine.Options{Steps: steps}
-	fmt.Println(len(options.Steps) == len(machine.Steps()), err)
-	// Output: true <nil>
+	fmt.Println(len(options.Steps) == len(machine.Steps()))
+	// Output: true
 }
 
 // The classes of Gardener's Machines, and the Secrets that they name, are the input of a Driver. Where a class is gone, its instance is
@@ -39,10 +39,10 @@ func ExampleMachineClasses() {
 		Classes: api, Secrets: api,
 		Fallback: func(context.Context) (provider.Values, error) { return provider.Values{"token": nil}, nil },
 	}
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls:     provider.Of(fake.NewDriver(fake.DriverOptions{})),
 		RequestOf: classes.RequestOf, UserData: classes.UserData, WithoutBootstrap: true,
 	})
-	fmt.Println(len(steps) == len(machine.Steps()), err)
-	// Output: true <nil>
+	fmt.Println(len(steps) == len(machine.Steps()))
+	// Output: true
 }

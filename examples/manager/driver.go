@@ -113,12 +113,12 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pas
 	if o.Driver.IsProvider() {
 		return addDriverProvider(ctx, mgr, o, clusters, calls)
 	}
-	into.Steps, err = o.driverSteps(machine.DriverOptions{Calls: calls}, mgr.GetCache())
-	return err
+	into.Steps = o.driverSteps(machine.DriverOptions{Calls: calls}, mgr.GetCache())
+	return nil
 }
 
 // driverSteps returns the steps of Machines with the driver as one of them, by the kinds of the flags. Classes are read with a cache.
-func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) ([]machine.Step, error) {
+func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) []machine.Step {
 	steps := machine.Steps()
 	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none
 		steps = steps.Remove(machine.StepBootstrap)
@@ -127,8 +127,7 @@ func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reade
 	if driver.Backoff == nil {
 		driver.Backoff = o.driverBackoff()
 	}
-	steps, err := machine.WithDriver(steps, driver)
-	return o.foreignSteps(steps), err
+	return o.foreignSteps(machine.WithDriver(steps, driver))
 }
 
 // addDriverProvider adds the reconciler of KwokMachines.

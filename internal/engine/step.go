@@ -104,8 +104,12 @@ func (all Steps[P]) changed(name string, behind, removed int, with ...Step[P]) S
 			names = append(names, s.Name)
 		}
 	}
-	wrong := fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none"))
-	return append(slices.Clone(all), Step[P]{wrong: wrong})
+	return Wrong(all, fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none")))
+}
+
+// Wrong returns the steps with an error that New of the kind's package returns.
+func Wrong[P any](all Steps[P], err error) Steps[P] {
+	return append(slices.Clone(all), Step[P]{wrong: err})
 }
 
 // Position returns the position of the step with a name that runs in a Life, -1 without one.

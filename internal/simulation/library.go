@@ -54,15 +54,14 @@ func (m *manager) addMachines(ctx context.Context) error {
 	sets, deployments := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
 		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
 	rollouts, unknown := machine.RolloutFromCache(ports.Cache, sets, deployments)
-	steps, err := m.machineSteps()
-	if err := errors.Join(unknown, err); err != nil {
-		return err
+	if unknown != nil {
+		return unknown
 	}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
 	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, m.process.rolloutEvents
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), ports, machine.Options{
-		Options: m.shared(nil), Steps: steps, Metrics: metrics, Matching: matching(),
+		Options: m.shared(nil), Steps: m.machineSteps(), Metrics: metrics, Matching: matching(),
 	})
 	if err != nil {
 		return err
@@ -73,12 +72,12 @@ func (m *manager) addMachines(ctx context.Context) error {
 
 // machineSteps returns the steps of Machines: those of the cloud, without bootstrap data, or the library's own where providers make the
 // instances.
-func (m *manager) machineSteps() ([]machine.Step, error) {
+func (m *manager) machineSteps() []machine.Step {
 	w := m.process.world
 	if w.provided != nil {
-		return machine.Steps(), nil
+		return machine.Steps()
 	}
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: m.process.cloudCalls(), Poll: pollEvery,
 		RequestOf: func(_ context.Context, s *contract.MachineState) (cloud.Request, error) {
 			return w.habits.requestOf(s.Key.Name), nil
@@ -87,7 +86,7 @@ func (m *manager) machineSteps() ([]machine.Step, error) {
 	if steps = steps.Remove(machine.StepBootstrap); w.parts {
 		steps = steps.InsertBefore(machine.StepRemoveFinalizer, removesPart(m))
 	}
-	return steps, err
+	return steps
 }
 
 // shared are the options of the reconcilers of all kinds.

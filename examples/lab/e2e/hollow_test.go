@@ -39,10 +39,9 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	plane := hollowPlane(t)
 	w := newBareWorld(t, plane)
 	driver := newHollow(plane)
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(driver), UserData: w.bootstrapData, Poll: time.Second,
 	})
-	require.NoError(t, err)
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	w.startReconciler(kind, machine.Options{Steps: steps, Policy: ofSilentNodes()}, &warnings{})
 	seen := w.watchNodes()

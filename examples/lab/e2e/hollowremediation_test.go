@@ -81,12 +81,9 @@ func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error 
 		doc, err := hollowFirstBoot(ctx, w.plane, userdata.Config{Node: userdata.Node{Name: m.Key.Name}, Kubelet: leased()})
 		return doc.Bytes(), err
 	}
-	steps, err := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(w.driver), UserData: boot, WithoutBootstrap: true, Poll: time.Second,
 	})
-	if err != nil {
-		return err
-	}
 	ports, err := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	if err != nil {
 		return err
