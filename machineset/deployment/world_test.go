@@ -36,6 +36,7 @@ type world struct {
 	machines *fake.Machines
 	cached   client.Reader // what the reconciler of sets sees
 	seen     client.Reader // what the reconciler under test sees
+	metrics  []*pass.Metrics
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
 	// deletes makes the deletions of the reconciler under test; nil makes them as they are.
@@ -143,15 +144,20 @@ func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured
 	return testenv.Object(gvk, name)
 }
 
+// options are those of a reconciler, with metrics of its own.
+func (w *world) options(kind string) pass.Options {
+	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
+	w.metrics = append(w.metrics, metrics)
+	return pass.Options{StatusDelay: 20 * time.Millisecond, Metrics: metrics}
+}
+
 // live starts the reconciler of sets and the stand-in for that of Machines.
 func (w *world) live() *world {
 	w.t.Helper()
 	mgr := w.manager("others")
 	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, fake.InfraMachineGVK(contract.V1Beta2))
 	require.NoError(w.t, w.machines.SetupWithManager(mgr))
-	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{
-		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
-	})
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{Options: w.options("MachineSet")})
 	require.NoError(w.t, err)
 	w.cached = mgr.GetCache()
 	w.start(mgr)
@@ -162,9 +168,7 @@ func (w *world) live() *world {
 func (w *world) run() (stop func()) {
 	w.t.Helper()
 	mgr := w.manager("deployments")
-	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{
-		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
-	})
+	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{Options: w.options("MachineDeployment")})
 	require.NoError(w.t, err)
 	w.seen = mgr.GetCache()
 	return w.start(mgr)
