@@ -21,7 +21,8 @@ func TestValidProviderID(t *testing.T) {
 		"aws:///eu-west-1a/i-0abc":      true,
 		"kwok://node-1":                 true,
 		"ocid1.instance.oc1.iad.abcdef": true,
-		"openstack:///a6ff8f8d-0bd6-4e0f-a2a1-0f2f2be": true,
+		"azure:///subscriptions/s/resourceGroups/rg-(eu)/vm-(1)": true,
+		"openstack:///a6ff8f8d-0bd6-4e0f-a2a1-0f2f2be":           true,
 	}
 	for id, want := range cases {
 		if got := ValidProviderID(id); got != want {

@@ -93,7 +93,8 @@ func Decide(f Facts) Decision {
 		d.say(metav1.ConditionFalse, ReasonGone, withCause("The instance is being deleted", f.Instance.Message))
 	case provider.Failed:
 		d.FailureReason = ReasonFailed
-		d.FailureMessage = withCause("The provider reports that the instance cannot run", f.Instance.Message)
+		d.FailureMessage = withCause("The provider reports that the instance cannot run; delete the Machine, or repair the instance",
+			f.Instance.Message)
 		d.say(metav1.ConditionFalse, ReasonFailed, d.FailureMessage)
 	default:
 		if !d.Adopt {
@@ -134,8 +135,16 @@ func decideError(f Facts) (d Decision) {
 	if f.Recorded {
 		status = metav1.ConditionUnknown // the instance may well run
 	}
-	d.say(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err))
+	d.say(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err)+adviceOn(class, f.Recorded))
 	return d
+}
+
+// adviceOn is what a person can do about a look that the Driver refuses.
+func adviceOn(class provider.Class, recorded bool) string {
+	if !recorded || class != provider.Invalid && class != provider.Terminal {
+		return ""
+	}
+	return "; the instance may run all the same, and is looked for again: mend what the driver refuses, or delete the Machine"
 }
 
 func withCause(what, message string) string {

@@ -34,7 +34,8 @@ func TestWhatADriverSaysDecidesOnTheMachine(t *testing.T) {
 			Decision{Adopt: true, Off: true}},
 		"it is deleted": {Facts{Instance: in(provider.Deleting)}, "False", ReasonGone, Decision{Adopt: true, Going: true}},
 		"it cannot run": {Facts{Instance: in(provider.Failed)}, "False", ReasonFailed, Decision{
-			Adopt: true, FailureReason: ReasonFailed, FailureMessage: "The provider reports that the instance cannot run: so it is"}},
+			Adopt: true, FailureReason: ReasonFailed,
+			FailureMessage: "The provider reports that the instance cannot run; delete the Machine, or repair the instance: so it is"}},
 		"a new one, unseen": {Facts{Err: missing, Recorded: true, Failures: 9}, "Unknown", "NotFound", Decision{}},
 		"a new one that is never seen": {
 			Facts{Err: missing, Recorded: true, Failures: 10}, "False", ReasonGone,

@@ -17,8 +17,8 @@ import (
 const (
 	// DefaultRefresh is the default of Options.Refresh.
 	DefaultRefresh = 10 * time.Minute
-	// refusedFor is how long to wait before a deletion that the provider refused, or a look at an instance, is tried again: the instance
-	// costs money and may be lost, so it is never given up.
+	// refusedFor is how long to wait before a deletion that the provider refused, or a look at an instance, is tried again, and before the
+	// next look at an instance that has failed: it costs money and may be lost or mended, so it is never given up.
 	refusedFor = 10 * time.Minute
 )
 
@@ -209,7 +209,9 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 	case facts.Err != nil:
 	case o.Provisioned:
 		o.RequeueAfter = max(0, k.options.Refresh)
-	case facts.Instance.State != provider.Failed:
+	case facts.Instance.State == provider.Failed: // a quota is raised, or a host repaired
+		o.RequeueAfter = refusedFor
+	default:
 		o.RequeueAfter = k.options.Poll
 	}
 	return o

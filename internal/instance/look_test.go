@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/instance"
@@ -80,6 +81,45 @@ func TestLook(t *testing.T) {
 		require.False(t, first.Gone)
 		require.Less(t, first.RequeueAfter, c.ensure(&in).RequeueAfter, "the pauses grow")
 		require.True(t, c.ensure(&in).Gone)
+	})
+	t.Run("an instance that the provider calls failed is looked at again, and runs when it is repaired", func(t *testing.T) {
+		t.Parallel()
+		failed := true
+		c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+			get := c.Get
+			c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+				i, err := get(ctx, r)
+				if failed {
+					i.State, i.Message = provider.Failed, "no quota"
+				}
+				return i, err
+			}
+			return c
+		}), small("1", "one")
+		c.ensure(&in)
+		for range 2 {
+			found := c.ensure(&in)
+			require.Equal(t, instance.ReasonFailed, found.FailureReason)
+			require.Contains(t, found.Message, "delete the Machine, or repair the instance: no quota")
+			require.Equal(t, 10*time.Minute, found.RequeueAfter)
+			c.passes(found.RequeueAfter)
+		}
+		failed = false
+		require.True(t, c.ensure(&in).Provisioned)
+	})
+	t.Run("a refusal that lasts says what to do, and an instance that is being created is seen to run afterwards", func(t *testing.T) {
+		t.Parallel()
+		var failure error
+		c, in := keeperOf(t, &failure), small("1", "one")
+		c.ensure(&in)
+		failure = provider.Errorf(provider.Invalid, "no such region")
+		refused := c.ensure(&in)
+		require.Equal(t, metav1.ConditionUnknown, refused.Status)
+		require.Contains(t, refused.Message, "no such region; the instance may run all the same")
+		require.Equal(t, 10*time.Minute, refused.RequeueAfter)
+		failure = nil
+		c.passes(refused.RequeueAfter)
+		require.True(t, c.ensure(&in).Provisioned)
 	})
 	for _, class := range []provider.Class{provider.Invalid, provider.Terminal, provider.Unauthenticated} {
 		t.Run(fmt.Sprintf("an error of the class %s does not end the looks at an instance that runs", class), func(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
 )
 
 // Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
@@ -93,7 +96,7 @@ const (
 	Running  State = "Running"
 	Stopped  State = "Stopped"
 	Deleting State = "Deleting"
-	// Failed: the provider says that the instance never will run.
+	// Failed: the provider reports that the instance cannot run. Such a state may end, as ERROR does in some clouds when a quota is raised.
 	Failed State = "Failed"
 )
 
@@ -153,7 +156,8 @@ type Calls struct {
 type Decorator func(Calls) Calls
 
 // Of returns the Calls of a Driver with decorators, the first of which is called last, next to the Driver. It finds out once what the
-// Driver has. A Delete that returns an error of the class NotFound counts as gone. A usual list is
+// Driver has. A Delete that returns an error of the class NotFound counts as gone. A call that panics returns an error of the class
+// Unavailable, and the stack is in the log of its context. A usual list is
 //
 //	provider.Of(driver, metrics.Decorator(), provider.Timeout(...), provider.RateLimit(...), provider.Cache(...))
 func Of(d Driver, decorators ...Decorator) Calls {
@@ -176,10 +180,34 @@ func Of(d Driver, decorators ...Decorator) Calls {
 	if v, ok := d.(CloudConfigurer); ok {
 		c.GetCloudConfig = v.GetCloudConfig
 	}
-	for _, decorate := range decorators {
+	for _, decorate := range append([]Decorator{guarded}, decorators...) {
 		c = decorate(c)
 	}
 	return c
+}
+
+// guarded has a call that panics return an error: the panic of one instance ends no worker, and List is called where nothing else recovers.
+func guarded(c Calls) Calls {
+	defaults := c.AddDefaults
+	c = Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) (err error) {
+		defer recovered(logr.FromContextOrDiscard(ctx), c.Name, op, &err)
+		return call(ctx)
+	})(c)
+	if defaults != nil {
+		c.AddDefaults = func(spec json.RawMessage) (result json.RawMessage, err error) {
+			defer recovered(logr.Discard(), c.Name, "add-defaults", &err)
+			return defaults(spec)
+		}
+	}
+	return c
+}
+
+// recovered is deferred by a call, and sets its error when it panics.
+func recovered(log logr.Logger, driver string, op Operation, err *error) {
+	if value := recover(); value != nil {
+		*err = fmt.Errorf("driver %s panicked in %s: %v", driver, op, value)
+		log.Error(*err, "A Driver panicked", "stack", string(debug.Stack()))
+	}
 }
 
 // Around returns a Decorator that calls a function around every call that makes requests. The function gets the context, the operation and

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,51 @@ func (*whole) Validate(context.Context, provider.Request) error                 
 func (*whole) AddDefaults(spec json.RawMessage) (json.RawMessage, error)           { return spec, nil }
 func (*whole) List(context.Context, provider.Request) ([]provider.Instance, error) { return nil, nil }
 func (*whole) GetCloudConfig(context.Context, provider.Request) (string, error)    { return "", nil }
+
+// broken panics in every call: its Driver is nil.
+type broken struct{ *whole }
+
+func (broken) Name() string { return "broken" }
+
+func (b broken) Validate(ctx context.Context, _ provider.Request) error { return b.called(ctx) }
+
+func (b broken) AddDefaults(json.RawMessage) (json.RawMessage, error) { return nil, b.err }
+
+func (b broken) List(ctx context.Context, _ provider.Request) ([]provider.Instance, error) {
+	return nil, b.called(ctx)
+}
+
+func (b broken) GetCloudConfig(ctx context.Context, _ provider.Request) (string, error) {
+	return "", b.called(ctx)
+}
+
+func TestAPanicOfADriver(t *testing.T) {
+	var r provider.Request
+	c := provider.Of(broken{})
+	for name, call := range map[string]func(context.Context) error{
+		"create":       func(ctx context.Context) error { _, err := c.Create(ctx, r); return err },
+		"get":          func(ctx context.Context) error { _, err := c.Get(ctx, r); return err },
+		"delete":       func(ctx context.Context) error { _, err := c.Delete(ctx, r); return err },
+		"validate":     func(ctx context.Context) error { return c.Validate(ctx, r) },
+		"add-defaults": func(context.Context) error { _, err := c.AddDefaults(nil); return err },
+		"list":         func(ctx context.Context) error { _, err := c.List(ctx, r); return err },
+		"get-cloud-config": func(ctx context.Context) error {
+			_, err := c.GetCloudConfig(ctx, r)
+			return err
+		},
+	} {
+		t.Run("is the error of "+name, func(t *testing.T) {
+			var logged strings.Builder
+			logger := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
+			err := call(logr.NewContext(t.Context(), logger))
+			require.ErrorContains(t, err, "driver broken panicked in "+name+": runtime error: invalid memory address")
+			require.Equal(t, provider.Unavailable, provider.ClassOf(err), "whether it has done anything is not known")
+			if name != "add-defaults" {
+				require.Contains(t, logged.String(), "provider_test.go", "the stack is logged")
+			}
+		})
+	}
+}
 
 func TestWhatADriverHasIsFoundOnceAndDecorated(t *testing.T) {
 	var seen []provider.Operation

@@ -10,7 +10,8 @@ const (
 	// Always keeps the taint on the Node, with the owner's value, and removes it when the owner no longer has it.
 	Always Propagation = "Always"
 	// OnInitialization gives the taint once to a new Node, and then ignores it. Without a ledger, a Node is new while
-	// it has a startup taint.
+	// it has a startup taint. A taint that the Node registers with too, see userdata.Node, comes back once when the agent
+	// that removes it does so before the first propagation.
 	OnInitialization Propagation = "OnInitialization"
 	// WhenMissing gives the taint to a Node that has none with its key and effect, in every pass. It neither changes
 	// nor removes the taint.

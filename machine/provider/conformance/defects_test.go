@@ -78,6 +78,47 @@ func TestADriverWithTheHabitsOfCloudsPasses(t *testing.T) {
 	}
 }
 
+func TestADriverWithAnyFormOfProviderIDPasses(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string]string{
+		"Oracle's, without a scheme": "ocid1.instance.oc1.iad.%s",
+		"Azure's, with parentheses":  "azure:///subscriptions/s/resourceGroups/rg-(eu)/vm-(%s)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &broken{Driver: fake.NewDriver(fake.DriverOptions{})}
+			shown := func(i provider.Instance, err error) (provider.Instance, error) {
+				if id, found := strings.CutPrefix(i.ProviderID, "fake://"); found {
+					i.ProviderID = fmt.Sprintf(form, id)
+				}
+				return i, err
+			}
+			asked := func(r provider.Request) provider.Request {
+				before, after, _ := strings.Cut(form, "%s")
+				if id, found := strings.CutPrefix(r.ProviderID, before); found {
+					r.ProviderID = "fake://" + strings.TrimSuffix(id, after)
+				}
+				return r
+			}
+			b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+				return shown(b.Driver.Create(ctx, asked(r)))
+			}
+			b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+				return shown(b.Driver.Get(ctx, asked(r)))
+			}
+			b.remove = func(ctx context.Context, r provider.Request) (bool, error) { return b.Driver.Delete(ctx, asked(r)) }
+			b.list = func(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+				all, err := b.Driver.List(ctx, asked(r))
+				for i := range all {
+					all[i], _ = shown(all[i], nil)
+				}
+				return all, err
+			}
+			require.Empty(t, failing(t, b))
+		})
+	}
+}
+
 // broken is a fake cloud with one defect: a method that is set replaces the cloud's.
 type broken struct {
 	*fake.Driver

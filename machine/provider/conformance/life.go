@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 func identifies(ctx context.Context, e Env) error {
@@ -17,8 +18,8 @@ func identifies(ctx context.Context, e Env) error {
 		switch {
 		case instance.ProviderID == "" && instance.Resume == nil:
 			return errors.New("create returned neither a provider ID nor what to resume with")
-		case instance.ProviderID != "" && !strings.Contains(instance.ProviderID, "://"):
-			return fmt.Errorf("provider ID %q has no scheme", instance.ProviderID)
+		case instance.ProviderID != "" && !noderef.ValidProviderID(instance.ProviderID):
+			return fmt.Errorf("provider ID %q names no instance", instance.ProviderID)
 		case instance.Token != r.Token:
 			return fmt.Errorf("create returned the token %q, not %q", instance.Token, r.Token)
 		}
