@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -79,29 +78,56 @@ func TestANodeWhoseNameWasTakenOverIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTwoNodesOfOneMachineStopItsDrainUntilOneIsGone(t *testing.T) {
+// The host name of the instance was changed, and it has registered again.
+func TestTheNodesOfOneInstance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{})
-	m := w.machineWith("m1")
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	double := fake.Node("double", w.node("m1").Spec.ProviderID)
-	w.create(double)
-	w.conditionIs(m, contract.ConditionNodeReady, contract.ReasonAmbiguousNode)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
-	w.eventually("record when the drain began: its limit counts from there", func() string {
-		if startOf(w.get(m), "nodeDrainStartTime") == "" {
-			return "it does not"
+	t.Run("the recorded one is drained, and all are deleted", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, worldOptions{})
+		m := w.machineWith("m1")
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+		id := w.node("m1").Spec.ProviderID
+		w.create(fake.Node("m1-renamed", id))
+		w.create(fake.Node("m1-again", id))
+		w.conditionIs(m, contract.ConditionNodeReady, contract.ReasonAmbiguousNode)
+		require.NoError(t, w.client.Delete(t.Context(), m))
+		w.goes(m)
+		w.told(machine.EventNodeDrained)
+		for _, name := range []string{"m1", "m1-renamed", "m1-again"} {
+			require.Nil(t, w.node(name), name)
 		}
-		return ""
 	})
-	for _, name := range []string{"m1", "double"} {
-		if node := w.node(name); node == nil || node.Spec.Unschedulable {
-			t.Errorf("Node %s was touched while it was not clear whose it is", name)
+	t.Run("while none is recorded and the instance runs, they are left alone until the limit of the drain", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, worldOptions{infrastructure: fake.Infrastructure{NoNode: true}})
+		infra, m := fake.InfraMachine(contract.V1Beta2, "m1"), fake.Machine("m1")
+		w.create(infra, fake.BootstrapConfig(contract.V1Beta2, "m1"))
+		for _, name := range []string{"m1", "m1-renamed"} {
+			w.create(fake.Node(name, fake.ProviderID(infra)))
 		}
-	}
-	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), &corev1.Node{ObjectMeta: double.ObjectMeta})))
-	w.goes(m)
+		w.create(m)
+		w.conditionIs(m, contract.ConditionNodeReady, contract.ReasonAmbiguousNode)
+		require.NoError(t, w.client.Delete(t.Context(), m))
+		w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode)
+		w.eventually("record when the drain began: its limit counts from there", func() string {
+			if startOf(w.get(m), "nodeDrainStartTime") == "" {
+				return "it does not"
+			}
+			return ""
+		})
+		for _, name := range []string{"m1", "m1-renamed"} {
+			if node := w.node(name); node == nil || node.Spec.Unschedulable {
+				t.Errorf("Node %s was touched while it was not clear whose it is", name)
+			}
+		}
+		w.change(m, func(u *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(u.Object, int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
+		})
+		w.goes(m)
+		for _, name := range []string{"m1", "m1-renamed"} {
+			require.Nil(t, w.node(name), name)
+		}
+	})
 }
 
 // An API server that does not serve a version at the moment answers 404 to all that is asked of it.

@@ -24,7 +24,8 @@ import (
 
 // matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure
 // object belongs to another controller has no Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
-func (s *Scope) matchNode(ctx context.Context) error {
+// gone: the instance no longer exists.
+func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 	s.NodesSynced = s.NodesErr == nil && s.Workload.Nodes.HasSynced()
 	if !s.NodesSynced {
 		return nil
@@ -38,7 +39,9 @@ func (s *Scope) matchNode(ctx context.Context) error {
 	if s.env.indexed {
 		known = &others
 	}
-	match := s.env.options.Matching.Resolve(identityOf(&s.State), s.Workload.Nodes, known)
+	id := identityOf(&s.State)
+	id.Deleting, id.Gone = s.Deleting(), gone
+	match := s.env.options.Matching.Resolve(id, s.Workload.Nodes, known)
 	if others.err != nil {
 		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
 		return others.err
@@ -52,7 +55,7 @@ func (s *Scope) matchNode(ctx context.Context) error {
 
 // nodeStep finds the Machine's Node, and sets its conditions.
 func nodeStep(ctx context.Context, s *Scope) (Result, error) {
-	if err := s.matchNode(ctx); err != nil {
+	if err := s.matchNode(ctx, false); err != nil {
 		s.Assert(bothOfNode(metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)...)
 		return Result{}, err
 	}

@@ -94,6 +94,9 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.waitForCare()
 	}
 	if s.decidedCare() == careDrainAndDelete {
+		if err := s.matchSeveral(ctx); err != nil {
+			return Result{}, err
+		}
 		s.confirmNoNode(ctx)
 	}
 	started, limit := s.nodeDeletionStarted(), s.nodeDeletionLimit()
@@ -130,6 +133,19 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.deleteNode(ctx, started, limit, action == nodeDeleteLast)
 	}
 	return Result{}, nil
+}
+
+// matchSeveral looks again for the Node where several have the provider ID, when nothing else is left of the instance: then all of them
+// are deleted.
+func (s *Scope) matchSeveral(ctx context.Context) error {
+	if s.Node.Outcome != noderef.Ambiguous {
+		return nil
+	}
+	gone, err := s.confirmInfrastructureGone(ctx)
+	if err != nil || !gone && !s.InstanceGone {
+		return err
+	}
+	return s.matchNode(ctx, true)
 }
 
 // whyNodeStays says why a Node that still exists is not deleted.

@@ -31,6 +31,10 @@ import (
 // records about a deletion, because they come from a backup that was made during one. A Machine in deletion removes all of them when the
 // start of a stage is more than five minutes older than its deletion, and begins anew.
 //
+// Several Nodes with the provider ID of the Machine are of one instance, as after a change of its host name: the recorded one is drained,
+// and all that no other Machine claims are deleted when the instance is gone. While none is recorded, the drain waits for a person, or for
+// its limit.
+//
 // A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer are removed, the Node
 // stays with its cluster. A Node that was only found, by its provider ID, after the deletion of its instance began is recorded and then
 // deleted like any other.

@@ -121,6 +121,27 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 	}
 }
 
+// Of the Nodes that are left of an instance, one that another Machine claims stays.
+func TestSeveralNodesAndTheirClaims(t *testing.T) {
+	const id = "test://1"
+	a, b := newNode("a", "u1", id), newNode("b", "u2", id)
+	me := machine("m", id, Ref{})
+	me.Deleting, me.Gone = true, true
+	onlyOn := func(claimed *corev1.Node) Claims {
+		return claimsFunc(func(n *corev1.Node) []Identity {
+			if n.UID == claimed.UID {
+				return []Identity{machine("other", id, RefTo(claimed))}
+			}
+			return nil
+		})
+	}
+	index := BuildIndex([]*corev1.Node{a, b})
+	require.Equal(t, Match{Outcome: Matched, Node: b, Record: true}, Rules{}.Resolve(me, index, onlyOn(a)))
+	require.Equal(t, Match{Outcome: Matched, Node: a, Record: true}, Rules{}.Resolve(me, index, onlyOn(b)))
+	everybody := fleet{machine("other", id, Ref{})}
+	require.Equal(t, Claimed, Rules{}.Resolve(me, index, everybody).Outcome)
+}
+
 func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
 	rules := Rules{Canonical: strings.ToLower}
 	x := NewIndex(rules)

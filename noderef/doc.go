@@ -21,7 +21,8 @@
 //     confuses different instances (kubernetes/autoscaler#3057, kubernetes-sigs/cluster-api#7278, #8485). If the IDs of one
 //     instance have several forms, set Rules.Canonical, which normalizes both sides.
 //   - An empty ID, and one that names no instance such as "aws://", matches nothing.
-//   - If two Nodes have one provider ID, the outcome is [Ambiguous] and neither is used.
+//   - If two Nodes have one provider ID, the outcome is [Ambiguous] and neither is used. In a deletion they are of one
+//     instance, see [Identity].
 //   - Two Machines with one provider ID never share a Node: it belongs to the Machine that alone has recorded its UID, and
 //     otherwise to neither ([Claimed]). This requires [Claims]; without them other Machines are not considered.
 //   - A Node that registers again under the same name has a new UID. The Match reports it, and MayTouch is false until the

@@ -31,6 +31,10 @@ type Identity struct {
 	ProviderID string
 	// Current is the Node that was recorded for the Machine in an earlier pass, if any.
 	Current Ref
+	// Deleting means that the Machine is being deleted, and Gone that its instance no longer exists: several Nodes with
+	// its provider ID are of one instance then, as after a change of its host name. The recorded one is the Machine's,
+	// and when it is gone each of the others, one after the other.
+	Deleting, Gone bool
 }
 
 // ValidProviderID reports whether a provider ID names an instance. The empty ID does not, and neither does a scheme

@@ -21,7 +21,7 @@ const (
 	NotFound
 	// NoProviderID means that the Machine has no provider ID yet, or one that names no instance.
 	NoProviderID
-	// Ambiguous means that several Nodes match; see [Match.Candidates].
+	// Ambiguous means that several Nodes match, see [Match.Candidates], and that it matters which one is the Machine's.
 	Ambiguous
 	// Stale means that no Node matches, and that a Node with the recorded name exists but has another provider ID (or
 	// none) or another UID. That Node is [Match.Other]; it does not belong to the Machine and must not be changed.
@@ -63,7 +63,8 @@ type Match struct {
 // Found reports whether the Machine has a Node: the outcome is Matched or Readopted.
 func (m Match) Found() bool { return m.Node != nil }
 
-// Resolve finds a Machine's Node: the only one with its provider ID, which no other Machine may claim. claims may be
+// Resolve finds a Machine's Node: the only one with its provider ID, which no other Machine may claim; of several see
+// [Identity]. claims may be
 // nil: then other Machines are not considered. Resolve allocates nothing unless a Canonical rewrites the ID or another
 // Machine claims the Node; it calls claims only for a Node that was found.
 //
@@ -80,8 +81,25 @@ func (r Rules) Resolve(id Identity, nodes Lookup, claims Claims) Match {
 	case 1:
 		return r.contested(id, matched(id, found[0], nodes), claims)
 	default:
-		return Match{Outcome: Ambiguous, Candidates: found}
+		return r.several(id, found, nodes, claims)
 	}
+}
+
+// several decides between Nodes with one provider ID. Which of them runs on the instance is not known; in a deletion that
+// does not matter.
+func (r Rules) several(id Identity, found []*corev1.Node, nodes Lookup, claims Claims) Match {
+	if id.Deleting {
+		for _, node := range found {
+			if id.Current.UID != "" && RefTo(node) == id.Current {
+				return r.contested(id, matched(id, node, nodes), claims)
+			}
+		}
+	}
+	m := Match{Outcome: Ambiguous, Candidates: found}
+	for i := 0; id.Gone && i < len(found) && !m.Found(); i++ {
+		m = r.contested(id, matched(id, found[i], nodes), claims)
+	}
+	return m
 }
 
 // unmatched decides the outcome when no Node has the Machine's provider ID.

@@ -96,6 +96,25 @@ func TestResolve(t *testing.T) {
 			want:   Match{Outcome: Ambiguous, Candidates: []*corev1.Node{a, b}},
 		},
 		{
+			name:  "two Nodes have the provider ID of a Machine in deletion",
+			id:    Identity{ProviderID: id, Current: RefTo(a), Deleting: true},
+			nodes: []*corev1.Node{b, a},
+			want:  Match{Outcome: Matched, Node: a},
+		},
+		{
+			name:   "two Nodes have the provider ID of a Machine in deletion that has recorded none",
+			reason: "its instance runs, and which of them has its pods is not known",
+			id:     Identity{ProviderID: id, Deleting: true},
+			nodes:  []*corev1.Node{b, a},
+			want:   Match{Outcome: Ambiguous, Candidates: []*corev1.Node{a, b}},
+		},
+		{
+			name:  "two Nodes are left of an instance",
+			id:    Identity{ProviderID: id, Current: Ref{Name: "c", UID: "u9"}, Deleting: true, Gone: true},
+			nodes: []*corev1.Node{b, a},
+			want:  Match{Outcome: Readopted, Node: a, Record: true},
+		},
+		{
 			name:   "an empty provider ID matches nothing",
 			reason: "also when Nodes have none either, as Nodes that just joined do",
 			id:     Identity{Current: RefTo(blank)},
