@@ -199,16 +199,33 @@ func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 }
 
 // skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
-// for. limit is the limit of the stage, counted from started.
+// for. limit is the limit of the stage, counted from started. The limit of the drain is that of all stages of a Machine without a recorded
+// Node: nothing tells it that there ever was one.
 func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
+	if limit <= 0 && s.State.Node == (contract.NodeRef{}) {
+		started, limit = s.State.DrainStarted, s.drainLimit()
+	}
 	skip, why := decideUnreachable(unreachableFacts{
 		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
 		Started: started, Limit: limit, Now: s.Now,
 	})
 	if !skip {
-		return false, s.unread()
+		return false, s.unread() + waysOut(stage, s.ClusterKey().Name != "")
 	}
 	return true, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, s.unread())
+}
+
+// waysOut is what a person can do about a stage whose Nodes cannot be read.
+func waysOut(stage string, inCluster bool) string {
+	way := map[string]string{
+		StepDrain:      "set the annotation " + contract.ExcludeDrain + " or a timeout of the drain",
+		StepVolumes:    "set the annotation " + contract.ExcludeVolumeDetach + " or a timeout of the wait for volumes",
+		StepDeleteNode: "set a timeout of the deletion of the Node",
+	}[stage]
+	if inCluster {
+		way += ", or delete the Cluster"
+	}
+	return "; to go on without, " + way
 }
 
 // unreadRetry is the retry interval of a stage with a limit while the Nodes cannot be read for a reason that no event ends.

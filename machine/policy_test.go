@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +106,26 @@ func inCluster(name string) fake.Option { return fake.WithField(name, "spec", "c
 func (w *world) annotate(m *unstructured.Unstructured, annotations map[string]any) {
 	w.t.Helper()
 	w.merge(m, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+// The kubeconfig of the Cluster never existed, so whether the host has a Node is not known.
+func TestADeletionWithoutAKubeconfig(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{ports: func(mgr ctrl.Manager, p *machine.Ports) {
+		(&views{}).ports("none")(mgr, p)
+		p.NodesOf = func(types.NamespacedName) (machine.Workload, error) {
+			return machine.Workload{}, fmt.Errorf("%w: there is no kubeconfig", cluster.ErrNoCluster)
+		}
+	}})
+	m := w.machineWith("m1", inCluster("lost"))
+	w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode,
+		"there is no kubeconfig; to go on without, set the annotation "+contract.ExcludeDrain+" or a timeout of the drain, or delete the Cluster")
+	w.change(m, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
+	})
+	w.goes(m)
 }
 
 func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {

@@ -232,6 +232,31 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 	}
 }
 
+// The limit of the drain is that of all stages while no Node is recorded.
+func TestSkipsUnreachable(t *testing.T) {
+	now := time.Unix(1000, 0)
+	spec := contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}
+	for name, tc := range map[string]struct {
+		node    contract.NodeRef
+		began   time.Time
+		skips   bool
+		because string
+	}{
+		"its limit is reached":       {began: now.Add(-time.Minute), skips: true, because: "not completed within 1m0s"},
+		"its limit is not reached":   {began: now.Add(-time.Second), because: contract.ExcludeVolumeDetach},
+		"the drain has never begun":  {because: "a timeout of the wait for volumes"},
+		"there was a Node to detach": {node: contract.NodeRef{Name: "n"}, began: now.Add(-time.Minute), because: contract.ExcludeVolumeDetach},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Scope: base{Now: now}, NodesErr: cluster.ErrNoCluster}
+			s.State = contract.MachineState{MachineSpec: spec, Node: tc.node, DrainStarted: tc.began}
+			skips, why := s.skipsUnreachable(StepVolumes, time.Time{}, 0)
+			require.Equal(t, tc.skips, skips)
+			require.Contains(t, why, tc.because)
+		})
+	}
+}
+
 func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := errors.New("no idea")

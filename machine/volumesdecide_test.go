@@ -151,11 +151,12 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			want: outcome{Result: Result{Stop: true, RequeueAfter: engine.ConflictRetry},
 				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
-			unread: true, want: outcome{Result: Result{Stop: true}, Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
+			unread: true, want: outcome{Result: Result{Stop: true},
+				Message: waiting + "\n" + cluster.ErrNotConnected.Error() + waysOut(StepVolumes, false)}},
 		"the Nodes are unread, and there is a limit": {
 			unread: true, limit: 5 * time.Second,
 			want: outcome{Result: Result{Stop: true, RequeueAfter: 5 * time.Second}, Began: contract.SetTo(now),
-				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n" + cluster.ErrNotConnected.Error()}},
+				Message: waiting + " (started at 1970-01-01T02:46:40Z)\n" + cluster.ErrNotConnected.Error() + waysOut(StepVolumes, false)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
