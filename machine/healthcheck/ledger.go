@@ -110,6 +110,11 @@ func (m *Machine) well(now time.Time) time.Time {
 	return m.Verdict.Since
 }
 
+// inTime is the order of entries.
+func inTime(a, b Entry) int {
+	return cmp.Or(cmp.Compare(a.last(), b.last()), cmp.Compare(a.Machine, b.Machine))
+}
+
 func (l *Ledger) entry(uid types.UID) int {
 	return slices.IndexFunc(l.InFlight, func(e Entry) bool { return e.Machine == uid })
 }
@@ -160,9 +165,7 @@ func (l Ledger) settle(machines, leaving, all []Machine, now time.Time, expiry t
 	byUID, groups := indexed(machines, leaving)
 	expired := func(at int64) bool { return expiry >= 0 && now.Unix()-at > int64(expiry/time.Second) }
 	entries := slices.Clone(l.InFlight)
-	slices.SortFunc(entries, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.last(), b.last()), cmp.Compare(a.Machine, b.Machine))
-	})
+	slices.SortFunc(entries, inTime)
 	taken, successors := map[types.UID]bool{}, slices.Clone(l.Successors)
 	for _, e := range entries {
 		taken[e.Machine] = true

@@ -134,6 +134,7 @@ func planWithin(f PlanFacts, b bounds) Decision {
 	p.outcomes()
 	p.choose()
 	p.say()
+	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts what it reads, writes nothing
 	return p.out
 }
 
