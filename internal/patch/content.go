@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,12 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// content is what a patch changes, without what differs each time that the same is written: its preconditions, and the times of conditions.
+// content is what a patch changes, without what differs each time that the same is written: its preconditions, and times in conditions and
+// annotations.
 type content struct {
 	object types.UID
 	paths  [][]string
 	hash   uint64
 }
+
+// timeForm are the times that annotations have: in RFC 3339, and in seconds since 1970.
+var timeForm = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|\b1[0-9]{9}\b`)
 
 // operation is one of a JSON patch.
 type operation struct {
@@ -82,6 +87,13 @@ func (c *content) readMerge(raw []byte) (any, error) {
 		c.object = types.UID(uid)
 		delete(metadata, "uid")
 		delete(metadata, "resourceVersion")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			for key, value := range annotations {
+				if text, ok := value.(string); ok {
+					annotations[key] = timeForm.ReplaceAllLiteralString(text, "time")
+				}
+			}
+		}
 	}
 	withoutTimes(body)
 	c.addLeaves(nil, body)
