@@ -118,6 +118,7 @@ func TestAPausedDeploymentScalesInProportion(t *testing.T) {
 		"down to desired and surge":                 {paused(2, 4, 2), "[{ms1 4->2} {ms2 2->1}]"},
 		"as many as desired and surge":              {paused(4, 3, 2), "[]"},
 		"one set takes all":                         {paused(2, 3, 0), "[{ms1 3->2}]"},
+		"to none, without the surge":                {paused(0, 3, 2), "[{ms1 3->0} {ms2 2->0}]"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

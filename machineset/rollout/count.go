@@ -49,7 +49,7 @@ func newPlan(f Facts, desired int) *plan {
 	if f.Order == "" || f.Order == scale.Random {
 		p.Order = scale.Oldest
 	}
-	if slices.Contains([]Type{RollingUpdate, InPlaceAuto, ""}, f.Strategy.Type) {
+	if p.desired > 0 && slices.Contains([]Type{RollingUpdate, InPlaceAuto, ""}, f.Strategy.Type) {
 		p.surge = max(f.Strategy.MaxSurge, 0)
 	}
 	all := make([]set, len(f.Sets))

@@ -5,26 +5,25 @@ import (
 	"slices"
 )
 
-// share divides n over weights, in proportion and rounded down; what is left over goes to the first ones that have a weight. So no part is
-// larger than its weight unless n is larger than all of them together. Rule: Kubernetes' proportional scaling, whose order of sets is the
-// caller's.
-func share(n int, weights []int) []int {
-	sum := 0
-	for _, w := range weights {
-		sum += w
+// share divides a change of n, which may be negative, over sets with these replicas: the size of each changes in proportion, rounded. What
+// is left over goes to the first one that can take it. Rule: Kubernetes' proportional scaling, whose order of sets is the caller's.
+func share(n int, replicas []int) []int {
+	sum, left := 0, n
+	for _, r := range replicas {
+		sum += r
 	}
-	parts, left := make([]int, len(weights)), n
-	for i, w := range weights {
+	parts := make([]int, len(replicas))
+	for i, r := range replicas {
 		if sum > 0 {
-			parts[i] = n * w / sum
+			part := (2*r*max(sum+n, 0)+sum)/(2*sum) - r
+			parts[i] = min(max(part, min(left, 0)), max(left, 0)) // rounding gives no more away than there is
 			left -= parts[i]
 		}
 	}
-	for i, w := range weights {
-		if left > 0 && w > 0 {
-			parts[i]++
-			left--
-		}
+	for i, r := range replicas {
+		more := max(left, -(r + parts[i])) // a set may have nothing left to give
+		parts[i] += more
+		left -= more
 	}
 	return parts
 }
@@ -94,8 +93,8 @@ func (p *plan) collect(used []*set, n int) {
 		}
 		weights[i] = s.to
 	}
-	for i, part := range share(n, weights) {
-		used[i].to -= part
+	for i, part := range share(-n, weights) {
+		used[i].to += part
 	}
 	for _, s := range used {
 		for r := rankMarkedUnavailable; r <= rankOther; r++ {

@@ -55,7 +55,7 @@ func (sets trio) scaled(desired, surge int, frozen bool) int {
 		return total
 	case total < desired:
 		return total + max(min(desired-total, desired+surge-exist), 0)
-	case used > 1:
+	case used > 1 && desired > 0:
 		return total - max(total-desired-surge, min(wanted, total-desired))
 	}
 	return desired
