@@ -49,8 +49,8 @@ const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
 // preflight returns the failed checks before a creation.
 func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
-	ref := s.Cluster.State.ControlPlane
-	if s.Cluster.Presence != external.Present || ref.IsZero() {
+	ref, facts := s.Cluster.State.ControlPlane, s.preflightFacts()
+	if s.Cluster.Presence != external.Present || ref.IsZero() || facts.Skips(scale.CheckAll) {
 		return nil, nil
 	}
 	plane, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
@@ -70,7 +70,8 @@ func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
 	if state.Unreadable != nil { // it has to be corrected
 		return unread(fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable)), nil //nolint:nilerr // a hold says it
 	}
-	return failedChecks(s.preflightFacts(state)), nil
+	facts.HasControlPlane, facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion != "", state.DesiredVersion, state.CurrentVersion
+	return failedChecks(facts), nil
 }
 
 // failedChecks are the checks that fail. A version that cannot be read has to be corrected.
@@ -88,15 +89,14 @@ const (
 	kubeadmTemplate = "KubeadmConfigTemplate"
 )
 
-// preflightFacts are the inputs of the checks.
-func (s *Scope) preflightFacts(plane contract.ControlPlaneState) scale.PreflightFacts {
+// preflightFacts are the inputs of the checks, without those of the control plane.
+func (s *Scope) preflightFacts() scale.PreflightFacts {
 	skip, found := s.State.Annotations[scale.SkipPreflightAnnotation]
 	if !found && s.templates.bootstrap.Object != nil {
 		skip = s.templates.bootstrap.Object.GetAnnotations()[scale.SkipPreflightAnnotation]
 	}
 	bootstrap := s.State.Template.Bootstrap
 	return scale.PreflightFacts{
-		HasControlPlane: plane.DesiredVersion != "", DesiredVersion: plane.DesiredVersion, CurrentVersion: plane.CurrentVersion,
 		Version: s.State.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
 	}
 }

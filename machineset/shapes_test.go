@@ -188,6 +188,8 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 	w.change(cluster, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
 	w.conditionSays(set, contract.ConditionScalingUp, "the control plane is being provisioned")
 	require.Empty(t, w.machines())
+	require.NoError(t, w.client.Delete(t.Context(), control))
+	w.conditionSays(set, contract.ConditionScalingUp, "FakeControlPlane demo could not be read, or does not exist")
 	w.change(set, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{scale.SkipPreflightAnnotation: scale.CheckAll})
 	})

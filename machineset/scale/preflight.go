@@ -2,7 +2,6 @@ package scale
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -60,11 +59,7 @@ func parseVersion(text string) (*version.Version, error) {
 // Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
 // be read: then it is not known, and nothing should be created either.
 func Preflight(f PreflightFacts) ([]Hold, error) {
-	skip := strings.Split(f.Skip, ",")
-	for i := range skip {
-		skip[i] = strings.TrimSpace(skip[i])
-	}
-	if !f.HasControlPlane || slices.Contains(skip, CheckAll) {
+	if !f.HasControlPlane || f.Skips(CheckAll) {
 		return nil, nil
 	}
 	desired, err := parseVersion(f.DesiredVersion)
@@ -73,7 +68,7 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 	}
 	var holds []Hold
 	check := func(name, message string) {
-		if message != "" && !slices.Contains(skip, name) {
+		if message != "" && !f.Skips(name) {
 			holds = append(holds, Hold{name, message})
 		}
 	}
@@ -93,6 +88,16 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 		}
 	}
 	return sortedHolds(holds), nil
+}
+
+// Skips reports whether a check is left out. CheckAll stands for all of them: then the control plane need not be read.
+func (f PreflightFacts) Skips(check string) bool {
+	for name := range strings.SplitSeq(f.Skip, ",") {
+		if strings.TrimSpace(name) == check {
+			return true
+		}
+	}
+	return false
 }
 
 // unstable says why the control plane is not stable, empty when it is.
