@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -111,6 +113,45 @@ func TestAScaleDownInTheMiddleOfARolloutTakesTheMarkedMachine(t *testing.T) {
 	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
 	w.rolled(d, "green", 3)
 	require.Nil(t, w.get(&marked), "it goes although it has the new template")
+}
+
+// A mark of an earlier plan is still there, and the API server refuses to remove it.
+func TestAMarkThatCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.group(3)
+	w.rolled(d, "blue", 3)
+	refused := func(r fake.Request) bool {
+		return r.UserAgent == "deployments" && r.Verb == "patch" && r.GVK.GroupKind() == w.kinds.Machine.GVK.GroupKind()
+	}
+	allow := w.store.Inject(fake.Fault{Match: refused, Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{}, "", nil)})
+	machines := w.list(w.kinds.Machine.GVK)
+	for i, mark := range []string{"MachineDeployment/" + string(d.GetUID()), "by an autoscaler"} {
+		w.change(&machines[i], func(u *unstructured.Unstructured) {
+			all := u.GetAnnotations()
+			all[scale.DeleteAnnotation] = mark
+			u.SetAnnotations(all)
+		})
+	}
+	w.change(d, fake.WithField(int64(2), "spec", "replicas"))
+	w.eventually("remove the mark, in vain", func() string {
+		tried := 0
+		for _, r := range w.store.Requests() {
+			if refused(r) {
+				tried++
+			}
+		}
+		if tried < 3 {
+			return fmt.Sprint(tried, " times")
+		}
+		return ""
+	})
+	require.Len(t, w.list(w.kinds.Machine.GVK), 3, "the set was not lowered")
+	allow()
+	w.rolled(d, "blue", 2)
+	require.NotNil(t, w.get(&machines[0]))
+	require.Nil(t, w.get(&machines[1]))
 }
 
 // An autoscaler for another API group than Cluster API's marks Machines by a key of that group.

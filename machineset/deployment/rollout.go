@@ -182,7 +182,10 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if shown, err := s.showsMachines(ctx); err != nil || !shown {
 		return engine.Result{}, err
 	}
-	errs := []error{s.unmark(ctx)}
+	if err := s.unmark(ctx); err != nil { // a set that is lowered now would take the Machine that keeps its mark
+		return engine.Result{}, err
+	}
+	var errs []error
 	for _, one := range s.plan.Replicas {
 		errs = append(errs, s.scaleSet(ctx, one))
 	}
