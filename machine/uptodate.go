@@ -65,7 +65,7 @@ func decideUpToDate(f upToDateFacts) (c metav1.Condition, again time.Duration) {
 		return notUpToDate(contract.ReasonNotUpToDate, strings.Join(lines, "\n* "))
 	case f.Updating.Status == metav1.ConditionTrue:
 		return notUpToDate(ReasonUpdating, cmp.Or(f.Updating.Message, "In-place update in progress"))
-	case f.Version != "" && f.KubeletVersion != "" && f.KubeletVersion != f.Version:
+	case f.KubeletVersion != "" && !contract.IsVersion(f.KubeletVersion, f.Version):
 		return notUpToDate(ReasonUpdating, fmt.Sprintf("Node.status.nodeInfo.kubeletVersion %s, %s required", f.KubeletVersion, f.Version))
 	}
 	return engine.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, ""), again

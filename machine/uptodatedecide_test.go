@@ -88,6 +88,8 @@ func TestAMachineIsUpToDateWhenItsSetIsWhatItsDeploymentAsksFor(t *testing.T) {
 			want:  updating("* In-place update in progress")},
 		"the kubelet is another": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.32.1"},
 			want: updating("* Node.status.nodeInfo.kubeletVersion v1.32.1, v1.33.0 required")},
+		"the kubelet is of a distribution": {
+			facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0", KubeletVersion: "v1.33.0+k3s1"}, want: yes},
 		"no version is asked for":           {facts: upToDateFacts{Rollout: rolledOut(nil), KubeletVersion: "v1.32.1"}, want: yes},
 		"the kubelet does not say anything": {facts: upToDateFacts{Rollout: rolledOut(nil), Version: "v1.33.0"}, want: yes},
 	} {

@@ -254,7 +254,7 @@ type counts struct {
 func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, now time.Time) counts {
 	var c counts
 	for _, node := range nodes {
-		if hasVersion(node.Status.NodeInfo.KubeletVersion, version) {
+		if contract.IsVersion(node.Status.NodeInfo.KubeletVersion, version) {
 			c.UpToDate++
 		} else {
 			c.Outdated = append(c.Outdated, node.Name)
@@ -284,16 +284,6 @@ func readySince(node *corev1.Node) (at time.Time, found bool) {
 	return time.Time{}, false
 }
 
-// hasVersion says whether a kubelet has the version of the template; every kubelet has when that names none. Distributions append to
-// it, as in v1.36.3+k3s1 or v1.36.3-eks-1234. Managed control planes have versions without a patch, which any patch has.
-func hasVersion(kubelet, version string) bool {
-	if version == "" {
-		return true
-	}
-	rest, found := strings.CutPrefix(kubelet, version)
-	return found && (rest == "" || rest[0] == '+' || rest[0] == '-' || (rest[0] == '.' && strings.Count(version, ".") == 1))
-}
-
 // countMachines counts by the conditions of the Machines of the instances, as Cluster API does.
 func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, version string) counts {
 	var c counts
@@ -310,7 +300,7 @@ func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, vers
 		if engine.HasStatus(m.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 			c.Available++
 		}
-		if m.Deleting.IsZero() && hasVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {
+		if m.Deleting.IsZero() && contract.IsVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {
 			c.UpToDate++
 		} else {
 			c.Outdated = append(c.Outdated, m.Key.Name)

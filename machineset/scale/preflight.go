@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // SkipPreflightAnnotation of a MachineSet, or else of its bootstrap template, names the checks to leave out, separated by commas, or
@@ -102,8 +104,11 @@ func (f PreflightFacts) Skips(check string) bool {
 
 // unstable says why the control plane is not stable, empty when it is.
 func (f PreflightFacts) unstable(desired *version.Version) (string, error) {
-	if f.CurrentVersion == "" {
+	switch {
+	case f.CurrentVersion == "":
 		return "the control plane is being provisioned", nil
+	case contract.IsVersion(f.CurrentVersion, f.DesiredVersion):
+		return "", nil
 	}
 	current, err := parseVersion(f.CurrentVersion)
 	if err != nil {

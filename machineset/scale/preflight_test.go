@@ -38,6 +38,9 @@ func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testin
 		"Machines without a version": {with(func(f *facts) { f.Version = "" }), nil},
 		"a managed control plane names no patch": {
 			facts{HasControlPlane: true, DesiredVersion: "v1.36", CurrentVersion: "v1.36", Version: "v1.36"}, nil},
+		"a distribution reports its own release": {with(func(f *facts) {
+			f.DesiredVersion, f.CurrentVersion, f.Version = "v1.33.1", "v1.33.1-k0s.0", "v1.33.1"
+		}), nil},
 		"a managed control plane reports a patch": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "1.36", "v1.36.3-eks-1" }), nil},
 		"a managed control plane is upgraded": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "v1.36", "v1.35" }),
 			[]string{"ControlPlaneIsStable"}},
