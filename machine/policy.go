@@ -200,7 +200,7 @@ func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 
 // skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
 // for. limit is the limit of the stage, counted from started. The limit of the drain is that of all stages of a Machine without a recorded
-// Node: nothing tells it that there ever was one.
+// Node, which may never have had one.
 func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
 	if limit <= 0 && s.State.Node == (contract.NodeRef{}) {
 		started, limit = s.State.DrainStarted, s.drainLimit()

@@ -56,7 +56,7 @@ func DecideBootstrap(f BootstrapFacts) BootstrapDecision {
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
 	d.Failure = contract.Some(FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
 	d.Condition = Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
-		Initialized(contract.ConditionBootstrapConfigReady, ready || d.Created, kind+" status.initialization.dataSecretCreated is false"))
+		Initialized(contract.ConditionBootstrapConfigReady, ready || f.Named, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.Named || f.Deleting || f.External.Deleting() {
 		return d
 	}

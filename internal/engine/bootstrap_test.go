@@ -40,6 +40,8 @@ func TestDecideBootstrap(t *testing.T) {
 		"a name that is there stays while the provider is not ready any more": {
 			facts:   engine.BootstrapFacts{External: config, Named: true, Created: true},
 			created: true, reason: contract.ReasonReady},
+		"a config in place of one that was ready": {
+			facts: engine.BootstrapFacts{External: config, Created: true}, created: true, reason: contract.ReasonNotReady},
 		"a deletion takes nothing over": {
 			facts: engine.BootstrapFacts{External: config, Config: created, Deleting: true}, reason: contract.ReasonReady},
 		"a config that goes away gives nothing": {
