@@ -3,6 +3,7 @@ package machine
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +78,10 @@ func TestReasonsOfEventsAreWords(t *testing.T) {
 }
 
 func TestWhatAPassTellsIsRecordedOnce(t *testing.T) {
-	type told struct{ tells, want []string }
+	type told struct {
+		deletion    time.Duration // when it was requested, zero for none
+		tells, want []string
+	}
 	for name, passes := range map[string][]told{
 		"at once":                          {{tells: []string{"A"}, want: []string{"A"}}},
 		"not again by a pass that repeats": {{tells: []string{"A"}, want: []string{"A"}}, {tells: []string{"A"}}},
@@ -85,19 +89,23 @@ func TestWhatAPassTellsIsRecordedOnce(t *testing.T) {
 		"both of a pass":                   {{tells: []string{"A", "B"}, want: []string{"A", "B"}}},
 		"one that is new beside one that is not": {{tells: []string{"A"}, want: []string{"A"}},
 			{tells: []string{"A", "B"}, want: []string{"B"}}},
+		"once in a deletion": {{deletion: 1, tells: []string{"A"}, want: []string{"A"}}, {deletion: 1}, {deletion: 1, tells: []string{"A"}}},
+		"again in another deletion": {{deletion: 1, tells: []string{"A"}, want: []string{"A"}},
+			{deletion: 2, tells: []string{"A"}, want: []string{"A"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var before []engine.Event
+			memory := &recollection{}
 			for i, p := range passes {
+				deleted := time.Time{}.Add(p.deletion)
+				memory.observeDeletion(deleted)
 				s := &Scope{}
 				for _, reason := range p.tells {
 					s.tell("Normal", reason, "Act", "note")
 					s.tell("Normal", reason, "Act", "note") // a step that is called twice
 				}
-				if diff := cmp.Diff(p.want, reasonsOf(newEvents(before, s.told))); diff != "" {
+				if diff := cmp.Diff(p.want, reasonsOf(memory.tells(s.told, !deleted.IsZero()))); diff != "" {
 					t.Errorf("pass %d (-want +got):\n%s", i, diff)
 				}
-				before = s.told
 			}
 		})
 	}

@@ -31,8 +31,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 		err = errors.Join(err, s.checkKept())
 	}
 	if err == nil {
-		s.Record(newEvents(s.memory.told, s.told)...)
-		s.memory.told = s.told
+		s.Record(s.memory.tells(s.told, s.Deleting())...)
 	}
 	return err
 }
@@ -66,15 +65,4 @@ func (s *Scope) tell(kind, reason, action, note string) {
 	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
 		s.told = append(s.told, e)
 	}
-}
-
-// newEvents returns the events that the pass before this one did not tell.
-func newEvents(before, told []engine.Event) []engine.Event {
-	var all []engine.Event
-	for _, e := range told {
-		if !slices.Contains(before, e) {
-			all = append(all, e)
-		}
-	}
-	return all
 }

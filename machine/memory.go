@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,7 +13,7 @@ import (
 // recollection is what a process remembers about one Machine between passes. Losing it costs time or one rejected write, never correctness.
 // It belongs to the worker that reconciles the Machine. The patch.Writer knows which writes the caches do not show yet.
 type recollection struct {
-	// told are the events of the last pass that did not fail.
+	// told are the events of the last pass that did not fail, and in a deletion the last ones of all its passes.
 	told []engine.Event
 	// watched is the Node whose pods or volumes this process watches for the Machine.
 	watched watchedNode
@@ -45,7 +46,26 @@ func (m *recollection) observeDeletion(requestedAt time.Time) {
 		return
 	}
 	m.stopWatching()
+	if !m.requestedAt.IsZero() {
+		m.told = nil
+	}
 	m.ofDeletion = ofDeletion{requestedAt: requestedAt}
+}
+
+// maxTold is how many events of a deletion are remembered.
+const maxTold = 20
+
+// tells returns those of a pass's events that are new, and remembers them. A stage that is left out is left out in each pass of a deletion,
+// and a pass that waits for something else in between does not get there.
+func (m *recollection) tells(told []engine.Event, deleting bool) []engine.Event {
+	fresh := slices.DeleteFunc(slices.Clone(told), func(e engine.Event) bool { return slices.Contains(m.told, e) })
+	if !deleting {
+		m.told = told
+		return fresh
+	}
+	m.told = append(m.told, fresh...)
+	m.told = slices.Clone(m.told[max(0, len(m.told)-maxTold):])
+	return fresh
 }
 
 // goneObject is an object that may be gone.
