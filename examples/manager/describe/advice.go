@@ -185,7 +185,7 @@ func adviceOfOthers() map[string]string {
 		healthcheck.ReasonBackoff:               "look at why new Machines do not start",
 		healthcheck.ReasonTooManyFailures:       "correct the template: its Machines do not start; the message names how to go on",
 		healthcheck.ReasonNoOwner:               "delete the Machine yourself if it may go: nothing replaces it",
-		instance.ReasonFailed:                   "read the message, mend the cause, and delete the Machine",
+		instance.ReasonFailed:                   "read the message and repair the instance, or mend the cause and delete the Machine",
 		instance.ReasonGone:                     "delete the Machine: its instance does not come back",
 		instance.ReasonStopped:                  "start the instance, or delete the Machine",
 		instance.ReasonNoInput:                  "check the class of the Machine, and the Secret with its credentials",
