@@ -46,9 +46,9 @@ type KindOf[S, U any] struct {
 	NewList func() runtime.Object
 	// Adapter translates the objects that New returns.
 	Adapter Adapter[S, U]
-	// Finalizer is what the reconciler of the kind stores in each object, and removes when all that belongs to the object is gone; what
-	// creates objects of the kind gives it to them. Default: the constant of the reconciler's package, MachineFinalizer for Machines.
-	// NoFinalizer is for Machines that no reconciler of this library deletes.
+	// Finalizer is what the reconciler of the kind stores in each object, and removes when all that belongs to the object is gone. A
+	// MachineSet's reconciler gives that of its kind of Machine to each that it creates. Default: the constant of the reconciler's package,
+	// MachineFinalizer for Machines. NoFinalizer is for Machines that no reconciler of this library deletes. Health checks need none.
 	//
 	// MachineFinalizer has no slash, so that the API server warns at the first write of every Machine: "prefer a domain-qualified finalizer
 	// name". controller-runtime logs that unless the rest.Config has its own WarningHandlerWithContext; Cluster API ignores the warning.

@@ -136,9 +136,9 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 // matchSeveral looks again for the Node where several have the provider ID, when nothing else is left of the instance: then all of them
-// are deleted.
+// are deleted. Without the index nothing is known of the claims of other Machines, and they stay.
 func (s *Scope) matchSeveral(ctx context.Context) error {
-	if s.Node.Outcome != noderef.Ambiguous {
+	if s.Node.Outcome != noderef.Ambiguous || !s.env.indexed {
 		return nil
 	}
 	gone, err := s.confirmInfrastructureGone(ctx)

@@ -175,12 +175,17 @@ type unreachableFacts struct {
 	// none. A default of this module does not count as a limit here.
 	Started time.Time
 	Limit   time.Duration
-	Now     time.Time
+	// HasNode: a Node is recorded. DrainStarted and DrainLimit are those of the drain.
+	HasNode      bool
+	DrainStarted time.Time
+	DrainLimit   time.Duration
+	Now          time.Time
 }
 
 // decideUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why. It waits for the stage
 // unless the Cluster is gone or being deleted, the instance is gone or off, so that it runs no pods that could be drained, or a limit is
-// reached. A Node is still deleted when its instance is gone.
+// reached. A Node is still deleted when its instance is gone. The limit of the drain is that of each stage without one of its own, for a
+// Machine without a recorded Node, which may never have had one.
 func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 	deletesNode := f.Stage == StepDeleteNode
 	switch {
@@ -194,20 +199,19 @@ func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 		return true, "the machine is off"
 	case limitReached(f.Started, f.Limit, f.Now):
 		return true, notWithin(f.Limit)
+	case f.Limit <= 0 && !f.HasNode && limitReached(f.DrainStarted, f.DrainLimit, f.Now):
+		return true, notWithin(f.DrainLimit)
 	}
 	return false, ""
 }
 
 // skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
-// for. limit is the limit of the stage, counted from started. The limit of the drain is that of all stages of a Machine without a recorded
-// Node, which may never have had one.
+// for. limit is the limit of the stage, counted from started.
 func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
-	if limit <= 0 && s.State.Node == (contract.NodeRef{}) {
-		started, limit = s.State.DrainStarted, s.drainLimit()
-	}
 	skip, why := decideUnreachable(unreachableFacts{
 		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
-		Started: started, Limit: limit, Now: s.Now,
+		Started: started, Limit: limit, HasNode: s.State.Node != (contract.NodeRef{}),
+		DrainStarted: s.State.DrainStarted, DrainLimit: s.drainLimit(), Now: s.Now,
 	})
 	if !skip {
 		return false, s.unread() + waysOut(stage, s.ClusterKey().Name != "")
@@ -234,6 +238,9 @@ const unreadRetry = 10 * time.Second
 // waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.
 func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
 	wait := s.waitFor(reason, why, s.until(0, started, limit))
+	if limit <= 0 && s.State.Node == (contract.NodeRef{}) { // see decideUnreachable
+		wait.RequeueAfter = s.until(wait.RequeueAfter, s.State.DrainStarted, s.drainLimit())
+	}
 	switch {
 	case s.nodesBehind:
 		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow

@@ -221,6 +221,15 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 		"within the limit":           {unreachableFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, false, ""},
 		"the limit is reached": {unreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, true,
 			"not completed within 1m0s"},
+		"there was never a Node, and the limit of the drain is reached": {
+			unreachableFacts{Stage: StepVolumes, DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, true, "not completed within 1m0s"},
+		"there was never a Node, and the limit of the drain is not reached": {
+			unreachableFacts{Stage: StepVolumes, DrainStarted: now.Add(-time.Second), DrainLimit: time.Minute}, false, ""},
+		"there was never a Node, and the drain has not begun": {unreachableFacts{Stage: StepVolumes, DrainLimit: time.Minute}, false, ""},
+		"there was a Node, and the limit of the drain is reached": {
+			unreachableFacts{Stage: StepVolumes, HasNode: true, DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, false, ""},
+		"the stage has a limit of its own": {unreachableFacts{Stage: StepVolumes, Started: now, Limit: time.Hour,
+			DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
@@ -232,37 +241,15 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 	}
 }
 
-// The limit of the drain is that of all stages while no Node is recorded.
-func TestSkipsUnreachable(t *testing.T) {
-	now := time.Unix(1000, 0)
-	spec := contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}
-	for name, tc := range map[string]struct {
-		node    contract.NodeRef
-		began   time.Time
-		skips   bool
-		because string
-	}{
-		"its limit is reached":       {began: now.Add(-time.Minute), skips: true, because: "not completed within 1m0s"},
-		"its limit is not reached":   {began: now.Add(-time.Second), because: contract.ExcludeVolumeDetach},
-		"the drain has never begun":  {because: "a timeout of the wait for volumes"},
-		"there was a Node to detach": {node: contract.NodeRef{Name: "n"}, began: now.Add(-time.Minute), because: contract.ExcludeVolumeDetach},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &Scope{Scope: base{Now: now}, NodesErr: cluster.ErrNoCluster}
-			s.State = contract.MachineState{MachineSpec: spec, Node: tc.node, DrainStarted: tc.began}
-			skips, why := s.skipsUnreachable(StepVolumes, time.Time{}, 0)
-			require.Equal(t, tc.skips, skips)
-			require.Contains(t, why, tc.because)
-		})
-	}
-}
-
 func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := errors.New("no idea")
+	drained := contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}
+	drained.NodeDrainTimeout = contract.Some(time.Minute)
 	for name, tc := range map[string]struct {
 		err   error
 		limit time.Duration
+		state contract.MachineState
 		want  Result
 		fails bool
 	}{
@@ -270,11 +257,13 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		"an event will tell":                {err: cluster.ErrNoCluster, want: Result{Stop: true}},
 		"an event will tell, or the limit": {err: cluster.ErrNoCluster, limit: time.Minute,
 			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
+		"an event will tell, or the limit of the drain": {err: cluster.ErrNoCluster, state: drained,
+			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
 		"the state cannot be read":                  {err: unknown, want: Result{Stop: true}, fails: true},
 		"the state cannot be read before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}
+			s := &Scope{Scope: base{Now: now, State: tc.state}, NodesErr: tc.err}
 			got, err := s.waitUnread(contract.ReasonDrainingNode, s.unread(), now.Add(-30*time.Second), tc.limit)
 			if (err != nil) != tc.fails {
 				t.Errorf("error: want %v, got %v", tc.fails, err)

@@ -157,7 +157,7 @@ type Decorator func(Calls) Calls
 
 // Of returns the Calls of a Driver with decorators, the first of which is called last, next to the Driver. It finds out once what the
 // Driver has. A Delete that returns an error of the class NotFound counts as gone. A call that panics returns an error of the class
-// Unavailable, and the stack is in the log of its context. A usual list is
+// Unavailable, and the stack is in the log of its context, which AddDefaults does not have. A usual list is
 //
 //	provider.Of(driver, metrics.Decorator(), provider.Timeout(...), provider.RateLimit(...), provider.Cache(...))
 func Of(d Driver, decorators ...Decorator) Calls {
