@@ -133,11 +133,6 @@ func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], l
 	}
 	require.NoError(t, kind.Adapter.Write(obj, update), "what can be read can be written")
 	annotations := []string{"note"}
-	if _, ofMachine := any(update).(contract.MachineUpdate); ofMachine {
-		annotations = append(annotations, contract.DrainStartedAnnotation,
-			contract.VolumeDetachStartedAnnotation, contract.PreTerminateStartedAnnotation, contract.DrainedAnnotation,
-			contract.VolumesDetachedAnnotation)
-	}
 	conditions := []string{"Ready", "New", "Available", "NeverThere"}
 	requireUntouched(t, layout, before.Object, obj.Object, conditions, []string{"new", "x"}, annotations)
 

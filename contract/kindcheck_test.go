@@ -109,44 +109,6 @@ func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestTheStartsOfStagesAreKeptInAnnotationsWhereThereIsNoOtherPlace(t *testing.T) {
-	layout := *contract.MachineV1Beta2()
-	layout.DrainStarted, layout.VolumeDetachStarted = contract.Field[time.Time]{}, contract.Field[time.Time]{}
-	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
-	for name, kind := range map[string]contract.Kind{
-		"a Go type": kindOfServers(readServer, writeServer), "a layout": contract.Unstructured(gvk, &layout),
-	} {
-		t.Run(name, func(t *testing.T) {
-			obj := kind.New()
-			read := func() (state contract.MachineState) {
-				require.NoError(t, kind.Adapter.Read(obj, &state))
-				return state
-			}
-			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
-				DrainStarted:        contract.SetTo(noon.Add(time.Minute)),
-				VolumeDetachStarted: contract.SetTo(noon.Add(2 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(3 * time.Minute)),
-			}))
-			got := read()
-			require.Equal(t, []time.Time{noon.Add(time.Minute), noon.Add(2 * time.Minute), noon.Add(3 * time.Minute)},
-				[]time.Time{got.DrainStarted, got.VolumeDetachStarted, got.PreTerminateStarted})
-			if server, typed := obj.(*Server); typed {
-				require.NotContains(t, server.Annotations, contract.DrainStartedAnnotation, "it has a place of its own")
-				require.Len(t, server.Annotations, 2)
-			}
-			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Deleting")}))
-			require.Equal(t, noon.Add(time.Minute), read().DrainStarted, "what an update does not name stays")
-			require.NoError(t, kind.Adapter.Write(obj, contract.MachineUpdate{
-				DrainStarted:        contract.SetTo(time.Time{}),
-				VolumeDetachStarted: contract.Cleared[time.Time](), PreTerminateStarted: contract.Cleared[time.Time](),
-			}))
-			got = read()
-			require.True(t, got.DrainStarted.IsZero() && got.VolumeDetachStarted.IsZero() &&
-				got.PreTerminateStarted.IsZero())
-			require.Empty(t, obj.GetAnnotations())
-		})
-	}
-}
-
 func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}
 	checks := map[string]func() ([]contract.Forgotten, error){}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Keys that Cluster API has given a meaning, and that machines of any shape share.
@@ -41,10 +40,10 @@ const (
 	// InPlaceSetAnnotation names the MachineSet whose template the Machine is to get.
 	InPlaceStateAnnotation = "machinist.dev/in-place-state"
 	InPlaceSetAnnotation   = "machinist.dev/in-place-set"
-	// DrainedAnnotation holds the UID of the Node whose drain was finished.
-	DrainedAnnotation = "machinist.dev/drained-node-uid"
-	// VolumesDetachedAnnotation holds the UID of the Node whose volumes were waited for to the end.
-	VolumesDetachedAnnotation = "machinist.dev/volumes-detached-node-uid"
+	// DrainStartedAnnotation is when the drain of a Node of a pool began, and DrainedAnnotation the UID of that Node when it was drained. The
+	// pool writes both on the Node; a provider may then delete its instance.
+	DrainStartedAnnotation = "machinist.dev/drain-started"
+	DrainedAnnotation      = "machinist.dev/drained-node-uid"
 	// dataSecretAnnotation names the Secret with the bootstrap data.
 	dataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
 	// bootstrapReadyAnnotation and infrastructureReadyAnnotation say that the data exists, and the machine.
@@ -56,11 +55,6 @@ const (
 	phaseAnnotation = "machinist.dev/phase"
 	// observedGenerationAnnotation holds the generation that the status was made of.
 	observedGenerationAnnotation = "machinist.dev/observed-generation"
-	// DrainStartedAnnotation, VolumeDetachStartedAnnotation and PreTerminateStartedAnnotation say
-	// when a stage of deletion began.
-	DrainStartedAnnotation        = "machinist.dev/drain-started"
-	VolumeDetachStartedAnnotation = "machinist.dev/volume-detach-started"
-	PreTerminateStartedAnnotation = "machinist.dev/pre-terminate-hooks-started"
 	// failureReasonAnnotation and failureMessageAnnotation hold a failure that does not go away by itself.
 	failureReasonAnnotation  = "machinist.dev/failure-reason"
 	failureMessageAnnotation = "machinist.dev/failure-message"
@@ -125,13 +119,9 @@ type MachineState struct {
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 	LastUpdated        time.Time
-	// DrainStarted, VolumeDetachStarted and PreTerminateStarted say when a stage of deletion began, zero
-	// before.
-	DrainStarted, VolumeDetachStarted, PreTerminateStarted time.Time
-	// DrainedNode is the UID of the Node whose drain was finished.
-	DrainedNode types.UID
-	// VolumesDetachedNode is the UID of the Node whose volumes were waited for to the end.
-	VolumesDetachedNode types.UID
+	// DrainStarted and VolumeDetachStarted are when these stages of a deletion began, zero before. They are Cluster API's; Deletion records
+	// the same for kinds without a field for it.
+	DrainStarted, VolumeDetachStarted time.Time
 	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
 	FailureReason, FailureMessage string
 	// CertificatesExpire is when the certificates of a control plane machine end, zero when unknown.
@@ -173,17 +163,16 @@ type MachineUpdate struct {
 	ProviderID     Change[string]
 	DataSecretName Change[string]
 
-	Phase                                                  Change[string]
-	Node                                                   Change[NodeRef]
-	BootstrapReady, InfrastructureReady                    Change[bool]
-	Addresses                                              Change[[]Address]
-	FailureDomain                                          Change[string]
-	ObservedGeneration                                     Change[int64]
-	LastUpdated                                            Change[time.Time]
-	DrainStarted, VolumeDetachStarted, PreTerminateStarted Change[time.Time]
-	DrainedNode, VolumesDetachedNode                       Change[types.UID]
-	FailureReason, FailureMessage                          Change[string]
-	CertificatesExpire                                     Change[time.Time]
+	Phase                               Change[string]
+	Node                                Change[NodeRef]
+	BootstrapReady, InfrastructureReady Change[bool]
+	Addresses                           Change[[]Address]
+	FailureDomain                       Change[string]
+	ObservedGeneration                  Change[int64]
+	LastUpdated                         Change[time.Time]
+	DrainStarted, VolumeDetachStarted   Change[time.Time]
+	FailureReason, FailureMessage       Change[string]
+	CertificatesExpire                  Change[time.Time]
 
 	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition

@@ -20,17 +20,13 @@ func annotated(updated bool) map[string]string {
 		return map[string]string{
 			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b", "machinist.dev/observed-generation": "8",
 			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
-			"machinist.dev/drain-started":         "2026-03-01T12:02:00Z",
-			"machinist.dev/volume-detach-started": "2026-03-01T12:03:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T12:04:00Z",
-			"machinist.dev/drained-node-uid": "n2-uid", "machinist.dev/volumes-detached-node-uid": "v2-uid", "other": "kept", "note": "",
+			"other": "kept", "note": "",
 		}
 	}
 	return map[string]string{
 		"machinist.dev/bootstrap-data-secret": "", "machinist.dev/failure-domain": "a", "machinist.dev/observed-generation": "6",
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
-		"machinist.dev/drain-started":         "2026-03-01T12:00:00Z",
-		"machinist.dev/volume-detach-started": "2026-03-01T13:00:00Z", "machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
-		"machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid", "other": "kept",
+		"other": "kept",
 	}
 }
 
@@ -144,6 +140,7 @@ func foreignState() contract.MachineState {
 	none := contract.Opt[time.Duration]{}
 	state.NodeDrainTimeout, state.NodeVolumeDetachTimeout, state.NodeDeletionTimeout, state.MinReady = none, none, none, none
 	state.ReadinessGates, state.CertificatesExpire = nil, time.Time{}
+	state.DrainStarted, state.VolumeDetachStarted = time.Time{}, time.Time{}
 	withoutGenerations(state.Conditions)
 	return state
 }
@@ -185,7 +182,7 @@ func TestForeignMachines_AreWrittenCompletelyAndReadBackEqual(t *testing.T) {
 			require.NoError(t, shape.kind.Adapter.Read(obj, &got))
 			want := shape.state()
 			applyUpdate(&want)
-			want.CertificatesExpire = time.Time{}
+			want.CertificatesExpire, want.DrainStarted, want.VolumeDetachStarted = time.Time{}, time.Time{}, time.Time{}
 			want.Annotations = annotated(true)
 			maps.Copy(want.Annotations, shape.annotations)
 			if want.Labels["node"] != "" {
@@ -221,8 +218,6 @@ func TestForeignMachines_AnnotationsThatCannotBeReadAreErrors(t *testing.T) {
 		`"machinist.dev/infrastructure-provisioned":"maybe"`: "metadata.annotations.machinist.dev/infrastructure-provisioned: want bool, found " +
 			"unreadable text",
 		`"machinist.dev/observed-generation":"x"`: "metadata.annotations.machinist.dev/observed-generation: want integer, found " +
-			"unreadable text",
-		`"machinist.dev/drain-started":"now"`: "metadata.annotations.machinist.dev/drain-started: want RFC 3339 time, found " +
 			"unreadable text",
 	} {
 		for _, shape := range foreignShapes() {

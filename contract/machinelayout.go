@@ -49,15 +49,11 @@ func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
 	into.Conditions = r.conditions(l.Conditions, into.Conditions)
 	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
 	into.LastUpdated = r.time(l.LastUpdated)
-	into.forgetStages()
 	into.DrainStarted, into.VolumeDetachStarted = r.time(l.DrainStarted), r.time(l.VolumeDetachStarted)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
 	into.CertificatesExpire = r.time(l.CertificatesExpire)
-	if r.err != nil {
-		return r.err
-	}
-	return into.stagesFrom(into.Annotations)
+	return r.err
 }
 
 func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
@@ -74,22 +70,12 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	put(w, l.LastUpdated, orClear(u.LastUpdated))
-	l.writeStages(w, u)
+	put(w, l.DrainStarted, orClear(u.DrainStarted))
+	put(w, l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
 	put(w, l.FailureReason, orClear(u.FailureReason))
 	put(w, l.FailureMessage, orClear(u.FailureMessage))
 	put(w, l.CertificatesExpire, orClear(u.CertificatesExpire))
 	return w.err
-}
-
-// writeStages writes how far a deletion is: into annotations where the layout has no place for it.
-func (l *MachineLayout) writeStages(w *writer, u MachineUpdate) {
-	if !u.hasStages() {
-		return
-	}
-	put(w, l.DrainStarted, orClear(u.DrainStarted))
-	put(w, l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
-	r := &reader{obj: w.obj}
-	w.textMap("annotations", u.stages(&MachineState{DrainStarted: r.time(l.DrainStarted), VolumeDetachStarted: r.time(l.VolumeDetachStarted)}))
 }
 
 // writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it

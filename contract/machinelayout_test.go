@@ -26,8 +26,7 @@ const fullMachine = `{
 		"namespace":"default","name":"worker-1","uid":"u-1","resourceVersion":"42","generation":7,
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z",
 		"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
-		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid", "machinist.dev/volumes-detached-node-uid":"v-uid","other":"kept",
-			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"},
+		"annotations":{"machinist.dev/node-uid":"n-uid","other":"kept"},
 		"finalizers":["machine.cluster.x-k8s.io"],
 		"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineSet","name":"s","uid":"s-uid","controller":true}]
 	},
@@ -57,13 +56,9 @@ func fullState() contract.MachineState {
 		Metadata: contract.Metadata{
 			Key: types.NamespacedName{Namespace: "default", Name: "worker-1"}, UID: "u-1", ResourceVersion: "42", Generation: 7,
 			Created: noon, Deleting: noon.Add(time.Hour),
-			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
-			Annotations: map[string]string{
-				"machinist.dev/node-uid": "n-uid", "machinist.dev/drained-node-uid": "n-uid", "machinist.dev/volumes-detached-node-uid": "v-uid",
-				"other": "kept",
-				"machinist.dev/pre-terminate-hooks-started": "2026-03-01T14:00:00Z",
-			},
-			Finalizers: []string{"machine.cluster.x-k8s.io"},
+			Labels:      map[string]string{"cluster.x-k8s.io/cluster-name": "c1", "x": "y"},
+			Annotations: map[string]string{"machinist.dev/node-uid": "n-uid", "other": "kept"},
+			Finalizers:  []string{"machine.cluster.x-k8s.io"},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: &yes},
 			},
@@ -88,10 +83,9 @@ func fullState() contract.MachineState {
 			{Type: "Ready", Status: "False", Reason: "R", Message: "m", ObservedGeneration: 6, LastTransitionTime: metav1.NewTime(noon)},
 			{Type: "Available", Status: "Unknown", Reason: "A", LastTransitionTime: metav1.NewTime(noon)},
 		},
-		ObservedGeneration: 6, LastUpdated: noon, DrainedNode: "n-uid", VolumesDetachedNode: "v-uid",
+		ObservedGeneration: 6, LastUpdated: noon,
 		DrainStarted: noon, VolumeDetachStarted: noon.Add(time.Hour),
-		PreTerminateStarted: noon.Add(2 * time.Hour),
-		FailureReason:       "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
+		FailureReason: "FR", FailureMessage: "FM", CertificatesExpire: noon.Add(24 * time.Hour),
 	}
 }
 

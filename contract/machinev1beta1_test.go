@@ -21,8 +21,7 @@ func machineV1Beta1Kind() contract.Kind {
 const fullMachineV1Beta1 = `{
 	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Machine",
 	"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},
-		"annotations":{"machinist.dev/drained-node-uid":"n-uid", "machinist.dev/volumes-detached-node-uid":"v-uid","other":"kept",
-			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z"}
+		"annotations":{"other":"kept"}
 	},
 	"spec":{
 		"clusterName":"c1","version":"v1.36.3","providerID":"p://1","failureDomain":"a",
@@ -62,8 +61,7 @@ const updatedMetadata = `"namespace":"default","name":"worker-1","uid":"u-1","re
 const updatedMachineV1Beta1 = `{
 	"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Machine",
 	"metadata":{` + updatedMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","new":"label"},
-		"annotations":{"machinist.dev/drained-node-uid":"n2-uid", "machinist.dev/volumes-detached-node-uid":"v2-uid","other":"kept","note":"",
-			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T12:04:00Z"}
+		"annotations":{"other":"kept","note":""}
 	},
 	"spec":{
 		"clusterName":"c1","version":"v1.36.3","providerID":"p://2","failureDomain":"b",

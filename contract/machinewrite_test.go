@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -32,10 +31,9 @@ func fullUpdate() contract.MachineUpdate {
 		ObservedGeneration:  contract.SetTo(int64(8)),
 		LastUpdated:         contract.SetTo(noon.Add(time.Minute)),
 		DrainStarted:        contract.SetTo(noon.Add(2 * time.Minute)),
-		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)), PreTerminateStarted: contract.SetTo(noon.Add(4 * time.Minute)),
-		FailureReason: contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"),
+		VolumeDetachStarted: contract.SetTo(noon.Add(3 * time.Minute)),
+		FailureReason:       contract.SetTo("FR2"), FailureMessage: contract.SetTo("FM2"),
 		CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
-		DrainedNode:        contract.SetTo(types.UID("n2-uid")), VolumesDetachedNode: contract.SetTo(types.UID("v2-uid")),
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon.Add(time.Hour))},
 			{Type: "New", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
@@ -77,17 +75,15 @@ func applyUpdate(s *contract.MachineState) {
 	s.Labels["new"] = "label"
 	delete(s.Labels, "x")
 	s.Annotations["note"] = ""
-	s.Annotations["machinist.dev/node-uid"], s.Annotations["machinist.dev/drained-node-uid"] = "n2-uid", "n2-uid"
-	s.Annotations["machinist.dev/volumes-detached-node-uid"] = "v2-uid"
-	s.Annotations["machinist.dev/pre-terminate-hooks-started"] = "2026-03-01T12:04:00Z"
+	s.Annotations["machinist.dev/node-uid"] = "n2-uid"
 	s.ProviderID, s.DataSecretName = "p://2", contract.Some("secret")
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
 	s.BootstrapReady, s.InfrastructureReady = contract.Some(false), contract.Some(true)
 	s.Addresses = []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}
 	s.FailureDomain, s.ObservedGeneration = "b", 8
-	s.LastUpdated, s.DrainedNode, s.VolumesDetachedNode = noon.Add(time.Minute), "n2-uid", "v2-uid"
+	s.LastUpdated = noon.Add(time.Minute)
 	s.DrainStarted = noon.Add(2 * time.Minute)
-	s.VolumeDetachStarted, s.PreTerminateStarted = noon.Add(3*time.Minute), noon.Add(4*time.Minute)
+	s.VolumeDetachStarted = noon.Add(3 * time.Minute)
 	s.FailureReason, s.FailureMessage, s.CertificatesExpire = "FR2", "FM2", noon.Add(5*time.Minute)
 	s.Conditions = fullUpdate().Conditions
 }
@@ -143,19 +139,19 @@ func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
 			`{"metadata":{"annotations":{"machinist.dev/node-uid":"old"}}}`, `{"metadata":{},"status":{"nodeRef":{"name":"n"}}}`,
 		},
 		"state without a field goes to annotations": {
-			contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "n", UID: "u"}), DrainedNode: contract.SetTo(types.UID("u"))},
-			`{}`, `{"metadata":{"annotations":{"machinist.dev/node-uid":"u","machinist.dev/drained-node-uid":"u"}},"status":{"nodeRef":{"name":"n"}}}`,
+			contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "n", UID: "u"})},
+			`{}`, `{"metadata":{"annotations":{"machinist.dev/node-uid":"u"}},"status":{"nodeRef":{"name":"n"}}}`,
 		},
 		"a cleared Node leaves no empty object": {
-			contract.MachineUpdate{Node: contract.Cleared[contract.NodeRef](), DrainedNode: contract.Cleared[types.UID]()},
-			`{"metadata":{"annotations":{"machinist.dev/node-uid":"u","machinist.dev/drained-node-uid":"u","x":"y"}},"status":{"nodeRef":{"name":"n"}}}`,
+			contract.MachineUpdate{Node: contract.Cleared[contract.NodeRef]()},
+			`{"metadata":{"annotations":{"machinist.dev/node-uid":"u","x":"y"}},"status":{"nodeRef":{"name":"n"}}}`,
 			`{"metadata":{"annotations":{"x":"y"}},"status":{}}`,
 		},
 		"zero values are written as absent, since schemas refuse them": {
 			contract.MachineUpdate{
 				ProviderID: contract.SetTo(""), Phase: contract.SetTo(""), Node: contract.SetTo(contract.NodeRef{}),
 				FailureDomain: contract.SetTo(""), ObservedGeneration: contract.SetTo(int64(0)), LastUpdated: contract.SetTo(time.Time{}),
-				DrainStarted: contract.SetTo(time.Time{}), DrainedNode: contract.SetTo(types.UID("")), Addresses: contract.SetTo([]contract.Address{}),
+				DrainStarted: contract.SetTo(time.Time{}), Addresses: contract.SetTo([]contract.Address{}),
 			},
 			`{"spec":{"providerID":"p"},"status":{"phase":"x","lastUpdated":"x","deletion":{"nodeDrainStartTime":"x"},"addresses":[],"observedGeneration":1}}`,
 			`{"spec":{},"status":{}}`,

@@ -19,10 +19,9 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // other objects, and its errors name the object. StatusSubresource is true: set it to false for a CRD without one.
 //
 // What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
-// and the spec, everything else with the status too: a field for one of these two must not be in the status. How far a deletion is
-// (DrainStarted, VolumeDetachStarted, PreTerminateStarted, DrainedNode and VolumesDetachedNode) is kept in annotations
-// of this module where the type does not keep it. What is left out otherwise is forgotten after each pass. A Node is drained and deleted
-// only for a Machine that says ProviderID (read may make it of something else) and Node with its UID. CheckKind says in a test what a
+// and the spec, everything else with the status too: a field for one of these two must not be in the status. What is left out is forgotten
+// after each pass. A Node is drained and deleted only for a Machine that says ProviderID (read may make it of something else) and Node with
+// its UID. CheckKind says in a test what a
 // type forgets; reconcilers refuse a Kind that forgets what they need.
 //
 // Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
@@ -46,9 +45,8 @@ func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() 
 }
 
 // NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read
-// left it, perhaps one of another object. Read sets every field but those of stages that it leaves to annotations, and may keep a list that
-// says the same (Converted), so that reading an unchanged object allocates nothing. It must not change such a list, because the earlier
-// state may have been handed out.
+// left it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an
+// unchanged object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
 func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {
@@ -87,17 +85,11 @@ type typedAdapter[T Object, S, U any] struct {
 func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
 	typed, err := a.typed(obj)
 	if err == nil {
-		state, isMachine := any(into).(*MachineState)
-		switch { // a state is used again for another object
-		case !a.keeps:
+		if !a.keeps { // a state is used again for another object
 			var zero S
 			*into = zero
-		case isMachine: // read may leave them to the annotations
-			state.forgetStages()
 		}
-		if err = a.read(typed, into); isMachine && err == nil {
-			err = state.stagesFrom(obj.GetAnnotations())
-		}
+		err = a.read(typed, into)
 	}
 	return a.named(obj, err)
 }
@@ -107,22 +99,7 @@ func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
 	if err == nil {
 		err = a.write(typed, update)
 	}
-	if err == nil {
-		a.keepStages(typed, update)
-	}
 	return a.named(obj, err)
-}
-
-// keepStages puts how far a Machine's deletion is into annotations where the type has no place for it.
-func (a typedAdapter[T, S, U]) keepStages(typed T, update U) {
-	u, ok := any(&update).(*MachineUpdate)
-	if !ok || !u.hasStages() {
-		return
-	}
-	var has S
-	if state, ok := any(&has).(*MachineState); ok && a.read(typed, &has) == nil {
-		MetadataUpdate{Annotations: u.stages(state)}.ApplyTo(typed)
-	}
 }
 
 func (a typedAdapter[T, S, U]) typed(obj Object) (T, error) {

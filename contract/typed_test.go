@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -38,7 +37,7 @@ func fullServer() *Server {
 		},
 		Spec: ServerSpec{InstanceID: "p://1", UserData: new("")},
 		Status: ServerStatus{
-			Stage: "Deleting", Node: "n1", NodeUID: "n-uid", Created: new(false), DrainStarted: metav1.NewTime(noon), Drained: "n-uid",
+			Stage: "Deleting", Node: "n1", NodeUID: "n-uid", Created: new(false), DrainStarted: metav1.NewTime(noon),
 			Observed: 6, Conditions: fullState().Conditions,
 		},
 	}
@@ -49,7 +48,7 @@ func serverState() contract.MachineState {
 	full := fullState()
 	state := contract.MachineState{
 		Metadata: full.Metadata, Phase: full.Phase, Node: full.Node, InfrastructureReady: full.InfrastructureReady,
-		DrainStarted: full.DrainStarted, DrainedNode: full.DrainedNode, ObservedGeneration: full.ObservedGeneration, Conditions: full.Conditions,
+		DrainStarted: full.DrainStarted, ObservedGeneration: full.ObservedGeneration, Conditions: full.Conditions,
 	}
 	state.Annotations = map[string]string{"other": "kept"}
 	state.ProviderID, state.DataSecretName = full.ProviderID, full.DataSecretName
@@ -75,17 +74,10 @@ func TestNewTyped_WhatIsWrittenIsReadBackEqual(t *testing.T) {
 	applyUpdate(&updated)
 	want := contract.MachineState{
 		Metadata: updated.Metadata, Phase: updated.Phase, Node: updated.Node, InfrastructureReady: updated.InfrastructureReady,
-		DrainStarted: updated.DrainStarted, DrainedNode: updated.DrainedNode, ObservedGeneration: updated.ObservedGeneration,
+		DrainStarted: updated.DrainStarted, ObservedGeneration: updated.ObservedGeneration,
 		Conditions: updated.Conditions,
 	}
-	want.VolumeDetachStarted = updated.VolumeDetachStarted
-	want.PreTerminateStarted, want.VolumesDetachedNode = updated.PreTerminateStarted, updated.VolumesDetachedNode
-	want.Annotations = map[string]string{
-		"other": "kept", "note": "", // and the stages that a Server has no field for
-		contract.VolumeDetachStartedAnnotation: updated.VolumeDetachStarted.Format(time.RFC3339),
-		contract.PreTerminateStartedAnnotation: updated.PreTerminateStarted.Format(time.RFC3339),
-		contract.VolumesDetachedAnnotation:     string(updated.VolumesDetachedNode),
-	}
+	want.Annotations = map[string]string{"other": "kept", "note": ""}
 	want.ProviderID, want.DataSecretName = updated.ProviderID, updated.DataSecretName
 	if diff := diffStates(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -110,7 +102,7 @@ func TestNewTyped_WritingChangesNothingThatACachedObjectShares(t *testing.T) {
 			Labels:      map[string]contract.Change[string]{"x": contract.Cleared[string]()},
 			Annotations: map[string]contract.Change[string]{"other": contract.Cleared[string]()},
 		},
-		DataSecretName: contract.Cleared[string](), DrainStarted: contract.Cleared[time.Time](), DrainedNode: contract.Cleared[types.UID](),
+		DataSecretName: contract.Cleared[string](), DrainStarted: contract.Cleared[time.Time](),
 		InfrastructureReady: contract.Cleared[bool](), RemoveConditions: []string{"Ready", "Available"},
 	}))
 	if diff := cmp.Diff(fullServer(), cached); diff != "" {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -121,17 +122,18 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		facts nodeStageFacts
-		state contract.MachineState
-		want  drainAction
+		facts  nodeStageFacts
+		node   types.UID // recorded
+		record contract.Deletion
+		want   drainAction
 	}{
 		"excluded by annotation": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is gone":    {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
 		"the machine is going": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched},
 			want: drainSkip},
 		"an unread machine may have been drained by an earlier process": {
-			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
-			state: contract.MachineState{DrainStarted: now}, want: drainWait},
+			facts:  nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
+			record: record(begun(StepDrain, now)), want: drainWait},
 		"an unread machine is not a gone one": {
 			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
 		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
@@ -139,16 +141,16 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: careNone}, want: drainSkip},
 		"unread Nodes that are left out": {facts: nodeStageFacts{Skipped: true}, want: drainOverdue},
 		"the hooks that come after it began": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			state: contract.MachineState{PreTerminateStarted: now}, want: drainSkip},
+			record: record(begun(StepPreTerminateHooks, now)), want: drainSkip},
 		"drained before, and unread now": {facts: nodeStageFacts{},
-			state: contract.MachineState{DrainedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainSkip},
+			record: record(ended(StepDrain, "n-uid")), node: "n-uid", want: drainSkip},
 		"another was drained, and unread now": {facts: nodeStageFacts{},
-			state: contract.MachineState{DrainedNode: "old-uid", Node: contract.NodeRef{UID: "n-uid"}}, want: drainUnread},
+			record: record(ended(StepDrain, "old-uid")), node: "n-uid", want: drainUnread},
 		"excluded while it is under way": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched},
-			state: contract.MachineState{DrainStarted: now}, want: drainSkip},
+			record: record(begun(StepDrain, now)), want: drainSkip},
 		"contested for too long": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now},
-			state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
+			facts:  nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now},
+			record: record(begun(StepDrain, now.Add(-time.Minute))), want: drainOverdue},
 		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}},
 			want: drainSkip},
 		"the Node is another machine's": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}},
@@ -165,18 +167,18 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
 		"the start is recorded first": {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: drainStart},
 		"under way": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			state: contract.MachineState{DrainStarted: now.Add(-time.Hour)}, want: drainContinue},
+			record: record(begun(StepDrain, now.Add(-time.Hour))), want: drainContinue},
 		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			state: contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}, want: drainContinue},
+			record: record(begun(StepDrain, now.Add(-30*time.Second))), want: drainContinue},
 		"over its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			state: contract.MachineState{DrainStarted: now.Add(-time.Minute)}, want: drainOverdue},
+			record: record(begun(StepDrain, now.Add(-time.Minute))), want: drainOverdue},
 		"drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			state: contract.MachineState{DrainStarted: now, DrainedNode: "n-uid"}, want: drainSkip},
+			record: record(begun(StepDrain, now), ended(StepDrain, "n-uid")), want: drainSkip},
 		"another Node was drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			state: contract.MachineState{DrainStarted: now, DrainedNode: "old-uid"}, want: drainContinue},
+			record: record(begun(StepDrain, now), ended(StepDrain, "old-uid")), want: drainContinue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.State = &tc.state
+			tc.facts.State, tc.facts.Deletion = &contract.MachineState{Node: contract.NodeRef{UID: tc.node}}, tc.record
 			if got, _ := decideDrain(tc.facts); got != tc.want {
 				t.Errorf("want %d, got %d", tc.want, got)
 			}

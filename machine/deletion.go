@@ -19,10 +19,6 @@ import (
 // the Node must be known.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
-	if s.forgetOlderDeletion() {
-		return Result{Checkpoint: true}, nil
-	}
-	s.restartStages()
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
 	}
@@ -109,76 +105,6 @@ func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error
 		s.memory.setGone(object)
 	}
 	return gone, err
-}
-
-// forgetDeletion removes what a Machine that is not being deleted records about a deletion. Such records come from a backup that was made
-// during a deletion. With them, a later deletion would skip its drain, or reach its limits before it began.
-func (s *Scope) forgetDeletion() {
-	if !s.Deleting() && !s.Paused() {
-		s.clearDeletion()
-	}
-}
-
-// forgetOlderDeletion removes what a Machine in deletion records about an older one, and reports whether there was anything. The Machine
-// was restored from a backup, and deleted before a pass ran in which forgetDeletion does that. Each process looks once in a deletion: when
-// its clock is far behind, the starts that it records itself are before the deletion too.
-func (s *Scope) forgetOlderDeletion() bool {
-	if s.memory.judged {
-		return false
-	}
-	older := isOfOlderDeletion(s.nodeDeletionStarted(), s.State.Deleting)
-	for _, stage := range s.stages() {
-		older = older || isOfOlderDeletion(*stage.began, s.State.Deleting)
-	}
-	if s.memory.judged = !older; older {
-		s.clearDeletion()
-		s.urgent = true
-	}
-	return older
-}
-
-// isOfOlderDeletion reports whether a recorded start of a stage, zero for none, is before the deletion by more than clocks differ.
-func isOfOlderDeletion(began, deleting time.Time) bool {
-	return !began.IsZero() && began.Before(deleting.Add(-contract.ClockTolerance))
-}
-
-// clearDeletion removes all that the Machine records about a deletion.
-func (s *Scope) clearDeletion() {
-	for _, stage := range s.stages() {
-		change(stage.began, time.Time{}, stage.into)
-	}
-	s.setDrained("")
-	s.setVolumesDetached("")
-	if _, found := s.State.Annotations[NodeDeletionStartedAnnotation]; found {
-		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.Cleared[string]())
-	}
-}
-
-// stageStart is where the start of a stage of the deletion is recorded.
-type stageStart struct {
-	began *time.Time
-	into  *contract.Change[time.Time]
-}
-
-func (s *Scope) stages() []stageStart {
-	return []stageStart{
-		{&s.State.DrainStarted, &s.Update.DrainStarted},
-		{&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted}, {&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted},
-	}
-}
-
-// restartStages lets stages begin anew whose start is yet to come: a process whose clock was ahead has recorded them, and their limits
-// would end as much later.
-func (s *Scope) restartStages() {
-	for _, stage := range s.stages() {
-		if contract.IsAhead(*stage.began, s.Now) {
-			s.began(stage.began, s.Now, stage.into)
-		}
-	}
-	if contract.IsAhead(s.nodeDeletionStarted(), s.Now) {
-		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
-		s.urgent = true
-	}
 }
 
 // confirmInfrastructureGone reports whether the infrastructure object is gone. An object that could not be read is not gone.

@@ -32,9 +32,18 @@ type nodeStageFacts struct {
 	// Disowned: the recorded Node exists, and the Machine has no provider ID that would match it.
 	Disowned bool
 	State    *contract.MachineState
+	Deletion contract.Deletion
 	// Limit is how long the stage may take, zero for no limit. It counts from the recorded start, also when it changes meanwhile.
 	Limit time.Duration
 	Now   time.Time
+}
+
+// begins is when a stage began, zero before.
+func (f nodeStageFacts) begins(stage string) time.Time { return f.Deletion.Stages[stage].Start }
+
+// wasDrained reports whether the drain of a Node has ended.
+func (f nodeStageFacts) wasDrained() bool {
+	return f.Deletion.HasEnded(contract.StageDrain, f.Deletion.Node)
 }
 
 // nodeStage is a stage of a deletion that needs the Node.
@@ -51,7 +60,7 @@ func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageF
 	facts := nodeStageFacts{
 		Care: s.decidedCare(), CareReason: s.careReason, Infrastructure: s.Infrastructure, InstanceGone: s.InstanceGone,
 		NodesSynced: s.NodesSynced,
-		Match:       s.Node, Disowned: s.disowned(), State: &s.State,
+		Match:       s.Node, Disowned: s.disowned(), State: &s.State, Deletion: s.deletion,
 		Limit: stage.limit, Now: s.Now,
 	}
 	if _, excluded := s.State.Annotations[stage.exclude]; excluded {
@@ -67,7 +76,7 @@ func (s *Scope) nodeStageFacts(ctx context.Context, stage nodeStage) (nodeStageF
 		return facts, err
 	}
 	facts.InfrastructureGone = facts.InfrastructureGone || s.instanceGoing || s.isGoing(s.Infrastructure)
-	if !facts.InfrastructureGone && s.State.PreTerminateStarted.IsZero() {
+	if !facts.InfrastructureGone && s.begins(contract.StagePreTerminateHooks).IsZero() {
 		s.confirmNoNode(ctx)
 		facts.NodesSynced = s.NodesSynced
 	}
@@ -102,12 +111,12 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 	switch {
 	case skip:
 		return drainSkip, why
-	case isUnreadYet(f.Infrastructure) && !f.State.DrainStarted.IsZero():
+	case isUnreadYet(f.Infrastructure) && !f.begins(contract.StageDrain).IsZero():
 		// An earlier process may have finished the drain: the deletion of the infrastructure may be the only record of that, and a process that
 		// has just started has not read it yet.
 		ref := f.Infrastructure.Ref
 		return drainWait, ref.Kind + " " + ref.Name + " could not be read yet" + because(f.Infrastructure.Problem)
-	case f.State.DrainedNode != "" && f.State.DrainedNode == f.State.Node.UID && !f.NodesSynced:
+	case !f.NodesSynced && f.Deletion.HasEnded(contract.StageDrain, f.State.Node.UID):
 		return drainSkip, ""
 	case !f.NodesSynced && f.Skipped:
 		return drainOverdue, f.Unread
@@ -120,7 +129,7 @@ func decideDrain(f nodeStageFacts) (drainAction, string) {
 // excluded reports whether the Node is not drained in any case, and why; the reason is empty when the drain is over.
 func (f nodeStageFacts) excluded() (why string, skip bool) {
 	// A Node that has registered again since it was drained may have pods again.
-	registeredAgain := f.State.DrainedNode != "" && f.Match.Node != nil && f.Match.Node.UID != f.State.DrainedNode
+	registeredAgain := f.wasDrained() && f.Match.Node != nil && f.Match.Node.UID != f.Deletion.Node
 	switch {
 	case f.Care == careNone:
 		return f.CareReason, true
@@ -128,9 +137,9 @@ func (f nodeStageFacts) excluded() (why string, skip bool) {
 		return f.Excluded, true
 	case f.InstanceGone:
 		return "the machine no longer exists", true
-	case !f.State.PreTerminateStarted.IsZero() && registeredAgain:
+	case !f.begins(contract.StagePreTerminateHooks).IsZero() && registeredAgain:
 		return "it registered again after it was drained, when pre-terminate hooks were waited for already", true
-	case !f.State.PreTerminateStarted.IsZero():
+	case !f.begins(contract.StagePreTerminateHooks).IsZero():
 		return f.unlessBegun("pre-terminate hooks were waited for before there was a Node to drain"), true
 	case f.InfrastructureGone, f.Infrastructure.Deleting():
 		return f.unlessBegun(f.infrastructure() + " is gone or being deleted already"), true
@@ -176,7 +185,7 @@ const (
 
 // unlessBegun: a drain that had begun was not left out. Its completion may not have been written.
 func (f nodeStageFacts) unlessBegun(why string) string {
-	if !f.State.DrainStarted.IsZero() || f.State.DrainedNode != "" {
+	if !f.begins(contract.StageDrain).IsZero() || f.wasDrained() {
 		return ""
 	}
 	return why
@@ -184,7 +193,7 @@ func (f nodeStageFacts) unlessBegun(why string) string {
 
 // contestedDrain: while several Machines claim the Node it is not drained, until the limit of the drain is reached.
 func contestedDrain(f nodeStageFacts, why string) (drainAction, string) {
-	if limitReached(f.State.DrainStarted, f.Limit, f.Now) {
+	if limitReached(f.begins(contract.StageDrain), f.Limit, f.Now) {
 		return drainOverdue, notWithin(f.Limit) + ": " + why
 	}
 	return drainWait, why + orExclude
@@ -192,13 +201,13 @@ func contestedDrain(f nodeStageFacts, why string) (drainAction, string) {
 
 func decideDrainOf(f nodeStageFacts) (drainAction, string) {
 	switch {
-	case f.State.DrainedNode == f.Match.Node.UID:
+	case f.Deletion.HasEnded(contract.StageDrain, f.Match.Node.UID):
 		return drainSkip, ""
 	case f.Match.Record:
 		return drainRecord, "Node " + f.Match.Node.Name + " was matched: recording it first"
-	case f.State.DrainStarted.IsZero():
+	case f.begins(contract.StageDrain).IsZero():
 		return drainStart, "Drain not completed yet"
-	case limitReached(f.State.DrainStarted, f.Limit, f.Now):
+	case limitReached(f.begins(contract.StageDrain), f.Limit, f.Now):
 		return drainOverdue, notWithin(f.Limit)
 	}
 	return drainContinue, ""
@@ -210,26 +219,26 @@ func drainStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
 		step: StepDrain, exclude: contract.ExcludeDrain, impossible: s.Workload.Drainer == nil,
-		started: s.State.DrainStarted, limit: s.drainLimit(),
+		started: s.begins(contract.StageDrain), limit: s.drainLimit(),
 	})
 	if err != nil {
 		return Result{}, err
 	}
-	begin := func() { s.begin(&s.State.DrainStarted, &s.Update.DrainStarted) } // also while its Node cannot be read: the limit counts
+	begin := func() { s.begin(contract.StageDrain) } // also while its Node cannot be read: the limit counts
 	switch action, message := decideDrain(facts); action {
 	case drainWait:
 		begin()
-		return s.waitFor(contract.ReasonDrainingNode, message, s.until(0, s.State.DrainStarted, facts.Limit)), nil
+		return s.waitFor(contract.ReasonDrainingNode, message, s.until(0, s.begins(contract.StageDrain), facts.Limit)), nil
 	case drainUnread:
 		begin()
-		return s.waitUnread(contract.ReasonDrainingNode, message, s.State.DrainStarted, facts.Limit)
+		return s.waitUnread(contract.ReasonDrainingNode, message, s.begins(contract.StageDrain), facts.Limit)
 	case drainRecord:
 		s.urgent = true
 		return s.recordFirst(contract.ReasonDrainingNode, message)
 	case drainStart:
 		begin()
 		return s.recordFirst(contract.ReasonDrainingNode,
-			fmt.Sprintf("%s (started at %s)", message, s.State.DrainStarted.UTC().Format(time.RFC3339)))
+			fmt.Sprintf("%s (started at %s)", message, s.begins(contract.StageDrain).UTC().Format(time.RFC3339)))
 	case drainContinue:
 		return s.drain(ctx)
 	case drainOverdue:
@@ -267,11 +276,11 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if err == nil {
 		s.watchNode()
 		result, err = s.Workload.Drainer.Step(ctx, runner.Request{
-			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.State.DrainStarted,
+			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, Policy: s.env.options.Policy.DrainPolicy, StartedAt: s.begins(contract.StageDrain),
 			PoweredOff: s.PoweredOff,
 		})
 	}
-	started, limit := s.State.DrainStarted, s.drainLimit()
+	started, limit := s.begins(contract.StageDrain), s.drainLimit()
 	switch {
 	case cluster.IsUnread(err):
 		return s.waitFor(contract.ReasonDrainingNode, err.Error(), s.until(engine.ConflictRetry, started, limit)), nil
@@ -284,7 +293,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", started.UTC().Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), s.until(result.RequeueAfter, started, limit)), nil
 	}
-	s.setDrained(s.Node.Node.UID)
+	s.end(contract.StageDrain, s.Node.Node.UID)
 	return Result{}, nil
 }
 

@@ -46,6 +46,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s := scopeWithVolumes(nil, now, 0)
 	s.State.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
 	s.State.Deleting, s.State.DrainStarted = now, now
+	s.deletion = s.State.Deletion(now)
 	s.Workload = Workload{Drainer: drainsForEver{released}}
 	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
 		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},

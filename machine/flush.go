@@ -16,7 +16,9 @@ import (
 // repeats it.
 func flush(ctx context.Context, s *Scope, err error) error {
 	s.failed = err != nil
-	s.forgetDeletion()
+	if !s.Paused() {
+		s.recordDeletion()
+	}
 	err = s.Flush(ctx, engine.Writing[contract.MachineUpdate]{
 		Observes: s.observes(), AtOnce: s.urgent,
 		Wrote: func(u contract.MachineUpdate, _, status bool) {
@@ -52,7 +54,7 @@ func (s *Scope) storedEvents() []engine.Event {
 		s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name {
 		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
 	}
-	if node, set := s.Update.DrainedNode.Value(); set && node != "" {
+	if slices.Contains(s.ended, contract.StageDrain) {
 		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
 			Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)})
 	}

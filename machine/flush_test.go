@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,8 +31,7 @@ func everything() contract.MachineUpdate {
 		InfrastructureReady: contract.SetTo(true), Addresses: contract.SetTo([]contract.Address{{}}),
 		FailureDomain: contract.SetTo("z"), ObservedGeneration: contract.SetTo[int64](1), LastUpdated: contract.SetTo(time.Unix(1, 0)),
 		DrainStarted:        contract.SetTo(time.Unix(1, 0)),
-		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), PreTerminateStarted: contract.SetTo(time.Unix(1, 0)),
-		DrainedNode: contract.SetTo(types.UID("u")), VolumesDetachedNode: contract.SetTo(types.UID("u")), FailureReason: contract.SetTo("r"),
+		VolumeDetachStarted: contract.SetTo(time.Unix(1, 0)), FailureReason: contract.SetTo("r"),
 		FailureMessage:     contract.SetTo("m"),
 		CertificatesExpire: contract.SetTo(time.Unix(1, 0)),
 		Conditions:         []metav1.Condition{{Type: "X"}}, RemoveConditions: []string{"Y"},
@@ -156,8 +154,8 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 		wrote bool
 		again time.Duration
 	}{
-		"a drain, in an annotation":    {func(s *Scope) { s.setDrained("u"); s.urgent = true }, true, 0},
-		"the start of a drain":         {func(s *Scope) { s.begin(&s.State.DrainStarted, &s.Update.DrainStarted) }, true, 0},
+		"a drain, in an annotation":    {func(s *Scope) { s.end(StepDrain, "u"); s.urgent = true }, true, 0},
+		"the start of a drain":         {func(s *Scope) { s.begin(StepDrain) }, true, 0},
 		"a phase, which nothing needs": {func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

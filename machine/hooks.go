@@ -50,7 +50,7 @@ func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
 func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
 	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
 	if result.Stop {
-		s.begin(&s.State.PreTerminateStarted, &s.Update.PreTerminateStarted)
+		s.begin(contract.StagePreTerminateHooks)
 	}
 	return result, nil
 }
@@ -61,7 +61,7 @@ func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	if len(hooks) == 0 {
 		return Result{}
 	}
-	if !s.State.DrainStarted.IsZero() {
+	if !s.begins(contract.StageDrain).IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
 	return s.Wait(reason, waitingForHooks(name, hooks))

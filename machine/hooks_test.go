@@ -115,12 +115,17 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		t.Run(name, func(t *testing.T) {
 			s := deletingNode(now, tc.limit, tc.answer)
 			if tc.started != "" {
-				s.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: tc.started}
+				at, err := time.Parse(time.RFC3339, tc.started)
+				require.NoError(t, err)
+				s.deletion = record(begun(StepDeleteNode, at))
 			}
 			result, err := deleteNodeStep(t.Context(), s)
 			got := outcome{
-				Again: result.RequeueAfter, Started: s.State.Annotations[NodeDeletionStartedAnnotation], Told: len(s.told), Fails: err != nil,
+				Again: result.RequeueAfter, Told: len(s.told), Fails: err != nil,
 				Asked: s.memory.requested.Has("n-uid"),
+			}
+			if began := s.begins(StepDeleteNode); !began.IsZero() {
+				got.Started = began.Format(time.RFC3339)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -138,7 +143,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s.NodesSynced, s.NodesErr = false, lost
 	_, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)
-	require.False(t, s.nodeDeletionStarted().IsZero())
+	require.False(t, s.begins(StepDeleteNode).IsZero())
 	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
 	result, err := deleteNodeStep(t.Context(), s)
 	require.NoError(t, err)

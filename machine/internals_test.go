@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -43,3 +44,20 @@ func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
 
 // SetPhase is for steps of tests that take the place of StepPhase.
 func (s *Scope) SetPhase(phase string) { s.setPhase(phase) }
+
+// record is a record of a deletion with some stages.
+func record(stages ...func(*contract.Deletion)) (d contract.Deletion) {
+	for _, stage := range stages {
+		stage(&d)
+	}
+	return d
+}
+
+// begun and ended are stages of a record.
+func begun(stage string, at time.Time) func(*contract.Deletion) {
+	return func(d *contract.Deletion) { d.Begin(stage, at) }
+}
+
+func ended(stage string, node types.UID) func(*contract.Deletion) {
+	return func(d *contract.Deletion) { d.End(stage, node, time.Unix(1, 0)) }
+}

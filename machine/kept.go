@@ -38,10 +38,14 @@ func decideNotKept(f notKeptFacts) string {
 	if (f.Status || f.Whole) && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
 		lost = append(lost, "the reference to the Node with its UID")
 	}
-	if f.Whole && !f.Update.DrainStarted.Keeps() && f.Have.DrainStarted.IsZero() {
+	if f.Whole && hasBegunDrain(f.Wanted) && !hasBegunDrain(f.Have) {
 		lost = append(lost, "when the drain began")
 	}
 	return strings.Join(lost, ", ")
+}
+
+func hasBegunDrain(state *contract.MachineState) bool {
+	return !state.Deletion(state.Deleting).Stages[contract.StageDrain].Start.IsZero()
 }
 
 // finalizer returns what the API server did not store of our finalizer.
@@ -146,7 +150,7 @@ func validateKind(kind contract.Kind, o Options) error {
 	for _, f := range missing {
 		needed := f.Need == contract.NeedMust
 		switch f.Member {
-		case "Node.Name", "Node.UID", "DrainStarted":
+		case "Node.Name", "Node.UID":
 			needed = ofNode
 		case "ProviderID":
 			needed = engine.HasStandard(o.Steps, StepInfrastructure)

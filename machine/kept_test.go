@@ -165,7 +165,8 @@ func runningOf(t *testing.T, forget func(*contract.MachineState)) (*world, contr
 // Otherwise each pass would begin with what it has to store, and the deletion would hang without a word.
 func TestAKindThatDoesNotStoreWhatPrecedesADrainIsReported(t *testing.T) {
 	t.Parallel()
-	noStart, noUID := func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, func(s *contract.MachineState) { s.Node.UID = "" }
+	noStart := func(s *contract.MachineState) { s.DrainStarted, s.Annotations = time.Time{}, nil }
+	noUID := func(s *contract.MachineState) { s.Node.UID = "" }
 	for name, tc := range map[string]struct {
 		forget      func(*contract.MachineState)
 		annotations map[string]string

@@ -40,7 +40,8 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 			want: "the reference to the Node with its UID"},
 		"what a drain must not begin without": {
 			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
-			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}, whole: true,
+			wanted: contract.MachineState{Node: node, Metadata: contract.Metadata{Deleting: time.Unix(1, 0)}, DrainStarted: time.Unix(1, 0)},
+			have:   contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0)}}, whole: true,
 			want: "the reference to the Node with its UID, when the drain began"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -217,7 +217,7 @@ func (m *mortal) drained() bool {
 	var state contract.MachineState
 	require.NoError(m.t, m.options.kind.Adapter.Read(fresh, &state))
 	infra := m.get(fake.InfraMachine(contract.V1Beta2, m.machine.GetName()))
-	if state.DrainedNode == "" && infra != nil && infra.GetDeletionTimestamp() == nil {
+	if state.Deletion(time.Now()).Stages[contract.StageDrain].End.IsZero() && infra != nil && infra.GetDeletionTimestamp() == nil {
 		return false
 	}
 	m.runPods("late")

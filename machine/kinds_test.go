@@ -51,13 +51,13 @@ func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 			"Finalizers is not kept"},
 		"the UID of the Node": {func(s *contract.MachineState) { s.Node.UID = "" }, machine.Options{Steps: own},
 			"Node.UID is not kept"},
-		"the start of a drain": {func(s *contract.MachineState) { s.DrainStarted = time.Time{} }, machine.Options{Steps: own},
-			"DrainStarted is not kept"},
 		"bootstrap data": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{},
 			"DataSecretName is not kept"},
 		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
 			machine.Options{Steps: own}, ""},
-		"a start of a wait for volumes": {func(s *contract.MachineState) { s.VolumeDetachStarted = time.Time{} }, machine.Options{}, ""},
+		"starts of stages, which are recorded": {func(s *contract.MachineState) {
+			s.DrainStarted, s.VolumeDetachStarted = time.Time{}, time.Time{}
+		}, machine.Options{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := serverKind(true)

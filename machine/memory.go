@@ -29,8 +29,6 @@ type recollection struct {
 type ofDeletion struct {
 	// requestedAt is the deletion timestamp of the Machine.
 	requestedAt time.Time
-	// judged: a pass has found no record of an older deletion. What the Machine records from now on is of this one.
-	judged bool
 	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that it
 	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}

@@ -18,10 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// NodeDeletionStartedAnnotation is the time of the first attempt to delete a Machine's Node, or of the first pass that could not try
-// because the Nodes were unread. It is written only when the first attempt did not delete the Node: otherwise no limit is needed.
-const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
-
 // nodeDeletion is what to do about the Node of a Machine whose infrastructure is gone.
 type nodeDeletion uint8
 
@@ -99,7 +95,7 @@ func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
 		}
 		s.confirmNoNode(ctx)
 	}
-	started, limit := s.nodeDeletionStarted(), s.nodeDeletionLimit()
+	started, limit := s.begins(contract.StageDeleteNode), s.nodeDeletionLimit()
 	facts := nodeDeletionFacts{
 		Care: s.decidedCare(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,
 		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
@@ -221,20 +217,9 @@ func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
 // is not deleted, and not for a cluster that does not answer.
 func (s *Scope) setNodeDeletionLimit() time.Duration { return s.State.NodeDeletionTimeout.Or(0) }
 
-// nodeDeletionStarted is when the first failed attempt to delete the Node was made, zero before.
-func (s *Scope) nodeDeletionStarted() time.Time {
-	at, err := time.Parse(time.RFC3339, s.State.Annotations[NodeDeletionStartedAnnotation])
-	if err != nil {
-		return time.Time{}
-	}
-	return at
-}
-
-// beginNodeDeletion records the start, once, and returns it.
+// beginNodeDeletion records the first attempt that did not delete the Node, or the first pass that could not try because the Nodes were
+// unread, and returns when that was. Otherwise no limit is needed.
 func (s *Scope) beginNodeDeletion() time.Time {
-	if s.nodeDeletionStarted().IsZero() {
-		s.ChangeAnnotation(NodeDeletionStartedAnnotation, contract.SetTo(s.Now.UTC().Format(time.RFC3339)))
-		s.urgent = true
-	}
-	return s.nodeDeletionStarted()
+	s.begin(contract.StageDeleteNode)
+	return s.begins(contract.StageDeleteNode)
 }

@@ -13,32 +13,33 @@ import (
 func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
-	started := contract.MachineState{DrainStarted: metav1.Unix(1, 0).Time}
+	now := metav1.Unix(1, 0).Time
 	for name, tc := range map[string]struct {
-		facts nodeStageFacts
-		state contract.MachineState
-		says  bool
+		facts  nodeStageFacts
+		record contract.Deletion
+		says   bool
 	}{
 		"care none":                         {facts: nodeStageFacts{Care: careNone, CareReason: "why", Match: matched}, says: true},
 		"excluded":                          {facts: nodeStageFacts{Excluded: "why", Match: matched}, says: true},
 		"the provider says that it is gone": {facts: nodeStageFacts{InstanceGone: true, Match: matched}, says: true},
 		"its object is gone before":         {facts: nodeStageFacts{InfrastructureGone: true, Match: matched}, says: true},
 		"its object goes before":            {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, says: true},
-		"its object goes after it began":    {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched}, state: started},
+		"its object goes after it began": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), Match: matched},
+			record: record(begun(StepDrain, now))},
 		"hooks were waited for before": {facts: nodeStageFacts{Match: matched},
-			state: contract.MachineState{PreTerminateStarted: started.DrainStarted}, says: true},
+			record: record(begun(StepPreTerminateHooks, now)), says: true},
 		"hooks were waited for after it": {facts: nodeStageFacts{Match: matched},
-			state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted}},
+			record: record(begun(StepDrain, now), begun(StepPreTerminateHooks, now))},
 		"it came anew behind them": {facts: nodeStageFacts{Match: matched},
-			state: contract.MachineState{PreTerminateStarted: started.DrainStarted, DrainStarted: started.DrainStarted, DrainedNode: "before"},
-			says:  true},
+			record: record(begun(StepDrain, now), begun(StepPreTerminateHooks, now), ended(StepDrain, "before")),
+			says:   true},
 		"another machine has it":    {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.Stale}}, says: true},
 		"it is gone":                {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}},
-		"it was drained":            {facts: nodeStageFacts{Match: matched}, state: contract.MachineState{DrainedNode: "n-uid"}},
+		"it was drained":            {facts: nodeStageFacts{Match: matched}, record: record(ended(StepDrain, "n-uid"))},
 		"the Machine never had one": {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.State, tc.facts.NodesSynced = &tc.state, true
+			tc.facts.State, tc.facts.Deletion, tc.facts.NodesSynced = &contract.MachineState{}, tc.record, true
 			if action, why := decideDrain(tc.facts); action != drainSkip || (why != "") != tc.says {
 				t.Errorf("want a skip, and a reason: %v; got %d %q", tc.says, action, why)
 			}

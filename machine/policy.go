@@ -27,9 +27,9 @@ import (
 // pre-terminate hooks, because those may shut down the cluster's API server.
 //
 // A Node that was recorded or matched, and is not drained or not deleted, is always reported by an event with the reason
-// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached). A Machine that is not being deleted removes its
-// records about a deletion, because they come from a backup that was made during one. A Machine in deletion removes all of them when the
-// start of a stage is more than five minutes older than its deletion, and begins anew.
+// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached). How far a deletion is, is recorded in
+// contract.DeletionAnnotation, and the starts of drain and wait for volumes where Cluster API's controller has them. The record of another
+// deletion, in a backup that was restored, is removed and counts for nothing.
 //
 // Several Nodes with the provider ID of the Machine are of one instance, as after a change of its host name: the recorded one is drained,
 // and all that no other Machine claims are deleted when the instance is gone. While none is recorded, the drain waits for a person, or for
@@ -211,7 +211,7 @@ func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Dur
 	skip, why := decideUnreachable(unreachableFacts{
 		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
 		Started: started, Limit: limit, HasNode: s.State.Node != (contract.NodeRef{}),
-		DrainStarted: s.State.DrainStarted, DrainLimit: s.drainLimit(), Now: s.Now,
+		DrainStarted: s.begins(contract.StageDrain), DrainLimit: s.drainLimit(), Now: s.Now,
 	})
 	if !skip {
 		return false, s.unread() + waysOut(stage, s.ClusterKey().Name != "")
@@ -239,7 +239,7 @@ const unreadRetry = 10 * time.Second
 func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
 	wait := s.waitFor(reason, why, s.until(0, started, limit))
 	if limit <= 0 && s.State.Node == (contract.NodeRef{}) { // see decideUnreachable
-		wait.RequeueAfter = s.until(wait.RequeueAfter, s.State.DrainStarted, s.drainLimit())
+		wait.RequeueAfter = s.until(wait.RequeueAfter, s.begins(contract.StageDrain), s.drainLimit())
 	}
 	switch {
 	case s.nodesBehind:

@@ -244,8 +244,7 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := errors.New("no idea")
-	drained := contract.MachineState{DrainStarted: now.Add(-30 * time.Second)}
-	drained.NodeDrainTimeout = contract.Some(time.Minute)
+	drained := contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}
 	for name, tc := range map[string]struct {
 		err   error
 		limit time.Duration
@@ -264,6 +263,7 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{Now: now, State: tc.state}, NodesErr: tc.err}
+			s.deletion = record(begun(StepDrain, now.Add(-30*time.Second)))
 			got, err := s.waitUnread(contract.ReasonDrainingNode, s.unread(), now.Add(-30*time.Second), tc.limit)
 			if (err != nil) != tc.fails {
 				t.Errorf("error: want %v, got %v", tc.fails, err)

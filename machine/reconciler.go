@@ -130,7 +130,9 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	memory  *engine.Memory[recollection]
-	indexed bool // the cache has the index of Machines that claim a Node
+	// startsElsewhere are the stages of a deletion whose starts the kind has fields for.
+	startsElsewhere []string
+	indexed         bool // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
 	neverSet []string
 	// withoutInfrastructure: the phase depends on whether the infrastructure is ready, and no step of this package sets that.
@@ -165,6 +167,7 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r := &Reconciler{
 		frame: f, kind: f.Kind, ports: ports, options: options, neverSet: neverSet(options.Steps),
+		startsElsewhere: startsElsewhere(f.Kind),
 	}
 	r.memory = r.newMemory()
 	r.withoutInfrastructure = engine.HasStandard(options.Steps, StepPhase) &&
@@ -194,6 +197,7 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
 	s.memory.observeDeletion(s.State.Deleting)
 	s.storedID = s.State.ProviderID
+	s.deletion = s.State.Deletion(s.Now)
 	s.cluster = r.clusterOf(&s.State)
 	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
 	s.lookUpCluster(ctx)

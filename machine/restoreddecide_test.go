@@ -67,72 +67,50 @@ func TestWhatIsRememberedOfADeletionEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestRecordsOfAnOlderDeletionAreForgottenBeforeTheFirstStage(t *testing.T) {
+func TestRecordOfADeletion(t *testing.T) {
 	deleting := time.Unix(100_000, 0).UTC()
-	old, recent := deleting.Add(-time.Hour), deleting.Add(-contract.ClockTolerance)
-	text := func(at time.Time) map[string]string {
-		return map[string]string{NodeDeletionStartedAnnotation: at.Format(time.RFC3339)}
+	old := deleting.Add(-time.Hour)
+	other := contract.DeletionOf(&contract.Metadata{Deleting: old}, nil, old)
+	other.End(StepDrain, "n-uid", old)
+	pass := func(state contract.MachineState, act func(*Scope)) *Scope {
+		s := attached(&Scope{Scope: base{Now: deleting.Add(time.Minute), State: state}})
+		s.env.begin(t.Context(), s)
+		act(s)
+		s.recordDeletion()
+		return s
 	}
-	for name, tc := range map[string]struct {
-		state  contract.MachineState
-		forget bool
-	}{
-		"a step that records no start": {},
-		"the drain":                    {state: contract.MachineState{DrainStarted: old}, forget: true},
-		"volumes":                      {state: contract.MachineState{VolumeDetachStarted: old}, forget: true},
-		"pre-terminate hooks":          {state: contract.MachineState{PreTerminateStarted: old}, forget: true},
-		"the Node":                     {state: contract.MachineState{Metadata: contract.Metadata{Annotations: text(old)}}, forget: true},
-		"one stage of two":             {state: contract.MachineState{DrainStarted: deleting, PreTerminateStarted: old}, forget: true},
-		"this deletion":                {state: contract.MachineState{DrainStarted: deleting, PreTerminateStarted: deleting}},
-		"this deletion, by a clock that is behind": {state: contract.MachineState{DrainStarted: recent}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := attached(&Scope{Scope: base{Now: deleting.Add(time.Minute), State: tc.state}, NodesSynced: true})
-			s.State.Deleting, s.State.DrainedNode, s.State.VolumesDetachedNode = deleting, "n-uid", "n-uid"
-			before := s.State
-			result, err := observeStep(t.Context(), s)
-			require.NoError(t, err)
-			require.Equal(t, Result{Checkpoint: tc.forget}, result)
-			require.Equal(t, tc.forget, s.urgent)
-			if !tc.forget {
-				require.Equal(t, before, s.State)
-				return
-			}
-			require.Equal(t, contract.MachineState{
-				Metadata: contract.Metadata{Deleting: deleting, Annotations: s.State.Annotations},
-			}, s.State)
-			require.NotContains(t, s.State.Annotations, NodeDeletionStartedAnnotation)
-			require.Equal(t, contract.SetTo[types.UID](""), s.Update.DrainedNode)
-			require.Equal(t, contract.SetTo[types.UID](""), s.Update.VolumesDetachedNode)
-			result, err = observeStep(t.Context(), s)
-			require.NoError(t, err)
-			require.Equal(t, Result{}, result, "nothing is left of it")
-		})
+	stale := contract.MachineState{DrainStarted: old, VolumeDetachStarted: old}
+	for key, c := range other.Changes(nil) {
+		text, _ := c.Value()
+		stale.Annotations = map[string]string{key: text}
 	}
-}
-
-// The starts that such a process records are before the deletion. It must not forget them again and again.
-func TestAProcessWhoseClockIsFarBehindForgetsNothingOfItsOwn(t *testing.T) {
-	deleting := time.Unix(100_000, 0).UTC()
-	s := attached(&Scope{Scope: base{Now: deleting.Add(-time.Hour)}, NodesSynced: true})
-	s.State.Deleting, s.State.DrainStarted = deleting, deleting.Add(-24*time.Hour)
-	s.memory.observeDeletion(deleting)
-	for _, want := range []Result{{Checkpoint: true}, {}} {
-		result, err := observeStep(t.Context(), s)
-		require.NoError(t, err)
-		require.Equal(t, want, result)
-	}
-	s.begin(&s.State.DrainStarted, &s.Update.DrainStarted)
-	started := s.State.DrainStarted
-	s.memory.observeDeletion(deleting)
-	result, err := observeStep(t.Context(), s)
-	require.NoError(t, err)
-	require.Equal(t, Result{}, result)
-	require.Equal(t, started, s.State.DrainStarted)
-
-	s.State.Deleting = deleting.Add(time.Hour)
-	s.memory.observeDeletion(s.State.Deleting)
-	result, err = observeStep(t.Context(), s)
-	require.NoError(t, err)
-	require.Equal(t, Result{Checkpoint: true}, result, "another deletion")
+	t.Run("that of another deletion counts for nothing, and goes", func(t *testing.T) {
+		for name, requested := range map[string]time.Time{"the Machine lives": {}, "it is being deleted": deleting} {
+			state := stale
+			state.Deleting = requested
+			s := pass(state, func(s *Scope) { require.False(t, s.deletion.HasEnded(StepDrain, "n-uid"), name) })
+			require.NotContains(t, s.State.Annotations, contract.DeletionAnnotation, name)
+			require.Equal(t, contract.SetTo(time.Time{}), s.Update.DrainStarted, name)
+			require.Equal(t, contract.SetTo(time.Time{}), s.Update.VolumeDetachStarted, name)
+			require.False(t, s.urgent, name)
+		}
+	})
+	t.Run("a start is stored once, where the kind has a field for it", func(t *testing.T) {
+		for name, fields := range map[string][]string{"none": nil, "the drain": {StepDrain}} {
+			s := pass(contract.MachineState{Metadata: contract.Metadata{Deleting: deleting}}, func(s *Scope) {
+				s.env.startsElsewhere = fields
+				require.True(t, s.begin(StepDrain))
+				require.False(t, s.begin(StepDrain))
+			})
+			require.Equal(t, contract.SetTo(deleting.Add(time.Minute)), s.Update.DrainStarted, name)
+			_, recorded := s.State.Annotations[contract.DeletionAnnotation]
+			require.Equal(t, fields == nil, recorded, name)
+			require.True(t, s.urgent, name)
+		}
+	})
+	t.Run("kinds with fields are recognised", func(t *testing.T) {
+		own := contract.Unstructured(testKind().GVK, contract.MachineV1Beta2())
+		require.Equal(t, []string{StepDrain, StepVolumes}, startsElsewhere(own))
+		require.Empty(t, startsElsewhere(contract.Unstructured(testKind().GVK, contract.GardenerMachine())))
+	})
 }

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +43,9 @@ type Scope struct {
 	// decision.
 	care       nodeCare
 	careReason string
+
+	deletion contract.Deletion // how far the deletion is
+	ended    []string          // the stages that have ended in this pass
 
 	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass
@@ -153,31 +155,6 @@ func (s *Scope) SetInfrastructureReady() {
 func (s *Scope) SetFailure(reason, message string) {
 	change(&s.State.FailureReason, reason, &s.Update.FailureReason)
 	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
-}
-
-// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there,
-// so it is written in this pass.
-func (s *Scope) begin(have *time.Time, into *contract.Change[time.Time]) bool {
-	if !have.IsZero() {
-		return false
-	}
-	s.began(have, s.Now, into)
-	return true
-}
-
-// began records a start. Objects store whole seconds.
-func (s *Scope) began(have *time.Time, at time.Time, into *contract.Change[time.Time]) {
-	change(have, at.Truncate(time.Second), into)
-	s.urgent = true
-}
-
-// setDrained records that the Node with this UID was drained.
-func (s *Scope) setDrained(node types.UID) { change(&s.State.DrainedNode, node, &s.Update.DrainedNode) }
-
-// setVolumesDetached records that the deletion no longer waits for the volumes of the Node with this UID. In a pass that also calls
-// setDrained both are one write.
-func (s *Scope) setVolumesDetached(node types.UID) {
-	change(&s.State.VolumesDetachedNode, node, &s.Update.VolumesDetachedNode)
 }
 
 func change[T comparable](have *T, want T, into *contract.Change[T]) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -153,8 +154,8 @@ func (s shape) livesAndDies(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	state := w.says(s.kind, m, contract.ConditionDeleting, contract.ReasonDeletionCompleted)
 	w.noneRejected()
-	if state.DrainStarted.IsZero() || state.DrainedNode != node.UID {
-		t.Errorf("the drain is not recorded: started %s, drained %q", state.DrainStarted, state.DrainedNode)
+	if d := state.Deletion(time.Now()); d.Stages[machine.StepDrain].Start.IsZero() || !d.HasEnded(machine.StepDrain, node.UID) {
+		t.Errorf("the drain is not recorded: %+v", d)
 	}
 	if w.node("m1") != nil {
 		t.Error("the Node is still there")

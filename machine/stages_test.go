@@ -87,13 +87,11 @@ func TestAStageWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
 	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "disruption budget")
 	ahead := time.Now().Add(5 * time.Hour).UTC()
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": ahead.Format(time.RFC3339)}})
-	w.annotate(m, map[string]any{machine.NodeDeletionStartedAnnotation: ahead.Format(time.RFC3339)})
 	w.eventually("the starts to be now", func() string {
 		fresh := w.get(m)
-		for _, text := range []string{startOf(fresh, "nodeDrainStartTime"), fresh.GetAnnotations()[machine.NodeDeletionStartedAnnotation]} {
-			if at, err := time.Parse(time.RFC3339, text); err != nil || at.After(time.Now().Add(time.Minute)) {
-				return "a stage begins at " + text
-			}
+		text := startOf(fresh, "nodeDrainStartTime")
+		if at, err := time.Parse(time.RFC3339, text); err != nil || at.After(time.Now().Add(time.Minute)) {
+			return "the drain begins at " + text
 		}
 		return ""
 	})
@@ -111,12 +109,12 @@ func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	t.Log("nodeDrainTimeout added mid-drain counts from the original start")
 	started := startOf(w.get(all["limited"]), "nodeDrainStartTime")
 	require.NotEmpty(t, started)
-	w.merge(all["limited"], map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 3600}}})
-	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	w.mergeStatus(all["limited"], map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour}})
+	w.merge(all["limited"], map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 240}}})
+	before := time.Now().Add(-4 * time.Minute).UTC().Format(time.RFC3339)
+	w.mergeStatus(all["limited"], map[string]any{"deletion": map[string]any{"nodeDrainStartTime": before}})
 	w.goes(all["limited"])
 	events := w.recorded(machine.EventDrainFailed, 1)
-	require.Equal(t, "error draining Machine's node \"limited\": not completed within 1h0m0s: the deletion goes on without", events[0].Note)
+	require.Equal(t, "error draining Machine's node \"limited\": not completed within 4m0s: the deletion goes on without", events[0].Note)
 
 	t.Log("pre-drain hook added after drain started")
 	hook := contract.PreDrainHook + "/late"
@@ -164,14 +162,17 @@ func TestInfrastructureThatCouldNotBeReadIsNotGoneAndItsNodeIsDrained(t *testing
 	reads.failing.Store(true)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	require.Contains(t, w.conditionIs(m, contract.ConditionDeleting, contract.ReasonInternalError), "injected")
-	require.NotContains(t, w.get(m).GetAnnotations(), contract.PreTerminateStartedAnnotation)
+	require.NotContains(t, w.get(m).GetAnnotations(), contract.DeletionAnnotation)
 	require.Positive(t, reads.failed.Load())
 	reads.failing.Store(false)
 	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	fresh, node := w.get(m), w.node("m")
 	require.True(t, node.Spec.Unschedulable)
-	require.Equal(t, string(node.UID), fresh.GetAnnotations()[contract.DrainedAnnotation])
-	require.Contains(t, fresh.GetAnnotations(), contract.PreTerminateStartedAnnotation)
+	var metadata contract.Metadata
+	metadata.From(fresh)
+	recorded := contract.DeletionOf(&metadata, nil, time.Now())
+	require.True(t, recorded.HasEnded(machine.StepDrain, node.UID))
+	require.NotZero(t, recorded.Stages[machine.StepPreTerminateHooks].Start)
 	w.annotate(m, map[string]any{hook: nil})
 	w.goes(m)
 }

@@ -44,12 +44,12 @@ const (
 	StepCertificates         = "certificates"
 	StepObserve              = "observe"
 	StepPreDrainHooks        = "pre-drain-hooks"
-	StepDrain                = "drain"
-	StepVolumes              = "volumes"
-	StepPreTerminateHooks    = "pre-terminate-hooks"
+	StepDrain                = contract.StageDrain
+	StepVolumes              = contract.StageVolumes
+	StepPreTerminateHooks    = contract.StagePreTerminateHooks
 	StepDeleteInfrastructure = "delete-infrastructure"
 	StepDeleteBootstrap      = "delete-bootstrap"
-	StepDeleteNode           = "delete-node"
+	StepDeleteNode           = contract.StageDeleteNode
 	StepRemoveFinalizer      = "remove-finalizer"
 	StepConditions           = "conditions"
 	StepPhase                = "phase"

@@ -27,7 +27,6 @@ type Server struct {
 		NodeUID      types.UID          `json:"nodeUID,omitempty"`
 		Created      *bool              `json:"created,omitempty"`
 		DrainStarted metav1.Time        `json:"drainStarted,omitzero"`
-		Drained      types.UID          `json:"drained,omitempty"`
 		Conditions   []metav1.Condition `json:"conditions,omitempty"`
 	} `json:"status,omitzero"`
 }
@@ -65,7 +64,7 @@ func readServer(s *Server, into *contract.MachineState) error {
 	into.ProviderID, into.DataSecretName = s.Spec.InstanceID, contract.SomeAt(s.Spec.UserData)
 	into.Phase, into.Node = s.Status.Stage, contract.NodeRef{Name: s.Status.Node, UID: s.Status.NodeUID}
 	into.InfrastructureReady = contract.SomeAt(s.Status.Created)
-	into.DrainStarted, into.DrainedNode = s.Status.DrainStarted.UTC(), s.Status.Drained
+	into.DrainStarted = s.Status.DrainStarted.UTC()
 	into.Conditions = s.Status.Conditions
 	return nil
 }
@@ -80,7 +79,6 @@ func writeServer(s *Server, u contract.MachineUpdate) error {
 	s.Status.Node, s.Status.NodeUID = node.Name, node.UID
 	u.InfrastructureReady.ApplyToPointer(&s.Status.Created)
 	u.DrainStarted.ApplyTo(&s.Status.DrainStarted.Time)
-	u.DrainedNode.ApplyTo(&s.Status.Drained)
 	s.Status.Conditions = contract.UpdatedConditions(s.Status.Conditions, u.Conditions, u.RemoveConditions)
 	return nil
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ const (
 // is gone or being deleted unmounts no volumes.
 func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 	switch {
-	case f.Excluded != "" || f.Care == careNone || !f.State.PreTerminateStarted.IsZero():
+	case f.Excluded != "" || f.Care == careNone || !f.begins(contract.StagePreTerminateHooks).IsZero():
 		return volumesSkip, ""
 	case f.InstanceGone || f.InfrastructureGone || f.Infrastructure.Deleting():
 		return volumesSkip, ""
@@ -44,9 +45,9 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 		return decideUnreadVolumes(f)
 	case f.Match.Outcome != noderef.Matched && f.Match.Outcome != noderef.Readopted: // their Node is unclear, as the drain reported
 		return volumesSkip, ""
-	case f.State.VolumesDetachedNode == f.Match.Node.UID:
+	case f.Deletion.HasEnded(contract.StageVolumes, f.Match.Node.UID):
 		return volumesSkip, ""
-	case limitReached(f.State.VolumeDetachStarted, f.Limit, f.Now):
+	case limitReached(f.begins(contract.StageVolumes), f.Limit, f.Now):
 		return volumesGiveUp, notWithin(f.Limit)
 	}
 	return volumesCheck, ""
@@ -54,8 +55,8 @@ func decideVolumes(f nodeStageFacts) (volumesAction, string) {
 
 // decideUnreadVolumes: a completed wait for the recorded Node is not repeated.
 func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
-	switch recorded := f.State.Node.UID; {
-	case recorded != "" && f.State.VolumesDetachedNode == recorded:
+	switch {
+	case f.Deletion.HasEnded(contract.StageVolumes, f.State.Node.UID):
 		return volumesSkip, ""
 	case f.Skipped:
 		return volumesGiveUp, f.Unread
@@ -66,7 +67,7 @@ func decideUnreadVolumes(f nodeStageFacts) (volumesAction, string) {
 func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	facts, err := s.nodeStageFacts(ctx, nodeStage{
 		step: StepVolumes, exclude: contract.ExcludeVolumeDetach, impossible: s.Workload.Volumes == nil,
-		started: s.State.VolumeDetachStarted, limit: s.State.NodeVolumeDetachTimeout.Or(0),
+		started: s.begins(contract.StageVolumes), limit: s.State.NodeVolumeDetachTimeout.Or(0),
 	})
 	if err != nil {
 		return Result{}, err
@@ -74,9 +75,9 @@ func volumesStep(ctx context.Context, s *Scope) (Result, error) {
 	switch action, message := decideVolumes(facts); action {
 	case volumesUnread:
 		if facts.Limit > 0 {
-			s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted) // the limit counts from here, or it would never be reached
+			s.begin(contract.StageVolumes) // the limit counts from here, or it would never be reached
 		}
-		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.State.VolumeDetachStarted, facts.Limit)
+		return s.waitUnread(ReasonWaitingForVolumeDetach, s.volumesMessage(message), s.begins(contract.StageVolumes), facts.Limit)
 	case volumesCheck:
 		return s.checkVolumes(ctx, facts.Limit)
 	case volumesGiveUp:
@@ -96,7 +97,7 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 	if err == nil {
 		s.watchNode()
 		result, err = s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
-			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.State.VolumeDetachStarted, Timeout: limit,
+			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.begins(contract.StageVolumes), Timeout: limit,
 			PoweredOff: s.PoweredOff,
 		})
 	}
@@ -112,16 +113,16 @@ func (s *Scope) checkVolumes(ctx context.Context, limit time.Duration) (Result, 
 	case len(result.Attached) == 0: // it is not known yet whether volumes are attached
 		return s.volumesUnknown(result.Message, limit, Result{Stop: true, RequeueAfter: result.RequeueAfter}), nil
 	}
-	checkpoint := s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
+	checkpoint := s.begin(contract.StageVolumes)
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message))
-	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)}, nil
+	return Result{Stop: true, Checkpoint: checkpoint, RequeueAfter: s.until(result.RequeueAfter, s.begins(contract.StageVolumes), limit)}, nil
 }
 
 // volumesUnknown waits until the volumes can be read. A limit counts from here, or it would never be reached.
 func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) Result {
 	if limit > 0 && (s.NodesSynced || s.isTold()) {
-		result.Checkpoint = s.begin(&s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted)
-		result.RequeueAfter = s.until(result.RequeueAfter, s.State.VolumeDetachStarted, limit)
+		result.Checkpoint = s.begin(contract.StageVolumes)
+		result.RequeueAfter = s.until(result.RequeueAfter, s.begins(contract.StageVolumes), limit)
 	}
 	s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(why))
 	return result
@@ -129,7 +130,7 @@ func (s *Scope) volumesUnknown(why string, limit time.Duration, result Result) R
 
 func (s *Scope) volumesMessage(why string) string {
 	first := "Waiting for Node volumes to be detached"
-	if started := s.State.VolumeDetachStarted; !started.IsZero() {
+	if started := s.begins(contract.StageVolumes); !started.IsZero() {
 		first += fmt.Sprintf(" (started at %s)", started.UTC().Format(time.RFC3339))
 	}
 	return first + "\n" + why
@@ -138,7 +139,7 @@ func (s *Scope) volumesMessage(why string) string {
 // volumesEnded continues when the wait is over. It records that if a pass waited, or if the drain is recorded in this pass, because both
 // are then one write; otherwise no later pass needs the record.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
-	waited := !s.State.VolumeDetachStarted.IsZero()
+	waited := !s.begins(contract.StageVolumes).IsZero()
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:
 		s.tell(corev1.EventTypeWarning, EventVolumesLeft, actionDetachVolumes, result.Message)
@@ -148,8 +149,8 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	}
 	ended := waited || result.Stopped != drain.VolumesNotStopped
 	s.urgent = s.urgent || ended // the event waits for the write
-	if ended || !s.Update.DrainedNode.Keeps() {
-		s.setVolumesDetached(s.Node.Node.UID)
+	if ended || slices.Contains(s.ended, contract.StageDrain) {
+		s.end(contract.StageVolumes, s.Node.Node.UID)
 	}
 	s.releaseNode()
 }

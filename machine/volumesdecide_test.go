@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -25,9 +26,10 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
 	for name, tc := range map[string]struct {
-		facts nodeStageFacts
-		state contract.MachineState
-		want  volumesAction
+		facts  nodeStageFacts
+		node   types.UID // recorded
+		record contract.Deletion
+		want   volumesAction
 	}{
 		"after the drain":                 {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: volumesCheck},
 		"excluded":                        {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}},
@@ -40,9 +42,9 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: volumesUnread},
 		"unread Nodes that are given up": {facts: nodeStageFacts{Skipped: true}, want: volumesGiveUp},
 		"done before Nodes were unread": {facts: nodeStageFacts{},
-			state: contract.MachineState{VolumesDetachedNode: "n-uid", Node: contract.NodeRef{UID: "n-uid"}}},
+			record: record(ended(StepVolumes, "n-uid")), node: "n-uid"},
 		"of another Node before": {facts: nodeStageFacts{},
-			state: contract.MachineState{VolumesDetachedNode: "old", Node: contract.NodeRef{UID: "n-uid"}}, want: volumesUnread},
+			record: record(ended(StepVolumes, "old")), node: "n-uid", want: volumesUnread},
 		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}},
 		"the Node is another machine's": {
 			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}},
@@ -50,22 +52,22 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}},
 		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}},
 		"done before": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			state: contract.MachineState{VolumesDetachedNode: "n-uid"}},
+			record: record(ended(StepVolumes, "n-uid"))},
 		"done before, of another Node": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			state: contract.MachineState{VolumesDetachedNode: "old"}, want: volumesCheck},
+			record: record(ended(StepVolumes, "old")), want: volumesCheck},
 		"pre-terminate hooks have begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			state: contract.MachineState{PreTerminateStarted: now}},
+			record: record(begun(StepPreTerminateHooks, now))},
 		"without a limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Hour)}, want: volumesCheck},
+			record: record(begun(StepVolumes, now.Add(-time.Hour))), want: volumesCheck},
 		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
-			state: contract.MachineState{VolumeDetachStarted: now.Add(-59 * time.Second)}, want: volumesCheck},
+			record: record(begun(StepVolumes, now.Add(-59*time.Second))), want: volumesCheck},
 		"at its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
-			state: contract.MachineState{VolumeDetachStarted: now.Add(-time.Minute)}, want: volumesGiveUp},
+			record: record(begun(StepVolumes, now.Add(-time.Minute))), want: volumesGiveUp},
 		"a limit that has not begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond},
 			want: volumesCheck},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.State, tc.facts.Now = &tc.state, now
+			tc.facts.State, tc.facts.Deletion, tc.facts.Now = &contract.MachineState{Node: contract.NodeRef{UID: tc.node}}, tc.record, now
 			if got, message := decideVolumes(tc.facts); got != tc.want {
 				t.Errorf("want %d, got %d: %s", tc.want, got, message)
 			}
@@ -160,9 +162,11 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
-			s.State.VolumeDetachStarted = tc.began
+			if !tc.began.IsZero() {
+				s.State.VolumeDetachStarted, s.deletion = tc.began, record(begun(StepVolumes, tc.began))
+			}
 			if tc.drained {
-				s.setDrained("n-uid")
+				s.end(StepDrain, "n-uid")
 			}
 			if tc.unread {
 				s.NodesSynced, s.NodesErr = false, cluster.ErrNotConnected
@@ -170,9 +174,8 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			result, err := volumesStep(t.Context(), s)
 			require.NoError(t, err)
 			deleting, _ := engine.Find(s.Asserted, contract.ConditionDeleting)
-			uid, detached := s.Update.VolumesDetachedNode.Value()
-			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: detached && uid == "n-uid", Message: deleting.Message,
-				Released: tc.volumes.released}
+			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: s.deletion.HasEnded(StepVolumes, "n-uid"),
+				Message: deleting.Message, Released: tc.volumes.released}
 			for _, e := range s.told {
 				got.Told = append(got.Told, e.Kind+" "+e.Reason+" "+e.Note)
 			}
@@ -219,7 +222,7 @@ func TestTheEndOfADrainAndWhatItFindsOfVolumesAreOneCheckpoint(t *testing.T) {
 		{Name: StepVolumes, On: engine.InDeletion, Run: volumesStep},
 	}, s)
 	require.NoError(t, err)
-	if !result.Checkpoint || s.Update.DrainedNode.Keeps() || s.Update.VolumeDetachStarted.Keeps() || !s.urgent {
+	if !result.Checkpoint || !s.deletion.HasEnded(StepDrain, "n-uid") || s.Update.VolumeDetachStarted.Keeps() || !s.urgent {
 		t.Errorf("want the drain and the start of the wait in one write, got %+v", s.Update)
 	}
 	if released+attached.released != 0 {

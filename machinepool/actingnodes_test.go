@@ -80,7 +80,7 @@ func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeReco
 	p, told := acting(t, a)
 	drainer := &steps{}
 	p.workload.Drainer, p.infrastructure = drainer, refTo(external.Present)
-	p.State.Annotations = map[string]string{contract.DrainStartedAnnotation: actingNow.Add(-time.Minute).Format(time.RFC3339)}
+	p.deletion.Begin(contract.StageDrain, actingNow.Add(-time.Minute))
 	p.State.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
 	drained := func(n *corev1.Node) { n.Annotations[contract.DrainedAnnotation] = string(n.UID) }
 	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
@@ -136,13 +136,14 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Equal(t, []string{"Warning FailedDrainNode The Nodes were not drained in time: the deletion goes on without"}, tellsOf(told))
 
 	p, drainer, _ = draining(t, &api{}, 90)
-	p.State.Annotations = nil
+	p.deletion = contract.Deletion{}
 	done, err = p.drainAll(t.Context())
 	require.NoError(t, err)
 	require.False(t, done)
 	require.Empty(t, drainer.asked, "the start is recorded first")
 	require.Equal(t, "Drain not completed yet", message(p))
-	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[contract.DrainStartedAnnotation])
+	require.Equal(t, actingNow, p.deletion.Stages[contract.StageDrain].Start)
+	require.Contains(t, p.Update.Annotations, contract.DeletionAnnotation)
 }
 
 func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
@@ -216,7 +217,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			node := testNode("a", "p://a")
 			p.match.Nodes, p.State.Nodes = []*corev1.Node{node}, []contract.NodeRef{{Name: "a", UID: node.UID}}
 			if tc.began > 0 {
-				p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: actingNow.Add(-tc.began).Format(time.RFC3339)}
+				p.deletion.Begin(contract.StageDeleteNode, actingNow.Add(-tc.began))
 			}
 			if tc.going {
 				node.DeletionTimestamp = &metav1.Time{Time: actingNow}
@@ -296,7 +297,7 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 		}, []string{"a", "b"}},
 		"it is not wanted": {func(t *testing.T, p *Scope, _ *steps, _ *api) {
 			t.Helper()
-			p.State.Annotations[contract.ExcludeDrain] = ""
+			p.State.Annotations = map[string]string{contract.ExcludeDrain: ""}
 			done, err := p.drainAll(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)

@@ -34,22 +34,3 @@ func TestADrainOfANodeWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
 	require.Equal(t, []string{"a"}, drainer.asked)
 	require.Equal(t, time.Hour, p.RequeueAfter(), "the limit counts from now")
 }
-
-func TestAStageOfADeletionWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
-	p, drainer, _ := draining(t, &api{}, 90)
-	p.State.Annotations[contract.DrainStartedAnnotation] = hoursAhead
-	done, err := p.drainAll(t.Context())
-	require.NoError(t, err)
-	require.False(t, done)
-	require.Empty(t, drainer.asked, "the start is recorded first")
-	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[contract.DrainStartedAnnotation])
-
-	p, _, _ = draining(t, &api{}, 90)
-	p.State.Template.NodeDeletionTimeout = contract.Some(10 * time.Second)
-	p.State.Annotations = map[string]string{NodeDeletionStartedAnnotation: hoursAhead}
-	done, err = p.deleteAllNodes(t.Context())
-	require.NoError(t, err)
-	require.False(t, done)
-	require.Equal(t, contract.SetTo("2026-01-02T12:00:00Z"), p.Update.Annotations[NodeDeletionStartedAnnotation])
-	require.Equal(t, 10*time.Second, p.RequeueAfter(), "the limit counts from now")
-}

@@ -18,9 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// NodeDeletionStartedAnnotation says when the deletion of a pool's Nodes began: when its instances and its bootstrap data were gone.
-const NodeDeletionStartedAnnotation = "machinist.dev/node-deletion-started"
-
 // assertDeleting sets the condition Deleting of a pass in which no stage has set it.
 func (p *Scope) assertDeleting() {
 	if p.Deleting() {
@@ -46,14 +43,14 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 // counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain
 // is not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
-	started, limit := p.started(p.State.Annotations, contract.DrainStartedAnnotation), p.drainLimit()
+	started, limit := p.deletion.Stages[contract.StageDrain].Start, p.drainLimit()
 	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit
 	switch {
 	case !p.wantsDrain():
 		p.mem().release(nil)
 		return true, nil
 	case started.IsZero():
-		p.begin(contract.DrainStartedAnnotation)
+		p.begin(contract.StageDrain)
 		p.Wait(contract.ReasonDrainingNode, "Drain not completed yet")
 		return false, nil
 	case reached(started, limit, p.Now), !p.nodesKnown && reached(unreadSince, unreadLimit, p.Now):
@@ -166,9 +163,9 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
-	started := p.started(p.State.Annotations, NodeDeletionStartedAnnotation)
+	started := p.deletion.Stages[contract.StageDeleteNode].Start
 	if started.IsZero() {
-		p.begin(NodeDeletionStartedAnnotation)
+		p.begin(contract.StageDeleteNode)
 	}
 	p.requeueAt(started, limit)
 	if !p.nodesKnown {
@@ -221,18 +218,17 @@ func (p *Scope) started(annotations map[string]string, key string) time.Time {
 	return at
 }
 
-// begin records that a stage began.
-func (p *Scope) begin(annotation string) {
-	p.ChangeAnnotation(annotation, contract.SetTo(p.Now.UTC().Format(time.RFC3339)))
+// begin records that a stage of the deletion began.
+func (p *Scope) begin(stage string) {
+	p.deletion.Begin(stage, p.Now)
+	p.recordDeletion()
 }
 
-// forgetDeletion removes the records of a deletion from a pool that is not being deleted. They come from a backup that was made during a
-// deletion; with them, a later deletion would reach its limits before it began.
-func (p *Scope) forgetDeletion() {
-	for _, key := range []string{contract.DrainStartedAnnotation, NodeDeletionStartedAnnotation} {
-		if _, found := p.State.Annotations[key]; found {
-			p.ChangeAnnotation(key, contract.Cleared[string]())
-		}
+// recordDeletion decides what the pool stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,
+// which comes from a backup that was made during one.
+func (p *Scope) recordDeletion() {
+	for key, to := range p.deletion.Changes(p.State.Annotations) {
+		p.ChangeAnnotation(key, to)
 	}
 }
 

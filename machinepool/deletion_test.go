@@ -115,8 +115,9 @@ func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	away.Store(true)
-	w.change(pool, func(u *unstructured.Unstructured) { // it began an hour ago, and the Nodes cannot be read since now
-		u.SetAnnotations(map[string]string{contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z"})
+	w.change(pool, func(u *unstructured.Unstructured) { // it began minutes ago, by a former record, and the Nodes cannot be read since now
+		began := u.GetDeletionTimestamp().Add(-contract.ClockTolerance + time.Second).Format(time.RFC3339)
+		u.SetAnnotations(map[string]string{contract.DrainStartedAnnotation: began})
 	})
 	w.eventually("the Nodes cannot be read", func() string {
 		if c := conditionOf(w.get(pool), contract.ConditionDeleting); !strings.Contains(c.Message, "cannot be read") {
@@ -136,8 +137,8 @@ func TestALargePoolsNodesAreAllDeletedHoweverLongItTakes(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(nodes)
 	w.says(pool, "Running", nodes, nodes)
-	w.change(pool, func(u *unstructured.Unstructured) { // as if the limit was reached while others were deleted
-		u.SetAnnotations(map[string]string{machinepool.NodeDeletionStartedAnnotation: "2020-01-01T00:00:00Z", contract.ExcludeDrain: ""})
+	w.change(pool, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.ExcludeDrain: ""})
 	})
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool)
@@ -266,11 +267,12 @@ func TestAPoolThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 	w.change(pool, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{
-			contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z", machinepool.NodeDeletionStartedAnnotation: "2020-01-01T00:00:00Z",
+			contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z",
+			contract.DeletionAnnotation:     `{"deletion":"2020-01-01T00:00:00Z","stages":{"drain":{"start":"2020-01-01T00:00:00Z"}}}`,
 		})
 	})
 	w.eventually("the records to go", func() string {
-		for _, key := range []string{contract.DrainStartedAnnotation, machinepool.NodeDeletionStartedAnnotation} {
+		for _, key := range []string{contract.DrainStartedAnnotation, contract.DeletionAnnotation} {
 			if _, found := w.get(pool).GetAnnotations()[key]; found {
 				return "there still is " + key
 			}

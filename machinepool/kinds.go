@@ -50,7 +50,7 @@ func (k Kinds) keeps() error {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
 	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID")) // which drains need
 	}
 	return errors.Join(errs...)
 }

@@ -110,7 +110,10 @@ func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, drainer, _ := draining(t, &api{}, tc.limit)
-			p.State.Annotations = map[string]string{contract.DrainStartedAnnotation: tc.began}
+			p.deletion = contract.Deletion{}
+			if began, err := time.Parse(time.RFC3339, tc.began); err == nil {
+				p.deletion.Begin(contract.StageDrain, began)
+			}
 			if tc.unread > 0 {
 				p.nodesKnown, p.mem().nodesUnread = false, actingNow.Add(-tc.unread)
 			}

@@ -19,6 +19,7 @@ type Scope struct {
 	engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]
 
 	env      *Reconciler
+	deletion contract.Deletion // how far the deletion is
 	failures []finding
 	// urgent: the status has a value that is written without a delay.
 	urgent bool
@@ -52,6 +53,7 @@ type Scope struct {
 // begin completes a Scope before the first step.
 func begin(ctx context.Context, p *Scope) {
 	p.ReadCluster(ctx)
+	p.deletion = contract.DeletionOf(&p.State.Metadata, nil, p.Now)
 	p.listed, p.ids, p.replicas = p.State.ProviderIDs, p.State.ProviderIDs, p.State.ObservedReplicas
 	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
 }
@@ -75,7 +77,7 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	}
 	result, err := p.Keep(ctx)
 	if err == nil {
-		p.forgetDeletion()
+		p.recordDeletion()
 	}
 	return result, err
 }

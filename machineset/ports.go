@@ -79,7 +79,7 @@ func (k Kinds) keeps() error {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}
 	if forgotten, err := contract.CheckKind(k.Machine); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID", "DrainStarted")) // which drains need
+		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID")) // which drains need
 	}
 	if forgotten, err := contract.CheckMaker(k.Set, k.Machine, k.Maker, nil); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten))

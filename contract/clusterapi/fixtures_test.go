@@ -7,7 +7,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/machinist-dev/machinist/contract/clusterapi"
@@ -169,8 +168,7 @@ func machineUpdate(r chooser) contract.MachineUpdate {
 		BootstrapReady: change(r, true, false), InfrastructureReady: change(r, false, true),
 		Addresses:     change(r, []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}}, nil),
 		FailureDomain: change(r, "b", ""), ObservedGeneration: change(r, int64(8), 0), LastUpdated: times(r),
-		DrainStarted: times(r), VolumeDetachStarted: times(r), PreTerminateStarted: times(r), DrainedNode: change(r, types.UID("d"), ""),
-		VolumesDetachedNode: change(r, types.UID("v"), ""), FailureReason: change(r, "FR2", ""), FailureMessage: change(r, "FM2", ""),
+		DrainStarted: times(r), VolumeDetachStarted: times(r), FailureReason: change(r, "FR2", ""), FailureMessage: change(r, "FM2", ""),
 		CertificatesExpire: times(r),
 	}
 	u.Conditions, u.RemoveConditions = conditionUpdate(r)

@@ -107,8 +107,11 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 		return nil
 	}
 	for _, obj := range append(w.Objects(poolKind), node) {
-		began, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
-		if w.apps.limit > 0 && err == nil && w.acting.clock().Since(began)+skewSlack+2*w.far >= w.apps.limit {
+		began := recordOf(obj).Stages[contract.StageDrain].Start
+		if text := obj.GetAnnotations()[contract.DrainStartedAnnotation]; text != "" {
+			began, _ = time.Parse(time.RFC3339, text)
+		}
+		if w.apps.limit > 0 && !began.IsZero() && w.acting.clock().Since(began)+skewSlack+2*w.far >= w.apps.limit {
 			return nil
 		}
 	}

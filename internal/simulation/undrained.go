@@ -64,8 +64,27 @@ func keepsBudgets(w *World, e Write) error {
 func (w *World) drainsFirst(p *process, r *cloud.Request) error {
 	return w.drained(p, find(w.instances(), func(i cloud.Instance) bool {
 		is, m := r.ProviderID == "" && i.Token == r.Token || sameID(i.ProviderID, r.ProviderID), w.holderOf(i)
-		return is && i.State != cloud.Deleting && (m == nil || !has(m, contract.PreTerminateStartedAnnotation))
+		return is && i.State != cloud.Deleting && (m == nil || !waitsForHooks(recordOf(m)))
 	}))
+}
+
+// recordOf is what a Machine records about its present deletion, whatever the clock.
+func recordOf(m *unstructured.Unstructured) contract.Deletion {
+	var metadata contract.Metadata
+	metadata.From(m)
+	return contract.DeletionOf(&metadata, nil, time.Unix(1<<40, 0))
+}
+
+func waitsForHooks(d contract.Deletion) bool {
+	return !d.Stages[contract.StagePreTerminateHooks].Start.IsZero()
+}
+
+// drainedIn is the UID of the Node whose drain has ended, empty without one.
+func drainedIn(d contract.Deletion) types.UID {
+	if d.HasEnded(contract.StageDrain, d.Node) {
+		return d.Node
+	}
+	return ""
 }
 
 // drainEnds is checked when a Machine records that its Node was drained, or begins to wait for pre-terminate hooks: its drain is over then,
@@ -74,9 +93,9 @@ func drainEnds(w *World, e Write) error {
 	if w.acting == nil || e.Before == nil || e.After.GetKind() != "Machine" {
 		return nil
 	}
-	drained := func(m *unstructured.Unstructured) string { return m.GetAnnotations()[contract.DrainedAnnotation] }
-	hooks := has(e.After, contract.PreTerminateStartedAnnotation) && !has(e.Before, contract.PreTerminateStartedAnnotation)
-	if !hooks && (drained(e.After) == "" || drained(e.After) == drained(e.Before)) {
+	before, after := recordOf(e.Before), recordOf(e.After)
+	hooks := waitsForHooks(after) && !waitsForHooks(before)
+	if !hooks && (drainedIn(after) == "" || drainedIn(after) == drainedIn(before)) {
 		return nil
 	}
 	part := w.object(partGVK().Kind, e.After.GetNamespace(), e.After.GetName())
@@ -104,7 +123,7 @@ func (w *World) drained(p *process, i cloud.Instance) error {
 		w.isLate(machine, node) || !knows(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
-	return w.emptied(p, node, machine.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID()))
+	return w.emptied(p, node, drainedIn(recordOf(machine)) == node.GetUID())
 }
 
 // emptied reports an error for a Pod that holds a Node, whose drain may be over.
@@ -125,9 +144,9 @@ func (w *World) emptied(p *process, node *unstructured.Unstructured, over bool) 
 // isLate reports whether a Node has registered, or registered again after its drain, since its Machine waits for pre-terminate hooks: it is
 // not drained, because the hooks may have shut down the API server.
 func (w *World) isLate(m, node *unstructured.Unstructured) bool {
-	since, err := time.Parse(time.RFC3339, m.GetAnnotations()[contract.PreTerminateStartedAnnotation])
-	drained := m.GetAnnotations()[contract.DrainedAnnotation]
-	return err == nil && drained != string(node.GetUID()) && (drained != "" || node.GetCreationTimestamp().Add(w.slack()).After(since))
+	d := recordOf(m)
+	drained, since := drainedIn(d), d.Stages[contract.StagePreTerminateHooks].Start
+	return waitsForHooks(d) && drained != node.GetUID() && (drained != "" || node.GetCreationTimestamp().Add(w.slack()).After(since))
 }
 
 // skewSlack is how much the clocks of two processes differ at most, unless they jump.

@@ -105,14 +105,10 @@ func (d dice) list(s *schema) []any {
 func (d dice) metadata() map[string]any {
 	metadata := map[string]any{"name": "m", "namespace": "ns", "uid": d.text(), "resourceVersion": "7"}
 	annotations := map[string]any{}
-	for _, key := range []string{contract.NodeUIDAnnotation, contract.DrainedAnnotation, contract.VolumesDetachedAnnotation, "other"} {
+	for _, key := range []string{contract.NodeUIDAnnotation, contract.DeletionAnnotation, "other"} {
 		if d.once(2) {
 			annotations[key] = d.text()
 		}
-	}
-	if d.once(2) {
-		starts := []string{d.at().Format(time.RFC3339), d.at().Format(time.RFC3339), "", "soon"}
-		annotations[contract.PreTerminateStartedAnnotation] = starts[d.IntN(4)]
 	}
 	owner := map[string]any{"apiVersion": "v1", "kind": "K", "name": d.text(), "uid": "u"}
 	if d.once(2) {

@@ -20,7 +20,7 @@ func ExampleWaits() {
 			Message: "backup (owner: etcd-backup)", LastTransitionTime: metav1.NewTime(began),
 		}},
 	}
-	for _, w := range describe.Waits(&m) {
+	for _, w := range describe.Waits(&m, began.Add(time.Minute)) {
 		fmt.Println(w.For, w.Reason, "since", w.Since.Format(time.TimeOnly))
 		fmt.Println(w.Message)
 		fmt.Println(w.Do)

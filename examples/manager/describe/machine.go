@@ -69,10 +69,10 @@ type Event struct {
 	Message string    `json:"message"`
 }
 
-func machineOf(m *contract.MachineState) Machine {
+func machineOf(m *contract.MachineState, now time.Time) Machine {
 	d := Machine{
 		Namespace: m.Key.Namespace, Name: m.Key.Name, Cluster: m.ClusterName, Phase: m.Phase, Version: m.Version, ProviderID: m.ProviderID,
-		Created: m.Created, Deleting: timeOf(m.Deleting), Waits: Waits(m), Conditions: m.Conditions,
+		Created: m.Created, Deleting: timeOf(m.Deleting), Waits: Waits(m, now), Conditions: m.Conditions,
 	}
 	for _, ref := range m.OwnerReferences {
 		if ref.Controller != nil && *ref.Controller {
@@ -196,6 +196,9 @@ func (w *Wait) title(now time.Time) string {
 	}
 	if w.Since != nil {
 		text += " for " + duration.HumanDuration(now.Sub(*w.Since))
+	}
+	if w.Limit > 0 {
+		text += ", at most " + duration.HumanDuration(w.Limit)
 	}
 	return text
 }

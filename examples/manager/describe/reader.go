@@ -40,7 +40,7 @@ func (r Reader) Machine(ctx context.Context, key types.NamespacedName) (Machine,
 	if err := r.Kind.Adapter.Read(obj, &m); err != nil {
 		return Machine{}, fmt.Errorf("read machine %s: %w", key, err)
 	}
-	d := machineOf(&m)
+	d := machineOf(&m, r.Now)
 	if d.Node != nil {
 		d.Node = r.node(ctx, m.Node)
 		deleting := meta.FindStatusCondition(m.Conditions, contract.ConditionDeleting)

@@ -18,8 +18,10 @@ type Wait struct {
 	For    string `json:"for"`
 	Reason string `json:"reason,omitempty"`
 	// Since is when the condition changed last, nil when unknown.
-	Since   *time.Time `json:"since,omitempty"`
-	Message string     `json:"message,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
+	// Limit is for how long it waits at most, counted from Since; zero for no limit.
+	Limit   time.Duration `json:"limit,omitempty"`
+	Message string        `json:"message,omitempty"`
 	// Do is what a person can do. It is never empty.
 	Do string `json:"do"`
 }
@@ -36,16 +38,16 @@ func startOrder() []string {
 		machine.ConditionNodeHealthy}
 }
 
-// Waits returns what a Machine waits for, with the cause before its consequences: of the conditions that need each other only the first
+// Waits returns what a Machine waits for now, with the cause before its consequences: of the conditions that need each other only the first
 // one that is not True. It returns none for a Machine that is as it should be. It does not change its input.
-func Waits(m *contract.MachineState) []Wait {
+func Waits(m *contract.MachineState, now time.Time) []Wait {
 	switch paused := meta.FindStatusCondition(m.Conditions, contract.ConditionPaused); {
 	case paused != nil && paused.Status == metav1.ConditionTrue:
 		return []Wait{waitOf(paused)} // the other conditions are as old as the pause
 	case len(m.Conditions) == 0 && m.Phase == "":
 		return []Wait{{For: ForReconciler, Since: timeOf(m.Created), Message: "no reconciler has written a status", Do: adviceNoStatus}}
 	case !m.Deleting.IsZero():
-		return []Wait{deletion(m)}
+		return []Wait{deletion(m, now)}
 	}
 	waits := slices.Concat(failure(m), starting(m), unhealthy(m), updating(m))
 	if c := notTrue(m, contract.ConditionAvailable); len(waits) == 0 && c != nil {
@@ -107,29 +109,35 @@ func notTrue(m *contract.MachineState, kind string) *metav1.Condition {
 }
 
 // deletion is what a Machine waits for that is being deleted.
-func deletion(m *contract.MachineState) Wait {
+func deletion(m *contract.MachineState, now time.Time) Wait {
 	c := meta.FindStatusCondition(m.Conditions, contract.ConditionDeleting)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return Wait{For: contract.ConditionDeleting, Since: timeOf(m.Deleting), Message: "no reconciler has begun with the deletion",
 			Do: adviceNoStatus}
 	}
 	w := waitOf(c)
-	since := slices.MaxFunc([]time.Time{c.LastTransitionTime.Time, m.Deleting, stage(m, c.Reason)}, time.Time.Compare)
-	w.Since = timeOf(since)
+	stage, limit := stage(m, c.Reason)
+	began := m.Deletion(now).Stages[stage].Start
+	w.Since = timeOf(slices.MaxFunc([]time.Time{c.LastTransitionTime.Time, m.Deleting, began}, time.Time.Compare))
+	if !began.IsZero() {
+		w.Since, w.Limit = timeOf(began), limit.Or(0)
+	}
 	return w
 }
 
-// stage is when the stage of a deletion began, the zero time when that is not recorded.
-func stage(m *contract.MachineState, reason string) time.Time {
+// stage returns the recorded stage of a deletion that has a reason, and the limit of the Machine for it.
+func stage(m *contract.MachineState, reason string) (name string, limit contract.Opt[time.Duration]) {
 	switch reason {
 	case contract.ReasonDrainingNode:
-		return m.DrainStarted
+		return machine.StepDrain, m.NodeDrainTimeout
 	case machine.ReasonWaitingForVolumeDetach:
-		return m.VolumeDetachStarted
+		return machine.StepVolumes, m.NodeVolumeDetachTimeout
 	case machine.ReasonWaitingForPreTerminateHook:
-		return m.PreTerminateStarted
+		return machine.StepPreTerminateHooks, limit
+	case contract.ReasonDeletingNode:
+		return machine.StepDeleteNode, m.NodeDeletionTimeout
 	}
-	return time.Time{}
+	return "", limit
 }
 
 func waitOf(c *metav1.Condition) Wait {

@@ -80,7 +80,7 @@ func TestAMachineWaitsForTheCauseAndNotForItsConsequences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, w := range Waits(&tc.m) {
+			for _, w := range Waits(&tc.m, noon) {
 				require.NotEmpty(t, w.Do)
 				got = append(got, strings.TrimSpace(w.For+" "+w.Reason))
 			}
@@ -94,9 +94,9 @@ func TestAStageOfADeletionCountsFromItsOwnStart(t *testing.T) {
 	drained := noon.Add(-time.Minute)
 	m := contract.MachineState{Metadata: contract.Metadata{Deleting: noon.Add(-time.Hour)}, DrainStarted: drained, Phase: "Deleting",
 		Conditions: []metav1.Condition{condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, "")}}
-	require.Equal(t, drained, *Waits(&m)[0].Since)
+	require.Equal(t, drained, *Waits(&m, noon)[0].Since)
 	m.DrainStarted = time.Time{}
-	require.Equal(t, noon.Add(-5*time.Minute), Waits(&m)[0].Since.UTC())
+	require.Equal(t, noon.Add(-5*time.Minute), Waits(&m, noon)[0].Since.UTC())
 }
 
 // settled are reasons of a Machine's conditions that a Machine never waits with: those of conditions that are as they should be, and

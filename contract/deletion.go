@@ -1,0 +1,207 @@
+package contract
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DeletionAnnotation holds what an object records about its deletion, a Deletion as JSON.
+const DeletionAnnotation = "machinist.dev/deletion"
+
+// Names of the stages of a deletion that are recorded. They are those of the steps.
+const (
+	StageDrain             = "drain"
+	StageVolumes           = "volumes"
+	StagePreTerminateHooks = "pre-terminate-hooks"
+	StageDeleteNode        = "delete-node"
+)
+
+// Deletion is what an object records about its present deletion: how far it is. It belongs to one deletion: the record of another one, in
+// a backup that was restored or of a deletion that was taken back, is none. The zero value is that of an object that is not being deleted.
+// Not safe for concurrent use.
+type Deletion struct {
+	// Requested is the deletion timestamp.
+	Requested time.Time `json:"deletion"`
+	// Node is the UID of the Node whose stages have ended.
+	Node types.UID `json:"node,omitempty"`
+	// Stages are those that have begun or ended, by name.
+	Stages map[string]stageTimes `json:"stages,omitempty"`
+}
+
+// stageTimes are when a stage of a deletion began and when it ended, in whole seconds; zero before.
+type stageTimes struct {
+	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
+}
+
+// DeletionOf returns the record of the present deletion of an object; without one, and for a text that is no record, that of a deletion of
+// which no stage has begun. starts are those that the object stores elsewhere, zero for none: they count unless the record has one, or they
+// are older than the deletion by more than clocks differ. A stage whose start is yet to come begins anew: a process whose clock was ahead
+// has recorded it, and its limit would end as much later.
+func DeletionOf(m *Metadata, starts map[string]time.Time, now time.Time) Deletion {
+	if m.Deleting.IsZero() {
+		return Deletion{}
+	}
+	d := Deletion{}
+	text, found := m.Annotations[DeletionAnnotation]
+	if !found {
+		d = formerDeletion(m)
+	} else if json.Unmarshal([]byte(text), &d) != nil || !d.Requested.Equal(m.Deleting) {
+		d = Deletion{}
+	}
+	d.Requested = m.Deleting.UTC()
+	for name, start := range starts {
+		if times := d.Stages[name]; times.Start.IsZero() && d.canBegin(start) {
+			times.Start = start.UTC()
+			d.set(name, times)
+		}
+	}
+	for name, times := range d.Stages {
+		if IsAhead(times.Start, now) {
+			times.Start = d.notBefore(now)
+			d.set(name, times)
+		}
+	}
+	return d
+}
+
+// Deletion returns the record of the present deletion of a Machine, see DeletionOf.
+func (s *MachineState) Deletion(now time.Time) Deletion {
+	return DeletionOf(&s.Metadata, map[string]time.Time{StageDrain: s.DrainStarted, StageVolumes: s.VolumeDetachStarted}, now)
+}
+
+// HasEnded reports whether a stage has ended for the Node with a UID.
+func (d Deletion) HasEnded(stage string, node types.UID) bool {
+	return node != "" && d.Node == node && !d.Stages[stage].End.IsZero()
+}
+
+// Begin records that a stage begins now, once, and reports whether it did. No stage begins before the deletion, whatever the clock.
+func (d *Deletion) Begin(stage string, now time.Time) bool {
+	times := d.Stages[stage]
+	if !times.Start.IsZero() {
+		return false
+	}
+	times.Start = d.notBefore(now)
+	d.set(stage, times)
+	return true
+}
+
+// End records that a stage ends now for the Node with a UID, and reports whether it had not ended for it before. What has ended for another
+// Node has not ended for this one.
+func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
+	if d.HasEnded(stage, node) {
+		return false
+	}
+	for name, times := range d.Stages {
+		if d.Node != node {
+			times.End = time.Time{}
+			d.Stages[name] = times
+		}
+	}
+	times := d.Stages[stage]
+	times.End, d.Node = d.notBefore(now), node
+	d.set(stage, times)
+	return true
+}
+
+// Changes returns the changes of an object's annotations that store the record, without the starts of the stages that the object stores
+// elsewhere; none when it is stored. They remove the record of another deletion.
+func (d Deletion) Changes(annotations map[string]string, elsewhere ...string) map[string]Change[string] {
+	changes := map[string]Change[string]{}
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(formerKeys())), []string{DeletionAnnotation}) {
+		if _, found := annotations[key]; found {
+			changes[key] = Cleared[string]()
+		}
+	}
+	text := d.without(elsewhere).text()
+	switch {
+	case text == "":
+	case text == annotations[DeletionAnnotation]:
+		delete(changes, DeletionAnnotation)
+	default:
+		changes[DeletionAnnotation] = SetTo(text)
+	}
+	return changes
+}
+
+// without returns a copy without the starts of some stages.
+func (d Deletion) without(stages []string) Deletion {
+	left := Deletion{Requested: d.Requested, Node: d.Node}
+	for name, times := range d.Stages {
+		if slices.Contains(stages, name) {
+			times.Start = time.Time{}
+		}
+		if times != (stageTimes{}) {
+			left.set(name, times)
+		}
+	}
+	return left
+}
+
+// text is the annotation, empty while no stage has begun or ended.
+func (d Deletion) text() string {
+	text, err := json.Marshal(d)
+	if len(d.Stages) == 0 || err != nil { // an error means a year beyond 9999
+		return ""
+	}
+	return string(text)
+}
+
+func (d *Deletion) set(stage string, times stageTimes) {
+	if d.Stages == nil {
+		d.Stages = map[string]stageTimes{}
+	}
+	d.Stages[stage] = times
+}
+
+func (d Deletion) notBefore(now time.Time) time.Time {
+	if now.Before(d.Requested) {
+		now = d.Requested
+	}
+	return now.UTC().Truncate(time.Second)
+}
+
+// canBegin reports whether a start can be one of this deletion.
+func (d Deletion) canBegin(start time.Time) bool {
+	return !start.IsZero() && !start.Before(d.Requested.Add(-ClockTolerance))
+}
+
+// formerKeys are the annotations in which versions before v0.1.0 recorded the starts of stages and the UID of a Node for which one ended.
+func formerKeys() map[string]string {
+	return map[string]string{
+		DrainStartedAnnotation: StageDrain, "machinist.dev/volume-detach-started": StageVolumes,
+		"machinist.dev/pre-terminate-hooks-started": StagePreTerminateHooks, "machinist.dev/node-deletion-started": StageDeleteNode,
+		DrainedAnnotation: StageDrain, "machinist.dev/volumes-detached-node-uid": StageVolumes,
+	}
+}
+
+// formerDeletion reads such a record. One start that is older than the deletion means that all are. A Node whose volumes were waited for
+// has been drained too. It goes with the release after v0.1.0.
+func formerDeletion(m *Metadata) Deletion {
+	d, keys := Deletion{Requested: m.Deleting}, formerKeys()
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		text, times := m.Annotations[key], d.Stages[keys[key]]
+		if strings.HasSuffix(key, "-uid") {
+			if text == "" || d.Node != "" && d.Node != types.UID(text) {
+				continue
+			}
+			d.Node, times.End = types.UID(text), d.notBefore(m.Deleting)
+		} else {
+			start, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				continue
+			}
+			if !d.canBegin(start) {
+				return Deletion{}
+			}
+			times.Start = start.UTC()
+		}
+		d.set(keys[key], times)
+	}
+	return d
+}
