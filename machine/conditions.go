@@ -179,7 +179,7 @@ func (s *Scope) assertReady() time.Duration {
 	var again time.Duration
 	if facts.Deleting {
 		stage, _ := s.Condition(contract.ConditionDeleting)
-		facts.Stage, again = decideStage(stage.Reason, s.State.Deleting, s.Now)
+		facts.Stage, again = stageLine(stage.Reason, s.State.Deleting, s.Now)
 	}
 	s.Assert(decideReady(facts))
 	return again

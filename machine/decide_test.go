@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,53 @@ func TestTheProviderIDOfAMachineThatWasNeverProvisionedIsTakenOverInADeletion(t 
 	}
 }
 
+// nodeStageFacts are what a stage that needs the Node is decided by.
+type nodeStageFacts struct {
+	Care                             nodeCare // careDrainAndDelete by default
+	CareReason, Excluded             string
+	Infrastructure                   external.Object
+	InfrastructureGone, InstanceGone bool
+	NodesSynced                      bool
+	// ClusterGone: the Nodes are never read again.
+	ClusterGone bool
+	Match       noderef.Match
+	Disowned    bool
+	Limit       time.Duration
+	Now         time.Time
+}
+
+// namedNodes is an index of Nodes that knows them by name.
+type namedNodes struct{}
+
+func (namedNodes) HasSynced() bool                    { return true }
+func (namedNodes) ByProviderID(string) []*corev1.Node { return nil }
+
+func (namedNodes) ByName(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func (f nodeStageFacts) decide(stage Stage, record contract.Deletion, node types.UID) (stageAction, string) {
+	s := attached(&Scope{
+		Scope: base{Object: testKind().New(), Now: f.Now}, Infrastructure: f.Infrastructure, InstanceGone: f.InstanceGone,
+		infrastructureGone: f.InfrastructureGone, Node: f.Match, NodesSynced: f.NodesSynced, deletion: record,
+		careReason: cmp.Or(f.CareReason, "why"),
+		Workload:   Workload{Nodes: namedNodes{}, Drainer: drainsAtOnce{}, Volumes: &attachedTo{}},
+	})
+	s.care = max(f.Care, careDrainAndDelete)
+	s.State.Node.UID = node
+	if f.Disowned {
+		s.State.Node.Name = "n"
+	}
+	if f.Excluded != "" {
+		s.State.Annotations = map[string]string{contract.ExcludeDrain: "", contract.ExcludeVolumeDetach: ""}
+	}
+	if f.ClusterGone {
+		s.Cluster.Presence = external.Absent
+	}
+	s.State.NodeDrainTimeout, s.State.NodeVolumeDetachTimeout = contract.Some(f.Limit), contract.Some(f.Limit)
+	return decideStage(s.stageFacts(stage))
+}
+
 func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
 	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
@@ -125,122 +173,131 @@ func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
 		facts  nodeStageFacts
 		node   types.UID // recorded
 		record contract.Deletion
-		want   drainAction
+		want   stageAction
 	}{
-		"excluded by annotation": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: drainSkip},
-		"the machine is gone":    {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: drainSkip},
+		"excluded by annotation": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: stageExcluded},
+		"the machine is gone":    {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: stageExcluded},
 		"the machine is going": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched},
-			want: drainSkip},
+			want: stageExcluded},
 		"an unread machine may have been drained by an earlier process": {
 			facts:  nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
-			record: record(begun(StepDrain, now)), want: drainWait},
+			record: record(begun(StepDrain, now)), want: stageWaits},
 		"an unread machine is not a gone one": {
-			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: drainStart},
-		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: drainUnread},
-		"nothing is done about the Node": {facts: nodeStageFacts{Care: careNone, NodesSynced: true, Match: matched}, want: drainSkip},
-		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: careNone}, want: drainSkip},
-		"unread Nodes that are left out": {facts: nodeStageFacts{Skipped: true}, want: drainOverdue},
+			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: stageRuns},
+		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: stageUnread},
+		"nothing is done about the Node": {facts: nodeStageFacts{Care: careNone, NodesSynced: true, Match: matched}, want: stageExcluded},
+		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: careNone}, want: stageExcluded},
+		"unread Nodes that are left out": {facts: nodeStageFacts{ClusterGone: true}, want: stageOver},
 		"the hooks that come after it began": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(begun(StepPreTerminateHooks, now)), want: drainSkip},
+			record: record(begun(StepPreTerminateHooks, now)), want: stageExcluded},
 		"drained before, and unread now": {facts: nodeStageFacts{},
-			record: record(ended(StepDrain, "n-uid")), node: "n-uid", want: drainSkip},
+			record: record(ended(StepDrain, "n-uid")), node: "n-uid", want: stageDone},
 		"another was drained, and unread now": {facts: nodeStageFacts{},
-			record: record(ended(StepDrain, "old-uid")), node: "n-uid", want: drainUnread},
+			record: record(ended(StepDrain, "old-uid")), node: "n-uid", want: stageUnread},
 		"excluded while it is under way": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched},
-			record: record(begun(StepDrain, now)), want: drainSkip},
+			record: record(begun(StepDrain, now)), want: stageExcluded},
 		"contested for too long": {
 			facts:  nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Minute))), want: drainOverdue},
+			record: record(begun(StepDrain, now.Add(-time.Minute))), want: stageOver},
 		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}},
-			want: drainSkip},
+			want: stageDone},
 		"the Node is another machine's": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}},
-			want: drainSkip},
+			want: stageExcluded},
 		"a Machine without a provider ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}},
-			want: drainSkip},
+			want: stageDone},
 		"it has lost its provider ID": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: drainWait},
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: stageWaits},
 		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}},
-			want: drainWait},
+			want: stageWaits},
 		"another Machine names it too": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: drainWait},
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: stageWaits},
 		"a new Node is recorded first": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: drainRecord},
-		"the start is recorded first": {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: drainStart},
+			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: stageRuns},
+		"the start is recorded first": {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: stageRuns},
 		"under way": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Hour))), want: drainContinue},
+			record: record(begun(StepDrain, now.Add(-time.Hour))), want: stageRuns},
 		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-30*time.Second))), want: drainContinue},
+			record: record(begun(StepDrain, now.Add(-30*time.Second))), want: stageRuns},
 		"over its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Minute))), want: drainOverdue},
+			record: record(begun(StepDrain, now.Add(-time.Minute))), want: stageOver},
 		"drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now), ended(StepDrain, "n-uid")), want: drainSkip},
+			record: record(begun(StepDrain, now), ended(StepDrain, "n-uid")), want: stageDone},
 		"another Node was drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now), ended(StepDrain, "old-uid")), want: drainContinue},
+			record: record(begun(StepDrain, now), ended(StepDrain, "old-uid")), want: stageRuns},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.State, tc.facts.Deletion = &contract.MachineState{Node: contract.NodeRef{UID: tc.node}}, tc.record
-			if got, _ := decideDrain(tc.facts); got != tc.want {
-				t.Errorf("want %d, got %d", tc.want, got)
+			if got, why := tc.facts.decide(drainStage(), tc.record, tc.node); got != tc.want {
+				t.Errorf("want %d, got %d: %s", tc.want, got, why)
 			}
 		})
 	}
 }
 
-func TestOnlyTheRecordedNodeIsDeletedAndTheWaitHasALimit(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+func TestOnlyTheRecordedNodeIsDeleted(t *testing.T) {
 	mine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
-	going := mine.DeepCopy()
-	going.DeletionTimestamp = &metav1.Time{Time: now.Add(-5 * time.Second)}
-	recorded := noderef.Ref{Name: "n", UID: "n-uid"}
+	recorded := contract.NodeRef{Name: "n", UID: "n-uid"}
+	for name, tc := range map[string]struct {
+		match      noderef.Match
+		recorded   contract.NodeRef
+		providerID string
+		unread     bool
+		gone       bool // the Cluster
+		byStep     bool // a step of the embedder has matched the Node
+		care       nodeCare
+		want       stageAction
+	}{
+		"unread Nodes are not gone":      {unread: true, want: stageUnread},
+		"unread Nodes that are left out": {unread: true, gone: true, want: stageOver},
+		"nothing is done about the Node": {care: careNone, match: noderef.Match{Node: mine}, want: stageExcluded},
+		"no Node":                        {want: stageDone},
+		"another machine's Node":         {match: noderef.Match{Outcome: noderef.Stale}, want: stageExcluded},
+		"the recorded Node":              {match: noderef.Match{Node: mine}, want: stageRuns},
+		"another UID": {match: noderef.Match{Node: mine}, recorded: contract.NodeRef{Name: "n", UID: "old"},
+			want: stageExcluded},
+		"another provider ID":              {match: noderef.Match{Node: mine}, providerID: "a://c", want: stageExcluded},
+		"another provider ID, vouched for": {match: noderef.Match{Node: mine}, providerID: "a://c", byStep: true, want: stageRuns},
+		"another UID, vouched for": {match: noderef.Match{Node: mine}, recorded: contract.NodeRef{Name: "n", UID: "old"}, byStep: true,
+			want: stageExcluded},
+		"matched just now": {match: noderef.Match{Node: mine, Record: true}, want: stageRuns},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attached(&Scope{Scope: base{Object: testKind().New()}, Node: tc.match, NodesSynced: !tc.unread})
+			s.State.Node, s.State.ProviderID = recorded, cmp.Or(tc.providerID, "a://b")
+			if tc.recorded.Name != "" {
+				s.State.Node = tc.recorded
+			}
+			if !tc.byStep {
+				s.matched = tc.match.Node
+			}
+			s.careReason = "why"
+			if s.care = max(tc.care, careDrainAndDelete); tc.gone {
+				s.Cluster.Presence = external.Absent
+			}
+			if got, why := decideStage(s.stageFacts(deleteNodeStage())); got != tc.want {
+				t.Errorf("want %d, got %d: %s", tc.want, got, why)
+			}
+		})
+	}
+}
+
+func TestTheWaitForANodeThatIsDeletedHasALimit(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	for name, tc := range map[string]struct {
 		facts nodeDeletionFacts
 		want  nodeDeletion
 	}{
-		"unread Nodes are not gone":      {facts: nodeDeletionFacts{}, want: nodeUnread},
-		"unread Nodes that are left out": {facts: nodeDeletionFacts{Skipped: true}, want: nodeGiveUp},
-		"nothing is done about the Node": {
-			facts: nodeDeletionFacts{Care: careNone, Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"},
-			want:  nodeLeave},
-		"no Node": {facts: nodeDeletionFacts{Synced: true}, want: nodeLeave},
-		"the recorded Node": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b"}, want: nodeDelete},
-		"another UID": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: noderef.Ref{Name: "n", UID: "old"},
-				ProviderID: "a://b"}, want: nodeLeave},
-		"another provider ID": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"}, want: nodeLeave},
-		"another provider ID, vouched for": {
-			facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://c"},
-			want:  nodeDelete},
-		"another UID, vouched for": {
-			facts: nodeDeletionFacts{Synced: true, MatchedByStep: true, Match: noderef.Match{Node: mine},
-				Current: noderef.Ref{Name: "n", UID: "old"}, ProviderID: "a://b"}, want: nodeLeave},
-		"matched just now": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine, Record: true}, Current: recorded, ProviderID: "a://b"},
-			want:  nodeRecord},
-		"on its way out": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
-				Limit: 10 * time.Second}, want: nodeWait},
-		"stuck on its way out": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
-				Limit: 5 * time.Second}, want: nodeGiveUp},
-		"no limit was set": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: going}, Current: recorded, ProviderID: "a://b", Now: now,
-				Started: now.Add(-time.Hour)}, want: nodeWait},
-		"tried within the limit": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
-				Started: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeDelete},
-		"tried for too long": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
-				Started: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeDeleteLast},
-		"asked, and not gone in time": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
-				Asked: now.Add(-10 * time.Second), Limit: 10 * time.Second}, want: nodeGiveUp},
-		"asked after its limit": {
-			facts: nodeDeletionFacts{Synced: true, Match: noderef.Match{Node: mine}, Current: recorded, ProviderID: "a://b", Now: now,
-				Started: now.Add(-time.Hour), Asked: now.Add(-time.Second), Limit: 10 * time.Second}, want: nodeWait},
+		"the first attempt":           {facts: nodeDeletionFacts{Limit: 10 * time.Second}, want: nodeDelete},
+		"on its way out":              {facts: nodeDeletionFacts{Going: ago(5), Limit: 10 * time.Second}, want: nodeWait},
+		"stuck on its way out":        {facts: nodeDeletionFacts{Going: ago(5), Limit: 5 * time.Second}, want: nodeGiveUp},
+		"no limit was set":            {facts: nodeDeletionFacts{Going: ago(5), Started: ago(3600)}, want: nodeWait},
+		"tried within the limit":      {facts: nodeDeletionFacts{Started: ago(1), Limit: 10 * time.Second}, want: nodeDelete},
+		"tried for too long":          {facts: nodeDeletionFacts{Started: ago(10), Limit: 10 * time.Second}, want: nodeDeleteLast},
+		"asked, and not gone in time": {facts: nodeDeletionFacts{Asked: ago(10), Limit: 10 * time.Second}, want: nodeGiveUp},
+		"asked after its limit":       {facts: nodeDeletionFacts{Started: ago(3600), Asked: ago(1), Limit: 10 * time.Second}, want: nodeWait},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.facts.Now = now
 			if got := decideNodeDeletion(tc.facts); got != tc.want {
 				t.Errorf("want %d, got %d", tc.want, got)
 			}

@@ -15,15 +15,25 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted, and the decision about
-// the Node must be known.
+// stages is the table of a deletion, in order.
+func stages() []Stage {
+	return []Stage{
+		preDrainHooksStage(),
+		drainStage(),
+		volumesStage(),
+		preTerminateHooksStage(),
+		{Name: StepDeleteInfrastructure, Reason: contract.ReasonWaitingForInfrastructureDeletion, Run: deleteInfrastructure},
+		{Name: StepDeleteBootstrap, Reason: contract.ReasonWaitingForBootstrapDeletion, Run: deleteBootstrap},
+		deleteNodeStage(),
+		{Name: StepRemoveFinalizer, Reason: contract.ReasonDeletionCompleted, Run: removeFinalizer},
+	}
+}
+
+// observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	if !s.Update.ProviderID.Keeps() {
 		return Result{Checkpoint: true}, s.checkStored()
-	}
-	if s.decidedCare() == careUnknown {
-		return s.waitForCare()
 	}
 	return Result{}, nil
 }
@@ -37,7 +47,7 @@ func (s *Scope) referenced(e external.Object) goneObject {
 	return goneObject{gvk: e.GVK, name: types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}}
 }
 
-func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
+func deleteInfrastructure(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.lookUnless(ctx, &s.Infrastructure, s.State.Infrastructure); err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
@@ -48,7 +58,7 @@ func deleteInfrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
 }
 
-func deleteBootstrapStep(ctx context.Context, s *Scope) (Result, error) {
+func deleteBootstrap(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.lookUnless(ctx, &s.Bootstrap, s.State.Bootstrap); err != nil {
 		return s.Wait(contract.ReasonWaitingForBootstrapDeletion, err.Error()), err
 	}
@@ -117,8 +127,8 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 	return gone, err
 }
 
-// removeFinalizerStep removes the finalizer: all objects of the Machine are gone.
-func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
+// removeFinalizer removes the finalizer: all objects of the Machine are gone.
+func removeFinalizer(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,
 		deletionCompleted(s.State.Finalizers, s.env.frame.Finalizer)))

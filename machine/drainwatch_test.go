@@ -134,15 +134,15 @@ func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
 		s := draining(t, &released)
 		s.memory = &recollection{} // another process has begun the drain
 		s.Node = noderef.Match{Outcome: taken}
-		_, err := volumesStep(t.Context(), s)
+		_, err := volumesStage().run(t.Context(), s)
 		require.NoError(t, err)
 		require.Empty(t, released, "another Machine may drain it")
 	}
 }
 
 func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
-	for name, step := range map[string]engine.StepFunc[*Scope]{contract.PreDrainHook: preDrainHooksStep,
-		contract.PreTerminateHook: preTerminateHooksStep} {
+	for name, step := range map[string]engine.StepFunc[*Scope]{contract.PreDrainHook: preDrainHooksStage().run,
+		contract.PreTerminateHook: preTerminateHooksStage().run} {
 		var released []string
 		s := draining(t, &released)
 		_, err := step(t.Context(), s)
@@ -160,7 +160,7 @@ func TestTheEndOfADeletionLetsGoOfTheNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
 	s.State.Finalizers = []string{"example.com/others", s.env.frame.Finalizer}
-	_, err := removeFinalizerStep(t.Context(), s)
+	_, err := removeFinalizer(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.Update.Finalizers)

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -32,27 +29,31 @@ func waitingForHooks(name string, hooks []string) string {
 	return fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, list)
 }
 
-// preDrainHooksStep waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
+// preDrainHooksStage waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
 // Cluster API proposal "machine deletion phase hooks".
-func preDrainHooksStep(_ context.Context, s *Scope) (Result, error) {
-	switch s.decidedCare() {
-	case careNone:
-		return Result{}, nil
-	case careUnknown:
-		return s.waitForCare()
-	case careDrainAndDelete:
+func preDrainHooksStage() Stage {
+	return Stage{
+		Name: StepPreDrainHooks, Reason: ReasonWaitingForPreDrainHook, care: true,
+		done: func(s *Scope) bool { return s.decidedCare() == careNone },
+		Run: func(_ context.Context, s *Scope) (Result, error) {
+			return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
+		},
 	}
-	return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
 }
 
-// preTerminateHooksStep waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
+// preTerminateHooksStage waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
 // deleted. The first pass that waits is recorded: the drain is over then.
-func preTerminateHooksStep(_ context.Context, s *Scope) (Result, error) {
-	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
-	if result.Stop {
-		s.begin(contract.StagePreTerminateHooks)
+func preTerminateHooksStage() Stage {
+	return Stage{
+		Name: StepPreTerminateHooks, Reason: ReasonWaitingForPreTerminateHook,
+		Run: func(_ context.Context, s *Scope) (Result, error) {
+			result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
+			if result.Stop {
+				s.begin(StepPreTerminateHooks)
+			}
+			return result, nil
+		},
 	}
-	return result, nil
 }
 
 // waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.
@@ -61,7 +62,7 @@ func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	if len(hooks) == 0 {
 		return Result{}
 	}
-	if !s.begins(contract.StageDrain).IsZero() {
+	if !s.begins(StepDrain).IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
 	return s.Wait(reason, waitingForHooks(name, hooks))
@@ -110,30 +111,6 @@ const (
 	// EventNodeNotDeleted: the Node stays when the Machine is removed.
 	EventNodeNotDeleted = "NodeNotDeleted"
 )
-
-// reportSkipped adds an event that the deletion continues without a stage. Its status is written at once.
-func (s *Scope) reportSkipped(reason, action, note string) {
-	s.tell(corev1.EventTypeWarning, reason, action, note)
-	s.urgent = true
-}
-
-// reportLeft adds an event about a Node that a stage leaves as it is, unless the reason is empty.
-func (s *Scope) reportLeft(reason, action, what, why string) {
-	name := s.leftNode()
-	if name == "" || why == "" {
-		return
-	}
-	kind := corev1.EventTypeWarning
-	if _, excluded := s.State.Annotations[contract.ExcludeDrain]; (excluded && reason == EventNodeNotDrained) || s.clusterDeleting() {
-		kind = corev1.EventTypeNormal
-	}
-	s.tell(kind, reason, action, fmt.Sprintf("Node %s %s: %s", name, what, why))
-}
-
-// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
-func (s *Scope) clusterDeleting() bool {
-	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
-}
 
 // leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
 func (s *Scope) leftNode() string {

@@ -119,7 +119,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 				require.NoError(t, err)
 				s.deletion = record(begun(StepDeleteNode, at))
 			}
-			result, err := deleteNodeStep(t.Context(), s)
+			result, err := deleteNodeStage().run(t.Context(), s)
 			got := outcome{
 				Again: result.RequeueAfter, Told: len(s.told), Fails: err != nil,
 				Asked: s.memory.requested.Has("n-uid"),
@@ -141,16 +141,15 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	s := deletingNode(now, 0, lost)
 	s.State.NodeDeletionTimeout = contract.Opt[time.Duration]{}
 	s.NodesSynced, s.NodesErr = false, lost
-	_, err := deleteNodeStep(t.Context(), s)
+	_, err := deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
-	require.False(t, s.begins(StepDeleteNode).IsZero())
 	s.NodesSynced, s.NodesErr, s.Now = true, nil, now.Add(time.Minute)
-	result, err := deleteNodeStep(t.Context(), s)
+	result, err := deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, Result{Stop: true, RequeueAfter: engine.ConflictRetry}, result, "it was lost again")
 	require.Empty(t, s.told)
 	s.Workload = deletingNode(now, 0, nil).Workload
-	_, err = deleteNodeStep(t.Context(), s)
+	_, err = deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.False(t, s.memory.requested["n-uid"].At.IsZero())
 }
@@ -160,11 +159,11 @@ func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 	s := deletingNode(now, 10*time.Second, errors.New("asked again"))
 	s.memory.requested.Add("n-uid", "", s.Now)
 	s.Now = now.Add(3 * time.Second)
-	result, err := deleteNodeStep(t.Context(), s)
+	result, err := deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, Result{Stop: true, RequeueAfter: 7 * time.Second}, result)
 	s.Now = now.Add(10 * time.Second)
-	result, err = deleteNodeStep(t.Context(), s)
+	result, err = deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, Result{}, result)
 	require.Len(t, s.told, 1)

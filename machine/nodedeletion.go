@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,117 +17,52 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// nodeDeletion is what to do about the Node of a Machine whose infrastructure is gone.
-type nodeDeletion uint8
-
-const (
-	nodeLeave nodeDeletion = iota
-	nodeDelete
-	// nodeDeleteLast: the limit has passed, and this attempt is the last. A limit that began while the Nodes were unread may pass before
-	// the first attempt.
-	nodeDeleteLast
-	nodeRecord
-	nodeWait
-	// nodeUnread: wait for the Nodes, and record that the stage began.
-	nodeUnread
-	// nodeGiveUp: leave the Node as it is, and record an event.
-	nodeGiveUp
-)
-
-type nodeDeletionFacts struct {
-	Care   nodeCare
-	Synced bool
-	// Skipped: the Nodes are unread, and the deletion continues without this stage.
-	Skipped bool
-	Match   noderef.Match
-	Current noderef.Ref
-	Rules   noderef.Rules
-	// MatchedByStep: a step of the embedder has matched the Node, by a rule of its own.
-	MatchedByStep bool
-	// ProviderID is the Machine's.
-	ProviderID string
-	// Started is the time of the first attempt that did not delete the Node at once, and Asked the time when the API server accepted one;
-	// zero before. Limit is how long attempts and the wait may take, zero for no limit.
-	Started, Asked time.Time
-	Limit          time.Duration
-	Now            time.Time
+// deleteNodeStage deletes the Node when all other objects are gone.
+func deleteNodeStage() Stage {
+	return Stage{
+		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).setNodeDeletionLimit,
+		Run: deleteNodePass, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true, ownLimit: true,
+		confirm: (*Scope).confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
+		failure: "error deleting Machine's Node %q: %s: the Machine goes without",
+	}
 }
 
-// decideNodeDeletion: only the recorded Node, with the same UID, is deleted, and the wait for it has a limit. After an accepted request
-// the step only waits.
-func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
-	node := f.Match.Node
+// whyNodeStays returns why a Node that may still exist is not deleted, empty when it is: only the recorded Node, with the same UID, is.
+func (s *Scope) whyNodeStays() string {
+	node, recorded := s.Node.Node, noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}
 	switch {
-	case f.Care == careNone:
-		return nodeLeave
-	case !f.Synced && f.Skipped:
-		return nodeGiveUp
-	case !f.Synced:
-		return nodeUnread
-	case node == nil:
-		return nodeLeave
-	case f.Match.Record:
-		return nodeRecord
-	case noderef.RefTo(node) != f.Current, !f.MatchedByStep && !f.Rules.MayTouch(node, f.Current, f.ProviderID):
-		return nodeLeave
-	case node.DeletionTimestamp == nil && f.Asked.IsZero():
-		if limitReached(f.Started, f.Limit, f.Now) {
-			return nodeDeleteLast
-		}
-		return nodeDelete
-	case limitReached(f.Asked, f.Limit, f.Now),
-		node.DeletionTimestamp != nil && limitReached(node.DeletionTimestamp.Time, f.Limit, f.Now):
-		return nodeGiveUp
-	default:
-		return nodeWait
+	case s.decidedCare() == careNone:
+		return s.careReason
+	case !s.NodesSynced, node != nil && s.Node.Record:
+		return ""
+	case node != nil && noderef.RefTo(node) != recorded,
+		node == s.matched && node != nil && !s.env.options.Matching.MayTouch(node, recorded, s.State.ProviderID):
+		return "it is not the Node that was recorded"
+	case node != nil:
+		return ""
 	}
+	switch s.Node.Outcome {
+	case noderef.Stale:
+		return anotherMachines
+	case noderef.Claimed:
+		return claimed(s.Node, &s.State)
+	case noderef.Ambiguous:
+		return ambiguous(s.Node, s.State.ProviderID)
+	case noderef.NoProviderID:
+		return nothingSaysOwn
+	case noderef.NotFound, noderef.Unknown, noderef.Matched, noderef.Readopted:
+	}
+	return ""
 }
 
-// deleteNodeStep deletes the Node when all other objects are gone. A pass makes one attempt at most, and does not wait.
-func deleteNodeStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.decidedCare() == careUnknown {
-		return s.waitForCare()
-	}
-	if s.decidedCare() == careDrainAndDelete {
-		if err := s.matchSeveral(ctx); err != nil {
-			return Result{}, err
-		}
+// confirmNodeToDelete asks the API server before the Node is left: about the Node that the index does not have, and about the
+// infrastructure where several Nodes have the provider ID.
+func (s *Scope) confirmNodeToDelete(ctx context.Context) error {
+	err := s.matchSeveral(ctx)
+	if err == nil {
 		s.confirmNoNode(ctx)
 	}
-	started, limit := s.begins(contract.StageDeleteNode), s.nodeDeletionLimit()
-	facts := nodeDeletionFacts{
-		Care: s.decidedCare(), Synced: s.NodesSynced, Match: s.Node, ProviderID: s.State.ProviderID, Rules: s.env.options.Matching,
-		Current: noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}, Started: started, Limit: limit, Now: s.Now,
-	}
-	if node := s.Node.Node; node != nil {
-		facts.MatchedByStep = node != s.matched
-		s.memory.requested.Observe(node.UID, node.ResourceVersion, node.DeletionTimestamp != nil)
-		facts.Asked = s.memory.requested[node.UID].At
-	}
-	why := notWithin(limit)
-	if !facts.Synced {
-		facts.Skipped, why = s.skipsUnreachable(StepDeleteNode, started, s.setNodeDeletionLimit())
-	}
-	switch action := decideNodeDeletion(facts); action {
-	case nodeLeave:
-		s.reportLeft(EventNodeNotDeleted, actionDeleteNode, "is not deleted", s.whyNodeStays(facts))
-	case nodeGiveUp:
-		s.leaveNode(why)
-	case nodeRecord:
-		s.urgent = true
-		return s.recordFirst(contract.ReasonDeletingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
-	case nodeUnread:
-		return s.waitUnread(contract.ReasonDeletingNode, why, s.beginNodeDeletion(), s.setNodeDeletionLimit())
-	case nodeWait:
-		since := facts.Asked
-		if gone := s.Node.Node.DeletionTimestamp; gone != nil {
-			since = gone.Time
-		}
-		return s.waitForNode(since, limit), nil
-	case nodeDelete, nodeDeleteLast:
-		return s.deleteNode(ctx, started, limit, action == nodeDeleteLast)
-	}
-	return Result{}, nil
+	return err
 }
 
 // matchSeveral looks again for the Node where several have the provider ID, when nothing else is left of the instance: then all of them
@@ -144,34 +78,64 @@ func (s *Scope) matchSeveral(ctx context.Context) error {
 	return s.matchNode(ctx, true)
 }
 
-// whyNodeStays says why a Node that still exists is not deleted.
-func (s *Scope) whyNodeStays(f nodeDeletionFacts) string {
-	switch {
-	case f.Care == careNone && slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained }):
-		return "" // that event says both
-	case f.Care == careNone:
-		return s.careReason
-	case f.Match.Node != nil:
-		return "it is not the Node that was recorded"
-	}
-	switch f.Match.Outcome {
-	case noderef.Stale:
-		return anotherMachines
-	case noderef.Claimed:
-		return claimed(f.Match, &s.State)
-	case noderef.Ambiguous:
-		return ambiguous(f.Match, f.ProviderID)
-	case noderef.NoProviderID:
-		return nothingSaysOwn
-	case noderef.NotFound, noderef.Unknown, noderef.Matched, noderef.Readopted:
-	}
-	return ""
+// nodeDeletion is what to do about the Node of a Machine whose infrastructure is gone.
+type nodeDeletion uint8
+
+const (
+	nodeDelete nodeDeletion = iota
+	// nodeDeleteLast: the limit has passed, and this attempt is the last. A limit that began while the Nodes were unread may pass before
+	// the first attempt.
+	nodeDeleteLast
+	nodeWait
+	// nodeGiveUp: the Node is being deleted for too long.
+	nodeGiveUp
+)
+
+// nodeDeletionFacts are what decideNodeDeletion depends on.
+type nodeDeletionFacts struct {
+	// Started is the time of the first attempt that did not delete the Node at once, Asked the time when the API server accepted one, and
+	// Going the deletion timestamp of the Node; zero before. Limit is how long attempts and the wait may take, zero for no limit.
+	Started, Asked, Going time.Time
+	Limit                 time.Duration
+	Now                   time.Time
 }
 
-// leaveNode records that the Machine is removed and its Node stays.
-func (s *Scope) leaveNode(why string) {
-	s.reportSkipped(EventNodeDeletionFailed, actionDeleteNode, fmt.Sprintf(
-		"error deleting Machine's Node %q: %s: the Machine goes without", s.State.Node.Name, why))
+// decideNodeDeletion: after an accepted request the stage only waits, and the wait has a limit.
+func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
+	switch {
+	case limitReached(f.Asked, f.Limit, f.Now), limitReached(f.Going, f.Limit, f.Now):
+		return nodeGiveUp
+	case !f.Asked.IsZero() || !f.Going.IsZero():
+		return nodeWait
+	case limitReached(f.Started, f.Limit, f.Now):
+		return nodeDeleteLast
+	}
+	return nodeDelete
+}
+
+// deleteNodePass makes one attempt at most, and does not wait for its effect.
+func deleteNodePass(ctx context.Context, s *Scope) (Result, error) {
+	node, limit := s.Node.Node, s.nodeDeletionLimit()
+	if s.Node.Record {
+		s.urgent = true
+		return s.recordFirst(contract.ReasonDeletingNode, "Node "+node.Name+" was matched: recording it first")
+	}
+	facts := nodeDeletionFacts{Started: s.begins(StepDeleteNode), Limit: limit, Now: s.Now}
+	if node.DeletionTimestamp != nil {
+		facts.Going = node.DeletionTimestamp.Time
+	}
+	s.memory.requested.Observe(node.UID, node.ResourceVersion, node.DeletionTimestamp != nil)
+	facts.Asked = s.memory.requested[node.UID].At
+	switch action := decideNodeDeletion(facts); action {
+	case nodeGiveUp:
+		s.reportFailed(deleteNodeStage(), notWithin(limit))
+		return Result{}, nil
+	case nodeWait:
+		return s.waitForNode(later(facts.Asked, facts.Going), limit), nil
+	case nodeDelete, nodeDeleteLast:
+		return s.deleteNode(ctx, facts.Started, limit, action == nodeDeleteLast)
+	}
+	return Result{}, nil
 }
 
 // deleteNode makes one attempt. The Node's own event ends the wait. A failure of the last attempt is final, unless the cluster does not
@@ -187,7 +151,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	case external.SaysGone(err):
 		return Result{}, nil
 	case last && (!cluster.IsUnread(err) || s.setNodeDeletionLimit() > 0):
-		s.leaveNode(notWithin(limit) + ": " + err.Error())
+		s.reportFailed(deleteNodeStage(), notWithin(limit)+": "+err.Error())
 		return Result{}, nil
 	}
 	began := s.beginNodeDeletion()
@@ -220,6 +184,6 @@ func (s *Scope) setNodeDeletionLimit() time.Duration { return s.State.NodeDeleti
 // beginNodeDeletion records the first attempt that did not delete the Node, or the first pass that could not try because the Nodes were
 // unread, and returns when that was. Otherwise no limit is needed.
 func (s *Scope) beginNodeDeletion() time.Time {
-	s.begin(contract.StageDeleteNode)
-	return s.begins(contract.StageDeleteNode)
+	s.begin(StepDeleteNode)
+	return s.begins(StepDeleteNode)
 }

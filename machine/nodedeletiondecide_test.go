@@ -39,8 +39,9 @@ func TestANodeIsNeverLeftUndrainedInSilence(t *testing.T) {
 		"the Machine never had one": {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NoProviderID}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.State, tc.facts.Deletion, tc.facts.NodesSynced = &contract.MachineState{}, tc.record, true
-			if action, why := decideDrain(tc.facts); action != drainSkip || (why != "") != tc.says {
+			tc.facts.NodesSynced = true
+			action, why := tc.facts.decide(drainStage(), tc.record, "")
+			if action != stageExcluded && action != stageDone || (why != "") != tc.says {
 				t.Errorf("want a skip, and a reason: %v; got %d %q", tc.says, action, why)
 			}
 		})

@@ -156,12 +156,6 @@ func (s *Scope) mayHaveNode() bool {
 	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
-// waitForCare waits until the decision about the Node is possible. An event of the Cluster ends the wait.
-func (s *Scope) waitForCare() (Result, error) {
-	message := "Waiting to know whether the Node is to be drained: " + s.careReason
-	return s.waitFor(contract.ReasonDeleting, message, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
-}
-
 // unreachableFacts are what decideUnreachable depends on.
 type unreachableFacts struct {
 	// Stage is the name of the step: StepDrain, StepVolumes or StepDeleteNode.
@@ -205,18 +199,13 @@ func decideUnreachable(f unreachableFacts) (skip bool, why string) {
 	return false, ""
 }
 
-// skipsUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why it continues or what it waits
-// for. limit is the limit of the stage, counted from started.
-func (s *Scope) skipsUnreachable(stage string, started time.Time, limit time.Duration) (bool, string) {
-	skip, why := decideUnreachable(unreachableFacts{
+// unreachableFacts are the facts about a stage whose Nodes cannot be read.
+func (s *Scope) unreachableFacts(stage string, started time.Time, limit time.Duration) unreachableFacts {
+	return unreachableFacts{
 		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
 		Started: started, Limit: limit, HasNode: s.State.Node != (contract.NodeRef{}),
-		DrainStarted: s.begins(contract.StageDrain), DrainLimit: s.drainLimit(), Now: s.Now,
-	})
-	if !skip {
-		return false, s.unread() + waysOut(stage, s.ClusterKey().Name != "")
+		DrainStarted: s.begins(StepDrain), DrainLimit: s.drainLimit(), Now: s.Now,
 	}
-	return true, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, s.unread())
 }
 
 // waysOut is what a person can do about a stage whose Nodes cannot be read.
@@ -239,7 +228,7 @@ const unreadRetry = 10 * time.Second
 func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
 	wait := s.waitFor(reason, why, s.until(0, started, limit))
 	if limit <= 0 && s.State.Node == (contract.NodeRef{}) { // see decideUnreachable
-		wait.RequeueAfter = s.until(wait.RequeueAfter, s.begins(contract.StageDrain), s.drainLimit())
+		wait.RequeueAfter = s.until(wait.RequeueAfter, s.begins(StepDrain), s.drainLimit())
 	}
 	switch {
 	case s.nodesBehind:

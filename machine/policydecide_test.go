@@ -165,7 +165,7 @@ func TestTheDecisionAboutANodeIsMadeOnceAndNotFromAnError(t *testing.T) {
 	}
 	require.Equal(t, careUnknown, s.decidedCare(), "an error says nothing about a Cluster")
 	require.Equal(t, "the Cluster could not be read yet: no answer", s.careReason)
-	result, err := s.waitForCare()
+	result, err := drainStage().run(t.Context(), s)
 	require.ErrorIs(t, err, s.ClusterErr)
 	require.True(t, result.Stop)
 

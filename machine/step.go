@@ -71,7 +71,7 @@ const (
 // NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and StepDeleteBootstrap read
 // and delete a referenced object that no earlier step has read.
 func Steps() engine.Steps[*Scope] {
-	return engine.Standard([]Step{
+	steps := []Step{
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
 		{Name: StepOwners, On: engine.InRunning, ObjectOnly: true, Run: ownersStep},
@@ -82,18 +82,14 @@ func Steps() engine.Steps[*Scope] {
 		{Name: StepCertificates, On: engine.InRunning, Run: certificatesStep},
 
 		{Name: StepObserve, On: engine.InDeletion, Run: observeStep},
-		{Name: StepPreDrainHooks, On: engine.InDeletion, Run: preDrainHooksStep},
-		{Name: StepDrain, On: engine.InDeletion, Run: drainStep},
-		{Name: StepVolumes, On: engine.InDeletion, Run: volumesStep},
-		{Name: StepPreTerminateHooks, On: engine.InDeletion, Run: preTerminateHooksStep},
-		{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: deleteInfrastructureStep},
-		{Name: StepDeleteBootstrap, On: engine.InDeletion, Run: deleteBootstrapStep},
-		{Name: StepDeleteNode, On: engine.InDeletion, Run: deleteNodeStep},
-		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
-
-		{Name: StepConditions, On: engine.InBoth, Closing: true, Run: conditionsStep},
+	}
+	for _, stage := range stages() {
+		steps = append(steps, stage.Step())
+	}
+	return engine.Standard(append(steps,
+		Step{Name: StepConditions, On: engine.InBoth, Closing: true, Run: conditionsStep},
 		PhaseStep(phases.ClusterAPI(), ClusterAPIFacts),
-	})
+	))
 }
 
 // neverSet returns the conditions that no step of a list sets.

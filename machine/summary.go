@@ -183,9 +183,9 @@ func decideAvailable(
 	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
 }
 
-// decideStage returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
+// stageLine returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
 // again is when the line changes with time, zero when it does not.
-func decideStage(reason string, deleting, now time.Time) (text string, again time.Duration) {
+func stageLine(reason string, deleting, now time.Time) (text string, again time.Duration) {
 	if left := deleting.Add(engine.LongDeletion).Sub(now); left > 0 {
 		return "Machine deletion in progress, stage: " + reason, left
 	}

@@ -138,7 +138,7 @@ func TestADeletionThatTakesLongSaysSo(t *testing.T) {
 		"old":   {since: 15 * time.Minute, want: "Machine deletion in progress since more than 15m, stage: DrainingNode"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, again := decideStage(contract.ReasonDrainingNode, now.Add(-tc.since), now)
+			got, again := stageLine(contract.ReasonDrainingNode, now.Add(-tc.since), now)
 			if got != tc.want || again != tc.again {
 				t.Errorf("want %q again after %s,\ngot  %q after %s", tc.want, tc.again, got, again)
 			}

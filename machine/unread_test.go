@@ -94,7 +94,7 @@ func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
 	lost := fmt.Errorf("patch: %w", &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
 	for name, step := range map[string]engine.StepFunc[*Scope]{
-		"propagate": propagateStep, "delete the Node": deleteNodeStep,
+		"propagate": propagateStep, "delete the Node": deleteNodeStage().run,
 		"drain": func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,238 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+)
+
+// Stage is one stage of a deletion. A deletion passes through its stages in the order of the list of steps, and looks at each in every
+// pass: one is left out, waits for what it needs, is at work, is over its limit, or is done. A stage of your own has a limit of its own:
+//
+//	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Stage{Name: "backup", Reason: "Backup", Limit: ..., Run: ...}.Step())
+type Stage struct {
+	// Name is that of the step, and of the stage in the record of the deletion.
+	Name string
+	// Reason is that of the condition Deleting while the stage waits.
+	Reason string
+	// Excluded returns why a Machine goes without the stage, and an empty text when it does not. Nil: no Machine does.
+	Excluded func(*Scope) string
+	// Limit returns how long the stage may take, from the first pass on in which it waits; zero for as long as it takes. When it is over, the
+	// deletion goes on without the stage, and a Warning event reports that. Nil: no limit.
+	Limit func(*Scope) time.Duration
+	// Needs returns what the stage waits for before it can run, as a sentence, and an empty text when it has all. Nil: nothing.
+	Needs func(*Scope) string
+	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done.
+	Run func(context.Context, *Scope) (Result, error)
+
+	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
+	// which they are not known.
+	care, nodes bool
+	confirm     func(*Scope, context.Context) error
+	// done reports that nothing is left to do, without a word. after is called when the deletion goes on behind the stage.
+	done  func(*Scope) bool
+	after func(*Scope)
+	// ownLimit: Run obeys the limit, which counts here while the Nodes are unread.
+	ownLimit bool
+	// left and failed are the reasons of the events about a stage that a Machine goes without and about one that is over its limit, none
+	// without left. failure is the text of the second one, with the Node's name and the reason.
+	left, failed, failure, action string
+}
+
+// EventStageFailed is the reason of the event about a Stage of an embedder that is over its limit.
+const (
+	EventStageFailed = "DeletionStageFailed"
+	actionDelete     = "Delete"
+)
+
+// Step returns the step that runs a stage, for Machines that are being deleted.
+func (stage Stage) Step() Step {
+	return Step{Name: stage.Name, On: engine.InDeletion, Run: stage.run}
+}
+
+// stageFacts are what decideStage depends on.
+type stageFacts struct {
+	// CareUnknown is why it is not known whether the Node is drained and deleted, empty when it is known or does not matter.
+	CareUnknown string
+	Excluded    string
+	Done        bool
+	// Needs is what the stage waits for. Unread is why the Nodes, which it needs, are unread.
+	Needs, Unread string
+	// Started is when the stage began, zero before; Limit is how long it may take, zero for no limit. OwnLimit: the stage obeys it itself.
+	Started  time.Time
+	Limit    time.Duration
+	OwnLimit bool
+	// Unreachable is about Nodes that are unread.
+	Unreachable unreachableFacts
+	Now         time.Time
+}
+
+type stageAction uint8
+
+const (
+	// stageRuns: one pass of the stage is made.
+	stageRuns stageAction = iota
+	// stageExcluded: the Machine goes without it. stageDone: nothing is left to do.
+	stageExcluded
+	stageDone
+	// stageWaits for what it needs, stageUnread for the Nodes.
+	stageWaits
+	stageUnread
+	// stageOver: the deletion goes on without it, because of its limit or because it cannot be done any more.
+	stageOver
+)
+
+// decideStage decides about a stage of a deletion, and returns the reason in words. What is unread is neither absent nor done.
+func decideStage(f stageFacts) (stageAction, string) {
+	over := limitReached(f.Started, f.Limit, f.Now)
+	switch {
+	case f.CareUnknown != "":
+		return stageWaits, "Waiting to know whether the Node is to be drained: " + f.CareUnknown
+	case f.Excluded != "":
+		return stageExcluded, f.Excluded
+	case f.Done:
+		return stageDone, ""
+	case f.Unread != "":
+		if skip, why := decideUnreachable(f.Unreachable); skip {
+			return stageOver, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, f.Unread)
+		}
+		return stageUnread, f.Unread
+	case f.Needs != "" && over:
+		return stageOver, notWithin(f.Limit) + ": " + f.Needs
+	case f.Needs != "":
+		return stageWaits, f.Needs
+	case over && !f.OwnLimit:
+		return stageOver, notWithin(f.Limit)
+	}
+	return stageRuns, ""
+}
+
+// run makes one pass of a stage.
+func (stage Stage) run(ctx context.Context, s *Scope) (Result, error) {
+	if stage.confirm != nil && s.decidedCare() == careDrainAndDelete {
+		if err := stage.confirm(s, ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	result, err := stage.decided(ctx, s)
+	if stage.after != nil && err == nil && !result.Stop && !result.Checkpoint {
+		stage.after(s)
+	}
+	return result, err
+}
+
+// decided does what was decided about a stage.
+func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
+	facts := s.stageFacts(stage)
+	switch action, why := decideStage(facts); action {
+	case stageExcluded:
+		s.reportLeft(stage, why)
+	case stageOver:
+		s.reportFailed(stage, why)
+	case stageDone:
+	case stageWaits:
+		return s.waitForNeeds(stage, facts, why)
+	case stageUnread:
+		s.beginWaiting(stage)
+		return s.waitUnread(stage.Reason, why+waysOut(stage.Name, s.ClusterKey().Name != ""), s.begins(stage.Name), facts.Limit)
+	case stageRuns:
+		return stage.pass(ctx, s, facts.Limit)
+	}
+	return Result{}, nil
+}
+
+// pass runs the work of a stage. A stage of an embedder has its start recorded when it waits.
+func (stage Stage) pass(ctx context.Context, s *Scope, limit time.Duration) (Result, error) {
+	result, err := stage.Run(ctx, s)
+	if err == nil && result.Stop && limit > 0 && !stage.ownLimit {
+		result.Checkpoint = s.begin(stage.Name) || result.Checkpoint
+		result.RequeueAfter = s.until(result.RequeueAfter, s.begins(stage.Name), limit)
+	}
+	return result, err
+}
+
+// stageFacts returns the facts about a stage, from what the pass has read.
+func (s *Scope) stageFacts(stage Stage) stageFacts {
+	f := stageFacts{Started: s.begins(stage.Name), OwnLimit: stage.ownLimit, Now: s.Now}
+	if stage.Limit != nil {
+		f.Limit = stage.Limit(s)
+	}
+	if stage.care && s.decidedCare() == careUnknown {
+		f.CareUnknown = s.careReason
+		return f
+	}
+	if stage.Excluded != nil {
+		f.Excluded = stage.Excluded(s)
+	}
+	f.Done = stage.done != nil && stage.done(s)
+	if stage.Needs != nil {
+		f.Needs = stage.Needs(s)
+	}
+	if stage.nodes && !s.NodesSynced {
+		f.Unread = s.unread()
+		f.Unreachable = s.unreachableFacts(stage.Name, f.Started, f.Limit)
+	}
+	return f
+}
+
+// beginWaiting records when a stage begins that can have a limit: the limit counts from there, also one that is set later.
+func (s *Scope) beginWaiting(stage Stage) {
+	if stage.Limit != nil {
+		s.begin(stage.Name)
+	}
+}
+
+// waitForNeeds waits for what a stage needs. An event ends the wait, or the limit.
+func (s *Scope) waitForNeeds(stage Stage, facts stageFacts, why string) (Result, error) {
+	if facts.CareUnknown != "" {
+		return s.waitFor(contract.ReasonDeleting, why, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
+	}
+	s.beginWaiting(stage)
+	if stage.nodes {
+		why += waysOut(stage.Name, false)
+	}
+	return s.waitFor(stage.Reason, why, s.until(0, s.begins(stage.Name), facts.Limit)), nil
+}
+
+// reportLeft adds an event about a Node that a stage leaves as it is, unless another one has reported that of both. It is a warning unless
+// the Machine asks for it or the Node is deleted with its Cluster.
+func (s *Scope) reportLeft(stage Stage, why string) {
+	name, nobody := s.leftNode(), s.decidedCare() == careNone
+	told := slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained })
+	if stage.left == "" || name == "" || nobody && told {
+		return
+	}
+	_, excluded := s.State.Annotations[contract.ExcludeDrain]
+	kind, what := corev1.EventTypeWarning, "is not drained"
+	if stage.left == EventNodeNotDeleted {
+		excluded, what = false, "is not deleted"
+	} else if nobody {
+		what = "is neither drained nor deleted"
+	}
+	if excluded || s.clusterDeleting() {
+		kind = corev1.EventTypeNormal
+	}
+	s.tell(kind, stage.left, stage.action, fmt.Sprintf("Node %s %s: %s", name, what, why))
+}
+
+// reportFailed adds an event that the deletion goes on without a stage. Its status is written at once.
+func (s *Scope) reportFailed(stage Stage, why string) {
+	reason, action, note := EventStageFailed, actionDelete, fmt.Sprintf("stage %s: %s: the deletion goes on without", stage.Name, why)
+	if stage.failed != "" {
+		reason, action, note = stage.failed, stage.action, fmt.Sprintf(stage.failure, s.State.Node.Name, why)
+	}
+	s.tell(corev1.EventTypeWarning, reason, action, note)
+	s.urgent = true
+}
+
+// clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
+func (s *Scope) clusterDeleting() bool {
+	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
+}
