@@ -38,6 +38,7 @@ const (
 	ReasonConnectionDown        = "ConnectionDown"        // the workload cluster has not answered for a while
 	ReasonNoReplicas            = "NoReplicas"            // there are no Machines
 	ReasonScalingUp             = "ScalingUp"             // Machines are being created
+	ReasonScalingBlocked        = "ScalingBlocked"        // Machines are to be created, and cannot be; the message has the cause
 	ReasonNotScalingUp          = "NotScalingUp"          // no Machine has to be created
 	ReasonScalingDown           = "ScalingDown"           // Machines are being deleted
 	ReasonNotScalingDown        = "NotScalingDown"        // no Machine has to be deleted

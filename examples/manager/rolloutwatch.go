@@ -42,7 +42,7 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 		case err != nil:
 			return err
 		}
-		text := strings.Join(append([]string{p.Message}, p.Blocking...), "\n  ")
+		text := strings.ReplaceAll(strings.Join(append([]string{p.Message}, p.Blocking...), "\n"), "\n", "\n  ")
 		if text != said {
 			if err := o.say(out, p, text); err != nil {
 				return err

@@ -160,10 +160,12 @@ func (f Summary) scalingUp() metav1.Condition {
 	if missing != "" {
 		blocked = append(blocked, missing)
 	}
+	reason := contract.ReasonScalingUp
 	if len(blocked) > 0 {
+		reason = cmp.Or(f.Cause, contract.ReasonScalingBlocked)
 		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
 	}
-	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, cmp.Or(f.Cause, contract.ReasonScalingUp), message)
+	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, reason, message)
 }
 
 func (f Summary) scalingDown(stale string) metav1.Condition {
@@ -249,16 +251,6 @@ func (f Summary) deleting(stale string) metav1.Condition {
 		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept) + stale
 	}
 	return engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
-}
-
-// Bulleted returns the lines that Bullets has listed in a message.
-func Bulleted(message string) (lines []string) {
-	for line := range strings.SplitSeq(message, "\n") {
-		if listed, found := strings.CutPrefix(line, "* "); found {
-			lines = append(lines, listed)
-		}
-	}
-	return lines
 }
 
 // Digest returns a short text for values, equal for equal ones, and none for what JSON has no text for.

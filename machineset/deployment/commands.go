@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -143,7 +142,7 @@ type Progress struct {
 	// exceeded.
 	Done   bool `json:"done"`
 	Failed bool `json:"failed"`
-	// Message says it in one sentence, and Blocking what the rollout waits for.
+	// Message says it in one sentence, and Blocking has the messages of the conditions about what the rollout waits for.
 	Message  string   `json:"message"`
 	Blocking []string `json:"blocking,omitempty"`
 
@@ -192,9 +191,9 @@ func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Prog
 	p, begun := c.counts(d, sets)
 	rolling, _ := engine.Find(d.Conditions, ConditionRollingOut)
 	scaling, _ := engine.Find(d.Conditions, contract.ConditionScalingUp)
-	for _, held := range children.Bulleted(rolling.Message + "\n" + scaling.Message) {
-		if !slices.Contains(p.Blocking, held) {
-			p.Blocking = append(p.Blocking, held)
+	for _, c := range []metav1.Condition{rolling, scaling} {
+		if c.Status == metav1.ConditionTrue && c.Reason != contract.ReasonScalingUp {
+			p.Blocking = append(p.Blocking, c.Message)
 		}
 	}
 	progressing, _ := engine.Find(d.Conditions, ConditionProgressing)

@@ -176,7 +176,7 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	return []metav1.Condition{engine.Condition(ConditionProgressing, status, string(progress), message)}
 }
 
-// heldSets says what the sets of the deployment wait for: that they are resumed, or what they say themselves.
+// heldSets returns what the sets of the deployment wait for: that they are resumed, or what their conditions have.
 func (s *Scope) heldSets() (said []string) {
 	for _, one := range s.observed {
 		name := s.env.kinds.Set.GVK.Kind + " " + one.Key.Name
@@ -185,10 +185,9 @@ func (s *Scope) heldSets() (said []string) {
 			continue
 		}
 		for _, kind := range []string{contract.ConditionScalingUp, contract.ConditionScalingDown} {
-			if c, _ := engine.Find(one.State.Conditions, kind); c.Status == metav1.ConditionTrue {
-				for _, held := range children.Bulleted(c.Message) {
-					said = append(said, name+": "+held)
-				}
+			c, _ := engine.Find(one.State.Conditions, kind)
+			if c.Status == metav1.ConditionTrue && c.Reason != contract.ReasonScalingUp && c.Reason != contract.ReasonScalingDown {
+				said = append(said, name+":"+engine.Indented(c.Message))
 			}
 		}
 	}
