@@ -5,6 +5,7 @@ package contract
 const (
 	ConditionBootstrapConfigReady = "BootstrapConfigReady" // the Ready condition of the bootstrap object
 	ConditionInfrastructureReady  = "InfrastructureReady"  // the Ready condition of the infrastructure object
+	ConditionUpdating             = "Updating"             // the Machine is updated in place
 	ConditionUpToDate             = "UpToDate"             // the Machine is as its MachineSet and MachineDeployment want it
 	ConditionNodeReady            = "NodeReady"            // the Ready condition of the Node
 	ConditionMachinesReady        = "MachinesReady"        // the Ready conditions of all Machines
@@ -38,6 +39,7 @@ const (
 	ReasonConnectionDown        = "ConnectionDown"        // the workload cluster has not answered for a while
 	ReasonNoReplicas            = "NoReplicas"            // there are no Machines
 	ReasonScalingUp             = "ScalingUp"             // Machines are being created
+	ReasonUpdating              = "Updating"              // an update of the Machine is in progress
 	ReasonScalingBlocked        = "ScalingBlocked"        // Machines are to be created, and cannot be; the message has the cause
 	ReasonNotScalingUp          = "NotScalingUp"          // no Machine has to be created
 	ReasonScalingDown           = "ScalingDown"           // Machines are being deleted

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,11 +85,11 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 			return reconcile.Result{RequeueAfter: again}, nil
 		}
 		u.Node = contract.SetTo(contract.NodeRef{Name: request.Name, UID: "uid"})
-		works, err := l.isHealthy(machine)
-		if err != nil {
+		var state contract.MachineState
+		if err := l.kind.Adapter.Read(machine, &state); err != nil {
 			return reconcile.Result{}, err
 		}
-		u.Conditions = ready(machine.GetCreationTimestamp(), works)
+		u.Conditions = ready(machine.GetCreationTimestamp(), state.Conditions)
 	case hold:
 		return reconcile.Result{RequeueAfter: again}, nil
 	default:
@@ -108,25 +109,21 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// isHealthy reports whether no health check has failed for a Machine.
-func (l *Machines) isHealthy(machine client.Object) (bool, error) {
-	var state contract.MachineState
-	if err := l.kind.Adapter.Read(machine, &state); err != nil {
-		return false, err
-	}
-	return !slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
+// ready are the conditions of a Machine whose Node works. One for which a health check has failed is neither ready nor available, and one
+// that no owner has judged is up to date.
+func ready(since metav1.Time, have []metav1.Condition) (all []metav1.Condition) {
+	failed := slices.ContainsFunc(have, func(c metav1.Condition) bool {
 		return c.Type == contract.ConditionHealthCheckSucceeded && c.Status == metav1.ConditionFalse
-	}), nil
-}
-
-// ready are the conditions of a Machine whose Node works. One for which a health check has failed is neither ready nor available.
-func ready(since metav1.Time, works bool) (all []metav1.Condition) {
+	})
 	for _, kind := range []string{
 		contract.ConditionReady, contract.ConditionAvailable, contract.ConditionUpToDate, contract.ConditionNodeReady, "NodeHealthy",
 	} {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: since}
-		if !works && (kind == contract.ConditionReady || kind == contract.ConditionAvailable) {
+		switch {
+		case failed && (kind == contract.ConditionReady || kind == contract.ConditionAvailable):
 			c.Status = metav1.ConditionFalse
+		case kind == contract.ConditionUpToDate && meta.FindStatusCondition(have, kind) != nil:
+			continue
 		}
 		all = append(all, c)
 	}

@@ -27,13 +27,12 @@ import (
 //     minutes Ready reports that. A failed step of your own keeps a Machine from becoming Ready, with reason InternalError and the text of
 //     its error; a Machine that is Ready stays Ready, with that text;
 //   - Available, when it has been ready for spec.minReadySeconds;
-//   - UpToDate, when Ports.RolloutOf finds its MachineSet and its MachineDeployment. Otherwise another controller may set it.
+//   - UpToDate, which the owner of the Machine sets, who knows the template: for one of a MachineDeployment its reconciler.
 //
 // A Warning event reports the begin of a problem, and a Normal event an action: one for each transition, also when two conditions report
 // the same.
 const (
 	ConditionNodeHealthy = "NodeHealthy" // the Node is ready and without pressure
-	ConditionUpdating    = "Updating"    // the Machine is updated in place, by Policy.Updating
 )
 
 // Reasons of conditions that Cluster API uses too.
@@ -49,7 +48,6 @@ const (
 	ReasonNodeDoesNotExist  = "NodeDoesNotExist"   // no Node with the provider ID has joined yet
 
 	ReasonWaitingForMinReadySeconds = "WaitingForMinReadySeconds" // the Machine is Ready, but not for minReadySeconds
-	ReasonUpdating                  = "Updating"                  // an update of the Machine is in progress
 	ReasonNotUpdating               = "NotUpdating"               // no update is in progress
 	ReasonInPlaceUpdating           = "InPlaceUpdating"           // an updater changes the Machine in place
 	ReasonInPlaceUpdateFailed       = "InPlaceUpdateFailed"       // an updater has reported a failure
@@ -91,7 +89,7 @@ const (
 )
 
 // conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
-func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
+func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() {
 		return Result{}, nil
 	}
@@ -100,10 +98,9 @@ func conditionsStep(ctx context.Context, s *Scope) (Result, error) {
 	s.Assert(s.updating())
 	s.assertMissing()
 	s.assertProvisioned()
-	measured, err := s.assertUpToDate(ctx)
 	ready := s.assertReady()
 	available := s.assertAvailable()
-	return Result{RequeueAfter: engine.Soonest(engine.Soonest(unread, measured), engine.Soonest(ready, available))}, err
+	return Result{RequeueAfter: engine.Soonest(unread, engine.Soonest(ready, available))}, nil
 }
 
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
@@ -204,9 +201,9 @@ func (s *Scope) assertAvailable() time.Duration {
 // decideUpdating reads the annotations that the owner of the Machine sets.
 func decideUpdating(state *contract.MachineState) metav1.Condition {
 	if state.UpdatingInPlace() {
-		return engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+		return engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	}
-	return engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	return engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
 }
 
 // updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
@@ -217,7 +214,7 @@ func (s *Scope) updating() metav1.Condition {
 		return decideUpdating(&s.State)
 	}
 	c := decide(&s.State)
-	c.Type = ConditionUpdating
+	c.Type = contract.ConditionUpdating
 	switch {
 	case c.Status == "":
 		c.Status = metav1.ConditionUnknown
@@ -225,7 +222,7 @@ func (s *Scope) updating() metav1.Condition {
 	case c.Reason == "" && c.Status == metav1.ConditionUnknown:
 		c.Reason = ReasonNotYetReported
 	case c.Reason == "" && c.Status == metav1.ConditionTrue:
-		c.Reason = ReasonUpdating
+		c.Reason = contract.ReasonUpdating
 	case c.Reason == "":
 		c.Reason = ReasonNotUpdating
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 func present(kind string) external.Object {
@@ -335,6 +337,37 @@ func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileTha
 			if got := decideInterruptible(tc.infrastructure, true); got != tc.labelKept {
 				t.Errorf("a Node with the label: %v", got)
 			}
+		})
+	}
+}
+
+func TestOutdatedTaint(t *testing.T) {
+	marked := propagate.Desired{Taints: []propagate.Taint{{Taint: outdatedTaint(), Propagation: propagate.WhenMissing}}}
+	cleared := propagate.Desired{WithoutTaints: []corev1.Taint{outdatedTaint()}}
+	is := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: contract.ConditionUpToDate, Status: status, Reason: reason}}
+	}
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		alone      bool
+		want       propagate.Desired
+	}{
+		"of an old revision":      {conditions: is(metav1.ConditionFalse, contract.ReasonNotUpToDate), want: marked},
+		"of the newest":           {conditions: is(metav1.ConditionTrue, contract.ReasonUpToDate), want: cleared},
+		"updated in place":        {conditions: is(metav1.ConditionFalse, contract.ReasonUpdating)},
+		"unknown":                 {conditions: is(metav1.ConditionUnknown, contract.ReasonInternalError)},
+		"not judged yet":          {},
+		"without an owner":        {alone: true, want: cleared},
+		"that has lost its owner": {alone: true, conditions: is(metav1.ConditionFalse, contract.ReasonNotUpToDate), want: cleared},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attached(&Scope{Scope: base{Stored: tc.conditions}})
+			if !tc.alone {
+				s.State.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Controller: new(true)}}
+			}
+			var got propagate.Desired
+			s.markOutdated(&got)
+			require.Equal(t, tc.want, got)
 		})
 	}
 }

@@ -22,9 +22,6 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if _, member := state.Labels[contract.ControlPlaneLabel]; member && named.Name != "" {
 		keys = append(keys, controlPlaneKey(named))
 	}
-	if deployment := state.Labels[contract.DeploymentNameLabel]; deployment != "" {
-		keys = append(keys, deploymentKey(deployment))
-	}
 	if !state.Deleting.IsZero() {
 		keys = append(keys, deletingKey)
 	}
@@ -43,9 +40,6 @@ const deletingKey = "deleting"
 const idPrefix = "id:"
 
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
-
-// deploymentKey has no namespace: a MachineDeployment is in the namespace of its Machines, and they are listed there.
-func deploymentKey(deployment string) string { return "deployment:" + deployment }
 
 // providerIDKey has no cluster: what has made an instance may be copied into another one. Who looks for a Node compares the cluster.
 func providerIDKey(id string) string { return idPrefix + id }

@@ -96,7 +96,7 @@ func (m *Metrics) ofPasses() *engine.Metrics {
 
 // WatchDeployments adds the replicas of the MachineDeployments in a cache, which the caller starts, to the metrics; without it, that
 // metric does not exist. Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs list
-// and watch of the kind, as Wiring.Rollouts has them, and fails when the kind is not installed; scrapes make no requests.
+// and watch of the kind, as Wiring.Deployments has them, and fails when the kind is not installed; scrapes make no requests.
 func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind contract.MachineDeploymentKind) error {
 	if m == nil {
 		return nil

@@ -68,7 +68,7 @@ func conditionsInCache() []any {
 	for _, kind := range []string{
 		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionUpToDate, contract.ConditionBootstrapConfigReady,
 		contract.ConditionInfrastructureReady,
-		ConditionNodeHealthy, contract.ConditionNodeReady, ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
+		ConditionNodeHealthy, contract.ConditionNodeReady, contract.ConditionUpdating, contract.ConditionPaused, contract.ConditionDeleting,
 	} {
 		all = append(all, map[string]any{"type": kind, "status": "True", "reason": "Because", "message": "", "observedGeneration": int64(2),
 			"lastTransitionTime": "2026-01-02T12:00:00Z"})

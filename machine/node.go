@@ -205,7 +205,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	desired := s.desired()
-	s.markOutdated(ctx, &desired)
+	s.markOutdated(&desired)
 	patch, changed := s.env.options.Propagation.Diff(node, desired)
 	if !changed {
 		return Result{}, nil
@@ -240,6 +240,25 @@ func (s *Scope) desired() propagate.Desired {
 		}
 	}
 	return d
+}
+
+// outdatedTaint asks schedulers to prefer Nodes that are not about to be replaced. Rule: Cluster API proposal
+// 20230522, "NodeOutdatedRevisionTaint".
+func outdatedTaint() corev1.Taint {
+	return corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}
+}
+
+// markOutdated adds the taint of an outdated revision to the desired state of a Node, or its absence, as the owner of the Machine has set
+// the condition UpToDate. While that is unknown, and during an update in place, the taint stays as it is; a Machine without an owner has
+// none.
+func (s *Scope) markOutdated(d *propagate.Desired) {
+	owned := slices.ContainsFunc(s.State.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
+	switch c, _ := s.Condition(contract.ConditionUpToDate); {
+	case !owned, c.Status == metav1.ConditionTrue:
+		d.WithoutTaints = append(d.WithoutTaints, outdatedTaint())
+	case c.Status == metav1.ConditionFalse && c.Reason == contract.ReasonNotUpToDate: // not recorded as managed by the Machine
+		d.Taints = append(d.Taints, propagate.Taint{Taint: outdatedTaint(), Propagation: propagate.WhenMissing})
+	}
 }
 
 // decideInterruptible reports whether a Node gets the label of one that can be interrupted. While its infrastructure could not be read,

@@ -171,7 +171,7 @@ func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
 func defaults() []string {
 	return []string{
 		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
-		machine.ConditionNodeHealthy, contract.ConditionNodeReady, machine.ConditionUpdating, contract.ConditionPaused,
+		machine.ConditionNodeHealthy, contract.ConditionNodeReady, contract.ConditionUpdating, contract.ConditionPaused,
 		contract.ConditionDeleting,
 	}
 }
@@ -330,20 +330,12 @@ func TestANodeThatIsNewToADeletionIsRecordedAtOnce(t *testing.T) {
 	w := byHandWorld(t, machine.Options{Options: pass.Options{StatusDelay: time.Minute}})
 	m := w.runningByHand("m", "fake://x/1")
 	hook := contract.PreDrainHook + "/test"
-	w.patched(m, func(u *unstructured.Unstructured) {
-		annotations := u.GetAnnotations()
-		annotations[hook] = ""
-		u.SetAnnotations(annotations)
-	})
+	w.annotate(m, map[string]any{hook: ""})
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
 	w.create(fake.Node("m", "fake://x/1"))
 	w.runningByHand("later", "fake://x/2") // who has seen its Node has seen the one before
-	w.patched(m, func(u *unstructured.Unstructured) {
-		annotations := u.GetAnnotations()
-		delete(annotations, hook)
-		u.SetAnnotations(annotations)
-	})
+	w.annotate(m, map[string]any{hook: nil})
 	w.goes(m)
 	require.Nil(t, w.node("m"))
 }

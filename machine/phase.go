@@ -51,7 +51,7 @@ func ClusterAPIFacts(s *Scope) phases.Facts {
 		InfrastructureReady: s.State.InfrastructureReady.Or(false),
 		HasProviderID:       noderef.ValidProviderID(s.State.ProviderID),
 		HasNode:             s.State.Node.Name != "",
-		Updating:            s.IsTrue(ConditionUpdating),
+		Updating:            s.IsTrue(contract.ConditionUpdating),
 		Failed:              s.failureReported(),
 	}
 }
@@ -97,12 +97,12 @@ func GardenerFacts(s *Scope) phases.GardenerFacts {
 		Deleting:      s.Deleting(),
 		HasInstance:   s.hasInstance(),
 		Healthy:       s.IsTrue(contract.ConditionNodeReady) && s.IsTrue(ConditionNodeHealthy),
-		UpdateStarted: s.IsTrue(ConditionUpdating),
+		UpdateStarted: s.IsTrue(contract.ConditionUpdating),
 	}
 	f.CreateFailed = s.failureReported() && !f.HasInstance
 	f.Joined = s.remembers(phases.Running, phases.Unknown, phases.InPlaceUpdating, phases.InPlaceUpdateSuccessful, phases.InPlaceUpdateFailed)
 	f.WasFailed = s.remembers(phases.Failed)
-	updating, _ := s.Condition(ConditionUpdating)
+	updating, _ := s.Condition(contract.ConditionUpdating)
 	f.UpdateFailed = f.UpdateStarted && updating.Reason == ReasonInPlaceUpdateFailed
 	return f
 }

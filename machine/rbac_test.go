@@ -69,9 +69,9 @@ func TestRightsFollowFromTheWiring(t *testing.T) {
 			l = slices.Insert(l, 1, "cluster.x-k8s.io/clusters get,list,watch")
 			return slices.Insert(l, 4, "controlplane.cluster.x-k8s.io/* list,watch")
 		}},
-		"rollouts and drain rules": {func(w *machine.Wiring) {
+		"deployments and drain rules": {func(w *machine.Wiring) {
 			w.DrainRules = true
-			w.Rollouts = []schema.GroupResource{{Group: "cluster.x-k8s.io", Resource: "machinesets"}}
+			w.Deployments = []schema.GroupResource{{Group: "cluster.x-k8s.io", Resource: "machinesets"}}
 		}, func(l []string) []string {
 			return slices.Insert(l, 1, "cluster.x-k8s.io/machinedrainrules,machinesets list,watch")
 		}},

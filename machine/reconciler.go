@@ -49,14 +49,6 @@ type Ports struct {
 	// WorkloadEvents returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes.
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
-
-	// RolloutOf returns the MachineSet and the MachineDeployment of a Machine, for the condition UpToDate; nil means that the condition is
-	// not set. It is called in every pass of a Machine that is not being deleted, from several goroutines, must not block, and must not
-	// keep or change the state. An error is retried with back-off.
-	RolloutOf func(context.Context, *contract.MachineState) (Rollout, error)
-	// RolloutEvents returns a source that enqueues what the mapper returns for a MachineDeployment, by namespace and name, whenever the
-	// result of RolloutOf for its Machines changes. AddToManager requires it with RolloutOf.
-	RolloutEvents func(RolloutMapper) source.Source
 }
 
 // validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
@@ -64,7 +56,6 @@ func (p Ports) validateEvents() error {
 	return errors.Join(
 		engine.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "Machine", "cluster is connected"),
 		p.CheckEvents("Machine"),
-		engine.EventsMissing("RolloutEvents", p.RolloutOf != nil && p.RolloutEvents == nil, "Machine", "MachineDeployment changes"),
 	)
 }
 

@@ -53,10 +53,7 @@ type Scope struct {
 	failures     []stepFailure  // of steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
 	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
-	// measure and measureErr are the result of RolloutOf in this pass; both nil before the call.
-	measure    *Rollout
-	measureErr error
-	failed     bool // a step returned an error
+	failed       bool           // a step returned an error
 	// wroteStatus: the status was written. undone: a write was put off because others undo it.
 	wroteStatus, undone bool
 	// validated says whether a Driver accepts the specification; absent without a Driver.

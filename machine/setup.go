@@ -5,7 +5,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
@@ -68,11 +67,6 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		builder = builder.Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
 			ctrlbuilder.WithPredicates(controlPlaneChanges()))
 	}
-	if r.ports.RolloutOf != nil {
-		builder = builder.WatchesRawSource(r.ports.RolloutEvents(func(deployment types.NamespacedName) []reconcile.Request {
-			return r.frame.ByKey(ctx, deployment.Namespace, deploymentKey(deployment.Name))
-		}))
-	}
 	if r.options.Metrics != nil {
 		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
 			context.AfterFunc(ctx, r.options.Metrics.activate(r))
@@ -100,8 +94,8 @@ type Wiring struct {
 	Clusters bool
 	// ControlPlanes are the kinds that those Clusters reference as their control planes, as in References. They are only read.
 	ControlPlanes []schema.GroupResource
-	// Rollouts are the resources of MachineSets and MachineDeployments, if Ports.RolloutOf is the one of [Rollouts].
-	Rollouts []schema.GroupResource
+	// Deployments are the resources of MachineDeployments that [Metrics.WatchDeployments] counts.
+	Deployments []schema.GroupResource
 	// DrainRules: Policy.DrainRules are [MachineDrainRules].
 	DrainRules bool
 	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and workload.Setup.
@@ -120,7 +114,7 @@ type Wiring struct {
 //
 //   - Machines: list, watch and patch, and patch on the status if that is a subresource;
 //   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;
-//   - Clusters: list and watch, and get for the same reason; ControlPlanes, Rollouts and MachineDrainRules: list and watch;
+//   - Clusters: list and watch, and get for the same reason; ControlPlanes, Deployments and MachineDrainRules: list and watch;
 //   - CustomResourceDefinitions: list and watch their metadata to look up kinds, and get to confirm that the kind of a reference is gone;
 //   - Events: create, and patch for a repeated event.
 //
@@ -130,7 +124,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})}
-	for _, ref := range w.Rollouts {
+	for _, ref := range w.Deployments {
 		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(ref, "list", "watch")})
 	}
 	if w.DrainRules {

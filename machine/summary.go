@@ -37,7 +37,7 @@ type term struct {
 // terms returns the conditions that Ready summarizes, in the order of its message.
 func (f readyFacts) terms() []term {
 	terms := []term{
-		{kind: contract.ConditionDeleting, negative: true}, {kind: ConditionUpdating, negative: true},
+		{kind: contract.ConditionDeleting, negative: true}, {kind: contract.ConditionUpdating, negative: true},
 		{kind: contract.ConditionBootstrapConfigReady}, {kind: contract.ConditionInfrastructureReady}, {kind: ConditionNodeHealthy},
 		{kind: contract.ConditionHealthCheckSucceeded, optional: true},
 	}

@@ -17,7 +17,7 @@ func with(changed ...metav1.Condition) []metav1.Condition {
 	yes := func(kind string) metav1.Condition { return engine.Condition(kind, metav1.ConditionTrue, "Ready", "") }
 	return append(changed,
 		engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""),
-		engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
+		engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, ""),
 		yes(contract.ConditionBootstrapConfigReady), yes(contract.ConditionInfrastructureReady), yes(ConditionNodeHealthy),
 	)
 }
@@ -56,7 +56,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
 		"an update in place": {
 			facts: readyFacts{Conditions: with(
-				engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
+				engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress"))},
 			status: metav1.ConditionFalse, says: []string{"* Updating: In-place update in progress"}},
 		"a health check that failed": {
 			facts:  readyFacts{Conditions: with(no(contract.ConditionHealthCheckSucceeded, "unhealthy for 5m"))},
@@ -216,8 +216,8 @@ func TestTheClockOfTheProcessBeforeMayHaveBeenAhead(t *testing.T) {
 }
 
 func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
-	no := engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
-	yes := engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
+	no := engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
+	yes := engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        metav1.Condition
@@ -240,13 +240,13 @@ func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 
 func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
-		"nothing": {want: engine.Condition(ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
-		"yes": {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(ConditionUpdating, metav1.ConditionTrue,
-			ReasonUpdating, "")},
+		"nothing": {want: engine.Condition(contract.ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
+		"yes": {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue,
+			contract.ReasonUpdating, "")},
 		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
-			engine.Condition(ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
+			engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
 		"all": {engine.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
-			engine.Condition(ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
+			engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := Policy{Updating: func(*contract.MachineState) metav1.Condition { return tc.says }}

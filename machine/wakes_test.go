@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -53,6 +54,14 @@ func TestAFinalizerOfInfrastructureCausesNoPass(t *testing.T) {
 	})
 	w.quiet(&passes)
 	require.Equal(t, before+1, passes.Load(), "only the annotation can matter to a step")
+}
+
+func (w *world) patched(obj *unstructured.Unstructured, change func(*unstructured.Unstructured)) {
+	w.t.Helper()
+	base := w.get(obj)
+	changed := base.DeepCopy()
+	change(changed)
+	require.NoError(w.t, w.client.Patch(w.t.Context(), changed, client.MergeFrom(base)))
 }
 
 // quiet waits until there are no passes for a while.

@@ -27,7 +27,7 @@ func (o settings) wiring() machine.Wiring {
 	w := machine.Wiring{
 		Kind: o.Kinds.Group.Machine(), Resource: machineResource,
 		References: o.references(), DrainRules: true, Drains: true, Events: true,
-		Rollouts:                []schema.GroupResource{o.ours(setResource), o.ours(deploymentResource)},
+		Deployments:             []schema.GroupResource{o.ours(deploymentResource)},
 		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 	if o.followsClusters() {

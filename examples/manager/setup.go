@@ -106,13 +106,6 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served
 		}
 		follow(&ports.Ports, clusters)
 	}
-	if has.rollouts {
-		rollouts, err := machine.RolloutFromManager(mgr, o.Kinds.Group.MachineSet(), o.Kinds.Group.MachineDeployment())
-		if err != nil {
-			return err
-		}
-		ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
-	}
 	if o.Driver.Name != "" {
 		if err := o.addDriver(ctx, mgr, clusters, &options); err != nil {
 			return err

@@ -52,11 +52,9 @@ func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	_, err = machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{Options: pass.Options{StatusDelay: statusDelay}})
 	_, err2 = deployment.SetupWithManager(ctx, mgr, deployments, deployment.Options{Options: pass.Options{StatusDelay: statusDelay}})
 	ports, err3 := machine.PortsFromManager(ctx, mgr, machine.Options{})
-	rollouts, err4 := machine.RolloutFromManager(mgr, sets.Set, deployments.Deployment)
-	if err := errors.Join(err, err2, err3, err4); err != nil {
+	if err := errors.Join(err, err2, err3); err != nil {
 		return err
 	}
-	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, rollouts.Source
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	machines, err := machine.New(kind, ports, machine.Options{
 		Options: pass.Options{StatusDelay: statusDelay, Recorder: mgr.GetEventRecorder("machine")},

@@ -3,14 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -22,7 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -51,14 +43,7 @@ func matching() noderef.Rules { return noderef.Rules{Canonical: strings.ToLower}
 
 func (m *manager) addMachines(ctx context.Context) error {
 	ports := machine.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
-	sets, deployments := contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()),
-		contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
-	rollouts, unknown := machine.RolloutFromCache(ports.Cache, sets, deployments)
-	if unknown != nil {
-		return unknown
-	}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
-	ports.RolloutOf, ports.RolloutEvents = rollouts.Of, m.process.rolloutEvents
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
 	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), ports, machine.Options{
 		Options: m.shared(nil), Steps: m.machineSteps(), Metrics: metrics, Matching: matching(),
@@ -67,7 +52,7 @@ func (m *manager) addMachines(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(machines.AddToManager(ctx, m), m.process.metrics.Register(metrics),
-		metrics.WatchDeployments(ctx, ports.Cache, deployments))
+		metrics.WatchDeployments(ctx, ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())))
 }
 
 // machineSteps returns the steps of Machines: those of the cloud, without bootstrap data, or the library's own where providers make the
@@ -136,29 +121,4 @@ func (m *manager) addInfraMachines(ctx context.Context) error {
 		},
 	})
 	return errors.Join(unknown, err, m.process.metrics.Register(metrics))
-}
-
-// rolloutEvents wake all Machines for what wakes some in machine.Rollouts, which starts its sources later, from a goroutine.
-func (p *process) rolloutEvents(machine.RolloutMapper) source.Source {
-	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		wake := func(any) {
-			for _, m := range p.view.kinds[kindOf("Machine").GroupKind()].sorted() {
-				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
-			}
-		}
-		asks := func(obj client.Object) string {
-			named, has := obj.GetLabels()[contract.DeploymentNameLabel], obj.GetAnnotations()
-			return fmt.Sprintln(obj.GetGeneration(), named, has[contract.RevisionAnnotation], has[rollout.MadeForAnnotation])
-		}
-		for _, kind := range []string{"MachineSet", "MachineDeployment"} {
-			p.view.kinds[kindOf(kind).GroupKind()].add(toolscache.ResourceEventHandlerFuncs{
-				AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(before, after any) {
-					if asks(before.(client.Object)) != asks(after.(client.Object)) { //nolint:forcetypeassert // of a view
-						wake(after)
-					}
-				},
-			})
-		}
-		return nil
-	})
 }

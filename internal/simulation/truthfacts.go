@@ -162,10 +162,11 @@ func availability(w *World, m *unstructured.Unstructured) string {
 	return isTrue(readiness(w, m) == isTrue(true))
 }
 
-// upToDate is whether the template of the deployment is that of the set of a Machine. One without a deployment keeps what it has.
+// upToDate is whether the template of the deployment is that of the set of a Machine. One without a deployment, or of one that is paused,
+// keeps what it has.
 func upToDate(w *World, m *unstructured.Unstructured) string {
 	deployment := w.controllerOf(w.controllerOf(m, "MachineSet"), "MachineDeployment")
-	if deployment == nil || w.ownerOf(m) == nil {
+	if deployment == nil || w.ownerOf(m) == nil || has(deployment, contract.PausedAnnotation) {
 		return unasked
 	}
 	return isTrue(!w.ownerOf(m).isOutdated(m))

@@ -34,7 +34,7 @@ func conditionTruths() []truth {
 		{what: contract.ConditionReady, kinds: "Machine", want: readiness},
 		{what: contract.ConditionAvailable, kinds: "Machine", want: availability},
 		{what: contract.ConditionUpToDate, kinds: "Machine", want: upToDate},
-		{what: machine.ConditionUpdating, kinds: "Machine", want: no},
+		{what: contract.ConditionUpdating, kinds: "Machine", want: no},
 		{what: contract.ConditionPaused, kinds: reconciled, want: no},
 		{what: contract.ConditionContested, kinds: reconciled, want: func(_ *World, obj *unstructured.Unstructured) string {
 			return strings.ReplaceAll(statusOf(obj, contract.ConditionContested), isTrue(true), isTrue(false)) // absent before a fight
@@ -125,7 +125,7 @@ func conditionsWhere(is func(obj *unstructured.Unstructured, kind, message strin
 func isWanted(obj *unstructured.Unstructured, kind string) bool {
 	return statusOf(obj, kind) == isTrue(!slices.Contains([]string{
 		contract.ConditionDeleting, contract.ConditionPaused, contract.ConditionRemediating, contract.ConditionScalingUp,
-		contract.ConditionScalingDown, contract.ConditionContested, machine.ConditionUpdating, "RollingOut",
+		contract.ConditionScalingDown, contract.ConditionContested, contract.ConditionUpdating, "RollingOut",
 	}, kind))
 }
 

@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -169,4 +170,27 @@ func (w *world) keepsNoHistory() {
 		}
 		return ""
 	})
+}
+
+func TestUpToDate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
+	all := func(status, reason string) {
+		t.Helper()
+		w.eventually("the Machines to be "+reason, func() string {
+			for _, m := range w.list(w.kinds.Machine.GVK) {
+				c, _, err := contract.ConditionsAt("status", "conditions").Find(m.Object, contract.ConditionUpToDate)
+				if err != nil || string(c.Status) != status || c.Reason != reason {
+					return fmt.Sprintf("%s: %+v, %v", m.GetName(), c, err)
+				}
+			}
+			return ""
+		})
+	}
+	w.rolled(d, "blue", 2)
+	all("True", contract.ReasonUpToDate)
+	w.change(d, fake.WithField("v9.9.9", "spec", "template", "spec", "version"))
+	all("False", contract.ReasonNotUpToDate)
 }

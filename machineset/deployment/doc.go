@@ -31,6 +31,11 @@
 // contract.InPlaceSelected on candidates. An updated Machine moves to the new MachineSet in one write of its owner and its labels; the
 // MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
 //
+// # Up to date
+//
+// The deployment sets the condition UpToDate of its Machines: the template of a MachineSet is compared with that of the deployment, and a
+// Machine that is updated in place is not up to date. Machines of another program's deployments have what that program sets.
+//
 // # Remediation
 //
 // MachineSets replace the Machines that a health check has marked. A deployment tells them with scale.LimitsAnnotation how many at once,

@@ -41,7 +41,7 @@ func ExampleSteps() {
 	}}
 	steps := deployment.Steps().InsertBefore(deployment.StepSync, friday)
 	fmt.Println(len(steps))
-	// Output: 12
+	// Output: 13
 }
 
 // Go back to the revision before, as kubectl rollout undo does for Deployments.

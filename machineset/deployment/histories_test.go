@@ -276,6 +276,7 @@ func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {
 		"machinedeployments/status.cluster.x-k8s.io": {"patch"},
 		"machinesets.cluster.x-k8s.io":               {"get", "list", "watch", "create", "patch", "delete"},
 		"machines.cluster.x-k8s.io":                  {"list", "watch", "patch"},
+		"machines/status.cluster.x-k8s.io":           {"patch"},
 		"t.example.com":                              {"list", "watch", "patch"}, "clusters.cluster.x-k8s.io": {"get", "list", "watch"},
 		"customresourcedefinitions.apiextensions.k8s.io": {"list", "watch"}, "events.events.k8s.io": {"create", "patch"},
 	}

@@ -27,7 +27,8 @@ type Wiring struct {
 //
 //   - deployments: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
 //   - sets: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name;
-//   - Machines: list and watch; patch, to mark those that are to go and to update others in place;
+//   - Machines: list and watch; patch, to mark those that are to go and to update others in place, and patch on the status if that is a
+//     subresource, for the condition UpToDate;
 //   - Templates: list and watch; patch, to have Clusters own them;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
 //   - Events: create, and patch when one is repeated.
@@ -40,6 +41,9 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	})
 	sets, machines := w.Kinds.Set.GroupResource(), w.Kinds.Machine.GroupResource()
 	also := []rbacv1.PolicyRule{engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch", "patch")}
+	if w.Kinds.Machine.StatusSubresource {
+		also = append(also, engine.Rule(schema.GroupResource{Group: machines.Group, Resource: machines.Resource + "/status"}, "patch"))
+	}
 	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
 		also = append(also, engine.Rule(machines, "delete"),
 			engine.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))

@@ -19,6 +19,7 @@ const (
 	StepSync            = "sync"
 	StepRollout         = "rollout"
 	StepHistory         = "history"
+	StepUpToDate        = "up-to-date"
 	StepDeleteSets      = "delete-sets"
 	StepRemoveFinalizer = "remove-finalizer"
 	StepStatus          = "status"
@@ -35,6 +36,7 @@ const (
 //   - StepSync copies what changes in place from the deployment to its MachineSets;
 //   - StepRollout decides with rollout.Plan, creates a MachineSet, marks Machines and scales MachineSets;
 //   - StepHistory deletes MachineSets beyond the history limit;
+//   - StepUpToDate sets the condition UpToDate of the Machines;
 //   - StepDeleteSets deletes the MachineSets of a deployment in deletion;
 //   - StepRemoveFinalizer removes the finalizer when a deployment in deletion has no MachineSet any more;
 //   - StepStatus sets the conditions and the numbers of the status.
@@ -50,6 +52,7 @@ func Steps() engine.Steps[*Scope] {
 		{Name: StepSync, On: engine.InRunning, Run: syncStep},
 		{Name: StepRollout, On: engine.InRunning, Run: rolloutStep},
 		{Name: StepHistory, On: engine.InRunning, Run: historyStep},
+		{Name: StepUpToDate, On: engine.InRunning, Run: upToDateStep},
 		{Name: StepDeleteSets, On: engine.InDeletion, Run: deleteSetsStep},
 		{Name: StepRemoveFinalizer, On: engine.InDeletion, Run: removeFinalizerStep},
 		{Name: StepStatus, On: engine.InBoth, Closing: true, Run: statusStep},
@@ -61,7 +64,7 @@ func Steps() engine.Steps[*Scope] {
 func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "MachineDeployment", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer,
-		Harmless: []string{StepPaused, StepTemplates, StepRollback, StepSync, StepHistory, StepStatus},
+		Harmless: []string{StepPaused, StepTemplates, StepRollback, StepSync, StepHistory, StepUpToDate, StepStatus},
 		Needs: []engine.Need{
 			{Step: StepFinalizer, Needs: StepPaused, Why: "a paused deployment is changed"},
 			{Step: StepSets, Needs: StepPaused, Why: "MachineSets of a paused deployment are adopted"},
@@ -69,6 +72,7 @@ func checkSteps(steps []Step) error {
 			{Step: StepSync, Needs: StepSets, Why: "no MachineSet is known"},
 			{Step: StepRollout, Needs: StepSets, Why: "MachineSets are created although others exist"},
 			{Step: StepRollout, Needs: StepTemplates, Why: "MachineSets are created whose templates do not exist"},
+			{Step: StepUpToDate, Needs: StepSets, Why: "no Machine is known"},
 			{Step: StepHistory, Needs: StepRollout, Why: "it deletes what the plan says"},
 			{Step: StepRemoveFinalizer, Needs: StepDeleteSets, Why: "MachineSets of a deployment in deletion stay, and the deployment with them"},
 		},

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
@@ -43,7 +44,14 @@ func TestE2EClusterctlDescribesOurMachinesAsItDescribesThoseOfClusterAPI(t *test
 	theirs := w.machineOfClusterAPI(program)
 	want := described(t, clusterctl, plane.Kubeconfig(), "Machine/"+theirs.GetName())
 	ours := w.twinOf(theirs)
-	w.startManager(nil)
+	for kind, name := range map[string]string{"MachineSet": theirs.GetOwnerReferences()[0].Name, "MachineDeployment": describedCluster} {
+		owner := &unstructured.Unstructured{}
+		owner.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind})
+		owner.SetNamespace("default")
+		owner.SetName(name)
+		require.NoError(t, w.client.Patch(t.Context(), owner, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))))
+	}
+	w.startManager([]string{"--machinesets", "--machinedeployments"}) // the owner of a Machine sets UpToDate
 	w.ready(ours)
 	var got map[string]string
 	w.eventually("clusterctl to describe both alike", func() string {

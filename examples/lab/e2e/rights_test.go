@@ -169,7 +169,6 @@ func (w *world) rightsAtHome(binary string, set *unstructured.Unstructured) {
 	w.ready(owned)
 	w.ready(alone)
 	w.haveTrouble()
-	w.saysSo(owned, "UpToDate", "UpToDate")
 	require.Equal(w.t, "Cluster", w.get(alone).GetOwnerReferences()[0].Kind)
 	w.diesSlowly(owned)
 

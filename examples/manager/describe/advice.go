@@ -105,7 +105,7 @@ func adviceOfRest() map[string]string {
 		machine.ReasonWaitingForMinReadySeconds:  "wait: the Node has to be ready for spec.minReadySeconds",
 		machine.ReasonInPlaceUpdating:            "wait for the updater that the message names",
 		machine.ReasonInPlaceUpdateFailed:        "look at the updater that the message names",
-		machine.ReasonUpdating:                   "wait for the update of the Machine",
+		contract.ReasonUpdating:                  "wait for the update of the Machine",
 		machine.ReasonWaitingForPreDrainHook:     adviceHook,
 		machine.ReasonWaitingForPreTerminateHook: adviceHook,
 		machine.ReasonWaitingForVolumeDetach: "look at the VolumeAttachments of the Node; " +

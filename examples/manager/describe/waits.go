@@ -88,7 +88,7 @@ func unhealthy(m *contract.MachineState) []Wait {
 // updating is an update in place, and that the Machine is not as its owner wants it.
 func updating(m *contract.MachineState) []Wait {
 	var waits []Wait
-	if c := meta.FindStatusCondition(m.Conditions, machine.ConditionUpdating); c != nil && c.Status == metav1.ConditionTrue {
+	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionUpdating); c != nil && c.Status == metav1.ConditionTrue {
 		waits = append(waits, waitOf(c))
 	}
 	if c := notTrue(m, contract.ConditionUpToDate); c != nil && c.Status == metav1.ConditionFalse {
