@@ -2,7 +2,6 @@ package contract
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,7 +97,7 @@ func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
 		return false
 	}
 	for name, times := range d.Stages {
-		if d.Node != node {
+		if d.Node != "" && d.Node != node {
 			times.End = time.Time{}
 			d.Stages[name] = times
 		}
@@ -112,19 +111,24 @@ func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
 // Changes returns the changes of an object's annotations that store the record, without the starts of the stages that the object stores
 // elsewhere; none when it is stored. They remove the record of another deletion.
 func (d Deletion) Changes(annotations map[string]string, elsewhere ...string) map[string]Change[string] {
-	changes := map[string]Change[string]{}
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(formerKeys())), []string{DeletionAnnotation}) {
-		if _, found := annotations[key]; found {
-			changes[key] = Cleared[string]()
+	var changes map[string]Change[string]
+	change := func(key string, to Change[string]) {
+		if changes == nil {
+			changes = map[string]Change[string]{}
+		}
+		changes[key] = to
+	}
+	for _, former := range formerKeys() {
+		if _, found := annotations[former.key]; found {
+			change(former.key, Cleared[string]())
 		}
 	}
-	text := d.without(elsewhere).text()
-	switch {
-	case text == "":
-	case text == annotations[DeletionAnnotation]:
-		delete(changes, DeletionAnnotation)
-	default:
-		changes[DeletionAnnotation] = SetTo(text)
+	have, found := annotations[DeletionAnnotation]
+	switch text := d.without(elsewhere).text(); {
+	case text == "" && found:
+		change(DeletionAnnotation, Cleared[string]())
+	case text != have:
+		change(DeletionAnnotation, SetTo(text))
 	}
 	return changes
 }
@@ -145,8 +149,11 @@ func (d Deletion) without(stages []string) Deletion {
 
 // text is the annotation, empty while no stage has begun or ended.
 func (d Deletion) text() string {
+	if len(d.Stages) == 0 {
+		return ""
+	}
 	text, err := json.Marshal(d)
-	if len(d.Stages) == 0 || err != nil { // an error means a year beyond 9999
+	if err != nil { // a year beyond 9999
 		return ""
 	}
 	return string(text)
@@ -172,36 +179,35 @@ func (d Deletion) canBegin(start time.Time) bool {
 }
 
 // formerKeys are the annotations in which versions before v0.1.0 recorded the starts of stages and the UID of a Node for which one ended.
-func formerKeys() map[string]string {
-	return map[string]string{
-		DrainStartedAnnotation: StageDrain, "machinist.dev/volume-detach-started": StageVolumes,
-		"machinist.dev/pre-terminate-hooks-started": StagePreTerminateHooks, "machinist.dev/node-deletion-started": StageDeleteNode,
-		DrainedAnnotation: StageDrain, "machinist.dev/volumes-detached-node-uid": StageVolumes,
+func formerKeys() [6]struct{ key, stage string } {
+	return [...]struct{ key, stage string }{
+		{DrainStartedAnnotation, StageDrain}, {"machinist.dev/volume-detach-started", StageVolumes},
+		{"machinist.dev/pre-terminate-hooks-started", StagePreTerminateHooks}, {"machinist.dev/node-deletion-started", StageDeleteNode},
+		{DrainedAnnotation, StageDrain}, {"machinist.dev/volumes-detached-node-uid", StageVolumes},
 	}
 }
 
 // formerDeletion reads such a record. One start that is older than the deletion means that all are. A Node whose volumes were waited for
 // has been drained too. It goes with the release after v0.1.0.
 func formerDeletion(m *Metadata) Deletion {
-	d, keys := Deletion{Requested: m.Deleting}, formerKeys()
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		text, times := m.Annotations[key], d.Stages[keys[key]]
-		if strings.HasSuffix(key, "-uid") {
+	d := Deletion{Requested: m.Deleting}
+	for _, former := range formerKeys() {
+		text, times := m.Annotations[former.key], d.Stages[former.stage]
+		start, err := time.Parse(time.RFC3339, text)
+		switch {
+		case strings.HasSuffix(former.key, "-uid"):
 			if text == "" || d.Node != "" && d.Node != types.UID(text) {
 				continue
 			}
 			d.Node, times.End = types.UID(text), d.notBefore(m.Deleting)
-		} else {
-			start, err := time.Parse(time.RFC3339, text)
-			if err != nil {
-				continue
-			}
-			if !d.canBegin(start) {
-				return Deletion{}
-			}
+		case err != nil:
+			continue
+		case !d.canBegin(start):
+			return Deletion{}
+		default:
 			times.Start = start.UTC()
 		}
-		d.set(keys[key], times)
+		d.set(former.stage, times)
 	}
 	return d
 }

@@ -93,6 +93,7 @@ func TestDeletion(t *testing.T) {
 		require.False(t, d.HasEnded(drain, "other"))
 		require.False(t, d.HasEnded(hooks, "n"))
 		require.False(t, (&contract.Deletion{}).HasEnded(drain, ""))
+		require.True(t, (&contract.Deletion{}).End(hooks, "", now), "a stage that is about no Node")
 		require.True(t, d.End(drain, "other", now))
 		require.Equal(t, []bool{true, false, false}, []bool{d.HasEnded(drain, "other"), d.HasEnded(drain, "n"), d.HasEnded(volumes, "other")})
 	})
@@ -144,4 +145,13 @@ func TestFormerDeletion(t *testing.T) {
 		require.True(t, d.HasEnded(contract.StageDrain, "new"))
 		require.Zero(t, d.Stages[contract.StageDrain].Start)
 	})
+}
+
+func TestDeletionOfARunningMachineCostsNothing(t *testing.T) {
+	state := contract.MachineState{Metadata: contract.Metadata{Annotations: map[string]string{"other": "kept"}}}
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		if len(state.Deletion(noon).Changes(state.Annotations)) > 0 {
+			t.Error("there is nothing to change")
+		}
+	}))
 }

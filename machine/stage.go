@@ -23,14 +23,15 @@ type Stage struct {
 	Name string
 	// Reason is that of the condition Deleting while the stage waits.
 	Reason string
-	// Excluded returns why a Machine goes without the stage, and an empty text when it does not. Nil: no Machine does.
+	// Excluded returns why a Machine goes without the stage, and an empty text when it does not. An event reports it. Nil: no Machine does.
 	Excluded func(*Scope) string
 	// Limit returns how long the stage may take, from the first pass on in which it waits; zero for as long as it takes. When it is over, the
 	// deletion goes on without the stage, and a Warning event reports that. Nil: no limit.
 	Limit func(*Scope) time.Duration
 	// Needs returns what the stage waits for before it can run, as a sentence, and an empty text when it has all. Nil: nothing.
 	Needs func(*Scope) string
-	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done.
+	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done. It
+	// is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
 	Run func(context.Context, *Scope) (Result, error)
 
 	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
@@ -47,10 +48,12 @@ type Stage struct {
 	left, failed, failure, action string
 }
 
-// EventStageFailed is the reason of the event about a Stage of an embedder that is over its limit.
 const (
-	EventStageFailed = "DeletionStageFailed"
-	actionDelete     = "Delete"
+	// EventStageExcluded and EventStageFailed are the reasons of the events about a Stage of an embedder that a Machine goes without, and that
+	// is over its limit.
+	EventStageExcluded = "DeletionStageExcluded"
+	EventStageFailed   = "DeletionStageFailed"
+	actionDelete       = "Delete"
 )
 
 // Step returns the step that runs a stage, for Machines that are being deleted.
@@ -149,12 +152,17 @@ func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// pass runs the work of a stage. A stage of an embedder has its start recorded when it waits.
+// pass runs the work of a stage. The start of one with a limit is recorded when it waits, and the end of an embedder's that has waited: no
+// later pass reports that it is over its limit.
 func (stage Stage) pass(ctx context.Context, s *Scope, limit time.Duration) (Result, error) {
 	result, err := stage.Run(ctx, s)
-	if err == nil && result.Stop && limit > 0 && !stage.ownLimit {
+	switch {
+	case err != nil || stage.ownLimit:
+	case result.Stop && limit > 0:
 		result.Checkpoint = s.begin(stage.Name) || result.Checkpoint
 		result.RequeueAfter = s.until(result.RequeueAfter, s.begins(stage.Name), limit)
+	case stage.done == nil && stage.Limit != nil && !result.Stop && !result.Checkpoint && !s.begins(stage.Name).IsZero():
+		s.end(stage.Name, s.deletion.Node)
 	}
 	return result, err
 }
@@ -172,7 +180,10 @@ func (s *Scope) stageFacts(stage Stage) stageFacts {
 	if stage.Excluded != nil {
 		f.Excluded = stage.Excluded(s)
 	}
-	f.Done = stage.done != nil && stage.done(s)
+	f.Done = !s.deletion.Stages[stage.Name].End.IsZero()
+	if stage.done != nil {
+		f.Done = stage.done(s)
+	}
 	if stage.Needs != nil {
 		f.Needs = stage.Needs(s)
 	}
@@ -207,7 +218,11 @@ func (s *Scope) waitForNeeds(stage Stage, facts stageFacts, why string) (Result,
 func (s *Scope) reportLeft(stage Stage, why string) {
 	name, nobody := s.leftNode(), s.decidedCare() == careNone
 	told := slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained })
-	if stage.left == "" || name == "" || nobody && told {
+	switch {
+	case stage.left == "" && stage.failed == "":
+		s.tell(corev1.EventTypeNormal, EventStageExcluded, actionDelete, fmt.Sprintf("stage %s is left out: %s", stage.Name, why))
+		return
+	case stage.left == "" || name == "" || nobody && told:
 		return
 	}
 	_, excluded := s.State.Annotations[contract.ExcludeDrain]

@@ -81,7 +81,12 @@ func TestStageOfAnEmbedder(t *testing.T) {
 	require.Equal(t, EventStageFailed, s.told[0].Reason)
 	excluded = "asked"
 	require.Equal(t, Result{}, pass(now))
-	require.Empty(t, s.told)
+	require.Len(t, s.told, 1)
+	require.Equal(t, "stage backup is left out: asked", s.told[0].Note)
 	excluded, needs, waiting = "", "", false
-	require.Equal(t, Result{}, pass(now))
+	require.Equal(t, Result{}, pass(now.Add(50*time.Second)))
+	s.end(StepDrain, "n-uid")
+	waiting = true
+	require.Equal(t, Result{}, pass(now.Add(time.Hour)), "it is done")
+	require.Empty(t, s.told)
 }

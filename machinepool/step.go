@@ -33,8 +33,8 @@ const (
 )
 
 // Steps returns a new list of the steps of a MachinePool, in order: those that read what the pool consists of, those of a running pool,
-// those of a pool that is being deleted, and the closing one. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace and
-// engine.Remove, and set Options.Steps. New rejects a list that is not safe.
+// those of a pool that is being deleted, and the closing one. Change it with InsertBefore, InsertAfter, Replace and Remove, and
+// set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a paused pool; StepFinalizer stores the finalizer, the label of the Cluster and the owner;
 //   - StepBootstrap and StepInfrastructure read and own the referenced objects; StepMachines reads the Machines of single instances, and

@@ -31,8 +31,8 @@ const (
 	StepStatus          = "status"
 )
 
-// Steps returns a new list of the steps of a MachineSet, in order. Change it with engine.InsertBefore, engine.InsertAfter, engine.Replace
-// and engine.Remove, and set Options.Steps. New rejects a list that is not safe.
+// Steps returns a new list of the steps of a MachineSet, in order. Change it with InsertBefore, InsertAfter, Replace and Remove,
+// and set Options.Steps. New rejects a list that is not safe.
 //
 //   - StepPaused ends the pass of a set that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;

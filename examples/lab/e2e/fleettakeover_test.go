@@ -17,10 +17,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
@@ -181,4 +184,77 @@ func (w *world) ours() func() (stop func()) {
 		}
 		return m.stop
 	}
+}
+
+// A Machine whose drain a budget holds changes hands in the middle of its deletion, from Cluster API's controller to ours and, another one,
+// back: the start of the drain stays, the Pod stays until its budget lets it go, and the deletion ends.
+func TestE2EADeletionIsTakenOverInItsMiddleAndGivenBack(t *testing.T) {
+	program, err := arm.BuildCAPI(t.Context(), measure.NewSay(os.Stderr, "takeover"))
+	require.NoError(t, err)
+	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr, PodTermination: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	w := newBareWorld(t, plane)
+	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
+	w.startProviders(worldOptions{})
+	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
+	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
+	d, theirs, ours := w.apply(deploymentOf(infra, config))[2], w.theirs(program), w.ours()
+	stop := theirs()
+	w.scaled(d, 1)
+	for _, next := range []struct {
+		name, agent string
+		start       func() (stop func())
+	}{{"ours", managerAgent, ours}, {"Cluster API", arm.CAPIAgent, theirs}} {
+		m, pod := w.guardedMachine(next.name)
+		require.NoError(t, w.client.Delete(t.Context(), m))
+		start := ""
+		w.eventually("the drain of "+m.GetName(), func() string {
+			start, _, _ = unstructured.NestedString(w.get(m).Object, "status", "deletion", "nodeDrainStartTime")
+			if c, _, _ := contract.ConditionsAt("status", "conditions").Find(w.get(m).Object, "Deleting"); start == "" || c.Reason != "DrainingNode" {
+				return describe(w.get(m))
+			}
+			return ""
+		})
+		stop()
+		begin := w.marked()
+		stop = next.start()
+		w.atRest(next.agent, begin)
+		is, _, _ := unstructured.NestedString(w.get(m).Object, "status", "deletion", "nodeDrainStartTime")
+		require.Equal(t, start, is, next.name)
+		require.NotNil(t, w.get(pod), next.name)
+		require.Nil(t, w.get(pod).GetDeletionTimestamp(), next.name)
+		require.NoError(t, w.client.Delete(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: pod.ObjectMeta}))
+		w.gone(m, pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}})
+		w.scaled(d, 1)
+	}
+}
+
+// guardedMachine returns the Machine of the fleet and a Pod on its Node, which a budget holds.
+func (w *world) guardedMachine(name string) (*unstructured.Unstructured, *corev1.Pod) {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(fake.MachineGVK())
+	require.NoError(w.t, w.client.List(w.t.Context(), list, client.MatchingLabels{"cluster.x-k8s.io/deployment-name": describedCluster}))
+	require.Len(w.t, list.Items, 1)
+	node, _, _ := unstructured.NestedString(list.Items[0].Object, "status", "nodeRef", "name")
+	meta := metav1.ObjectMeta{Namespace: "default", Name: strings.ReplaceAll(strings.ToLower(name), " ", "-")}
+	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}, Tolerations: []corev1.Toleration{{Operator: "Exists"}},
+	}}
+	pod.Labels = map[string]string{"guarded": meta.Name}
+	require.NoError(w.t, w.client.Create(w.t.Context(), pod))
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+	}}
+	require.NoError(w.t, w.client.Create(w.t.Context(), budget))
+	w.eventually("the budget to hold "+pod.Name, func() string {
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(budget), budget))
+		if budget.Status.CurrentHealthy != 1 {
+			return fmt.Sprintf("%d healthy", budget.Status.CurrentHealthy)
+		}
+		return ""
+	})
+	pod.ObjectMeta = metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}
+	return &list.Items[0], pod
 }

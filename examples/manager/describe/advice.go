@@ -24,7 +24,7 @@ import (
 const (
 	adviceNoStatus = "check that a manager runs that reconciles the Machine: its log, its --watch-filter and namespaces, and its Lease"
 	// The reason Updating has other advice in the condition Updating.
-	adviceNotUpToDate = "its owner replaces it in a rollout, see manager rollout status; a kubelet of another version is updated on its Node"
+	adviceNotUpToDate = "its owner replaces it in a rollout, see manager rollout status"
 	adviceFailed      = "read the message, mend the cause, and delete the Machine: this failure does not go away by itself"
 )
 
