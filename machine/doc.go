@@ -18,9 +18,9 @@
 // and the Node with its UID: [New] rejects a kind that does not store what the steps need, and contract.CheckKind reports that in a test.
 // examples/embed is such an operator.
 //
-// Where to read on: [Policy] has the stages of a deletion, [contract.ConditionReady] and its neighbors the conditions, [Ports] how Nodes in
-// workload clusters are reached (package noderef/cluster), [Metrics] the metrics, [PolicyRules] and [NodePolicyRules] the required RBAC
-// rules, and [PhaseStep] the phases of other dialects.
+// Where to read on: [Policy] has the stages of a deletion and [Stage] one of your own, [contract.ConditionReady] and its neighbors the
+// conditions, [Ports] how Nodes in workload clusters are reached (package noderef/cluster), [Metrics] the metrics, [PolicyRules] and
+// [NodePolicyRules] the required RBAC rules, and [PhaseStep] the phases of other dialects.
 //
 // # Guarantees
 //
@@ -34,9 +34,9 @@
 // carries the resourceVersion. A status is written [Options].StatusDelay after the one before. What a step needs stored (a [Result] with
 // Checkpoint), and that a Machine becomes or ceases to be ready, is written at once.
 //
-// Limits count by the clock of the process. A stage of a deletion whose recorded start is more than five minutes ahead begins anew. A start
-// that is more than five minutes older than the deletion is from a backup that was made in another one: the deletion forgets all that is
-// recorded about that one, also a drain.
+// Limits count by the clock of the process. A stage of a deletion whose recorded start is more than five minutes ahead begins anew. What is
+// recorded of another deletion, in a backup that was made during one, counts for nothing: contract.Deletion has the timestamp of its own,
+// and a start in Cluster API's status counts unless it is more than five minutes older than that.
 //
 // No worker blocks on an informer or a pod. A problem that a person can fix is a condition and an event, causes no requests while it lasts,
 // and ends without further action when it is fixed. A Machine whose workload cluster cannot be reached costs no request and no pass until
