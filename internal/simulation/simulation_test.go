@@ -118,7 +118,7 @@ func expected(t *testing.T) []simulation.Expectation {
 
 func TestASeedGivesTheSameHistoryEveryTime(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{0, 1, 2, 3, 4, 63, 68} { // in the last two, an owner has objects of several kinds and of one name
+	for _, seed := range []uint64{0, 1, 3, 4, 5, 63, 68} { // in the last two, an owner has objects of several kinds and of one name
 		one, err := simulation.Run(t.Context(), simulation.Seeded(seed), simulation.Options{})
 		require.NoError(t, err)
 		other, err := simulation.Run(t.Context(), simulation.Seeded(seed), simulation.Options{})
