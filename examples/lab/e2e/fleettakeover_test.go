@@ -211,7 +211,8 @@ func TestE2EADeletionIsTakenOverInItsMiddleAndGivenBack(t *testing.T) {
 		start := ""
 		w.eventually("the drain of "+m.GetName(), func() string {
 			start, _, _ = unstructured.NestedString(w.get(m).Object, "status", "deletion", "nodeDrainStartTime")
-			if c, _, _ := contract.ConditionsAt("status", "conditions").Find(w.get(m).Object, "Deleting"); start == "" || c.Reason != "DrainingNode" {
+			c, _, _ := contract.ConditionsAt("status", "conditions").Find(w.get(m).Object, "Deleting")
+			if start == "" || c.Reason != "DrainingNode" {
 				return describe(w.get(m))
 			}
 			return ""
@@ -240,7 +241,8 @@ func (w *world) guardedMachine(name string) (*unstructured.Unstructured, *corev1
 	node, _, _ := unstructured.NestedString(list.Items[0].Object, "status", "nodeRef", "name")
 	meta := metav1.ObjectMeta{Namespace: "default", Name: strings.ReplaceAll(strings.ToLower(name), " ", "-")}
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}, Tolerations: []corev1.Toleration{{Operator: "Exists"}},
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}},
+		Tolerations: []corev1.Toleration{{Operator: "Exists"}},
 	}}
 	pod.Labels = map[string]string{"guarded": meta.Name}
 	require.NoError(w.t, w.client.Create(w.t.Context(), pod))
