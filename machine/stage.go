@@ -30,8 +30,8 @@ type Stage struct {
 	Limit func(*Scope) time.Duration
 	// Needs returns what the stage waits for before it can run, as a sentence, and an empty text when it has all. Nil: nothing.
 	Needs func(*Scope) string
-	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done. It
-	// is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
+	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done.
+	// It is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
 	Run func(context.Context, *Scope) (Result, error)
 
 	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
@@ -48,11 +48,10 @@ type Stage struct {
 	left, failed, failure, action string
 }
 
+// Reasons of the events about a Stage of an embedder.
 const (
-	// EventStageExcluded and EventStageFailed are the reasons of the events about a Stage of an embedder that a Machine goes without, and that
-	// is over its limit.
-	EventStageExcluded = "DeletionStageExcluded"
-	EventStageFailed   = "DeletionStageFailed"
+	EventStageExcluded = "DeletionStageExcluded" // a Machine goes without the stage; the note says why
+	EventStageFailed   = "DeletionStageFailed"   // the stage is over its limit, and the deletion goes on
 	actionDelete       = "Delete"
 )
 

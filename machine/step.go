@@ -57,8 +57,8 @@ const (
 
 // Steps returns a new list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is being deleted, and
 // the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and pass it to Options.Steps. Those of a deletion are
-// stages, except StepObserve; a stage of your own is a Stage. New rejects a list without StepFinalizer or StepRemoveFinalizer, and one with a
-// step of a deletion that would wait for ever without another.
+// stages, except StepObserve; a stage of your own is a Stage. New rejects a list without StepFinalizer or StepRemoveFinalizer, and one with
+// a step of a deletion that would wait for ever without another.
 //
 // Some names stand for conditions that the step sets: StepBootstrap for BootstrapConfigReady, StepInfrastructure for InfrastructureReady,
 // StepNode for NodeReady and NodeHealthy, StepPaused for Paused. Ready requires all of them. A step of your own that replaces one either

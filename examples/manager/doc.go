@@ -102,6 +102,6 @@
 // # Limits
 //
 // It reconciles only Machines and the kinds that flags add. It changes Nodes of its own cluster or, with --workload-clusters, of the
-// clusters of the Machines. It reads Clusters (--clusters), and does not reconcile Clusters or their control planes. The condition UpToDate of
-// Machines is that of their owner: with --machinedeployments it is set here. It serves no webhooks.
+// clusters of the Machines. It reads Clusters (--clusters), and does not reconcile Clusters or their control planes. The condition UpToDate
+// of Machines is that of their owner: with --machinedeployments it is set here. It serves no webhooks.
 package main
