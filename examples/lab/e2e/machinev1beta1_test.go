@@ -200,7 +200,8 @@ func (w *world) endsV1Beta1(m *unstructured.Unstructured, node any) {
 	started, _, err := contract.At[time.Time]("status", "deletion", "nodeDrainStartTime").Get(last.Object)
 	require.NoError(w.t, err)
 	require.False(w.t, started.IsZero(), "the drain is recorded")
-	require.Equal(w.t, fmt.Sprint(node), last.GetAnnotations()[contract.DrainedAnnotation])
+	require.Contains(w.t, last.GetAnnotations()[contract.DeletionAnnotation], fmt.Sprintf(`"node":%q`, node))
+	require.Contains(w.t, last.GetAnnotations()[contract.DeletionAnnotation], `"drain":{"end":`)
 	last.SetFinalizers(nil)
 	require.NoError(w.t, w.client.Update(w.t.Context(), last))
 }

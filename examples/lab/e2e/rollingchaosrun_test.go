@@ -264,9 +264,9 @@ func TestE2EARollOutKeepsItsInvariantsInChaos(t *testing.T) {
 	plan := Plan(w.seed, chaosWindow, chaosLanes()...)
 	done := w.rollMeanwhile(w.disturb(t.Context(), plan))
 	t.Logf("the plan is over after %s, %d rollouts were done", time.Since(w.start).Round(time.Second), done)
+	w.finishes()
 	// A kubelet repeats what the API server could not answer. kwok forgets a Pod whose request was answered 500 or cut off, until it lists.
 	require.NoError(t, w.plane.Restart(t.Context(), cluster.Kwok))
-	w.finishes()
 	t.Logf("all is well after %s", time.Since(w.start).Round(time.Second))
 	w.ends()
 	w.judge()
