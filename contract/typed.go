@@ -21,8 +21,7 @@ var errNoFunctions = errors.New("the Kind was made without functions that read a
 // What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
 // and the spec, everything else with the status too: a field for one of these two must not be in the status. What is left out is forgotten
 // after each pass. A Node is drained and deleted only for a Machine that says ProviderID (read may make it of something else) and Node with
-// its UID. CheckKind says in a test what a
-// type forgets; reconcilers refuse a Kind that forgets what they need.
+// its UID. CheckKind says in a test what a type forgets; reconcilers refuse a Kind that forgets what they need.
 //
 // Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
 // there is a provider ID, or a step of your own calls Scope.SetInfrastructureReady of package machine in every pass.

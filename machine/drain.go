@@ -26,7 +26,7 @@ func drainStage() Stage {
 	return Stage{
 		Name: StepDrain, Reason: contract.ReasonDrainingNode, Excluded: (*Scope).whyNotDrained, Limit: (*Scope).drainLimit,
 		Needs: (*Scope).drainNeeds, Run: drainNode, done: (*Scope).isDrained, care: true, nodes: true,
-		confirm: func(s *Scope, ctx context.Context) error { return s.confirmForNode(ctx, s.whyNotDrained()) },
+		confirm: func(ctx context.Context, s *Scope) error { return s.confirmForNode(ctx, s.whyNotDrained()) },
 		left:    EventNodeNotDrained, failed: EventDrainFailed, action: actionDrainNode,
 		failure: "error draining Machine's node %q: %s: the deletion goes on without",
 	}

@@ -22,7 +22,7 @@ func deleteNodeStage() Stage {
 	return Stage{
 		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).setNodeDeletionLimit,
 		Run: deleteNodePass, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true, ownLimit: true,
-		confirm: (*Scope).confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
+		confirm: confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
 		failure: "error deleting Machine's Node %q: %s: the Machine goes without",
 	}
 }
@@ -57,7 +57,7 @@ func (s *Scope) whyNodeStays() string {
 
 // confirmNodeToDelete asks the API server before the Node is left: about the Node that the index does not have, and about the
 // infrastructure where several Nodes have the provider ID.
-func (s *Scope) confirmNodeToDelete(ctx context.Context) error {
+func confirmNodeToDelete(ctx context.Context, s *Scope) error {
 	err := s.matchSeveral(ctx)
 	if err == nil {
 		s.confirmNoNode(ctx)

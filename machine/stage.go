@@ -37,7 +37,7 @@ type Stage struct {
 	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
 	// which they are not known.
 	care, nodes bool
-	confirm     func(*Scope, context.Context) error
+	confirm     func(context.Context, *Scope) error
 	// done reports that nothing is left to do, without a word. after is called when the deletion goes on behind the stage.
 	done  func(*Scope) bool
 	after func(*Scope)
@@ -120,7 +120,7 @@ func decideStage(f stageFacts) (stageAction, string) {
 // run makes one pass of a stage.
 func (stage Stage) run(ctx context.Context, s *Scope) (Result, error) {
 	if stage.confirm != nil && s.decidedCare() == careDrainAndDelete {
-		if err := stage.confirm(s, ctx); err != nil {
+		if err := stage.confirm(ctx, s); err != nil {
 			return Result{}, err
 		}
 	}

@@ -117,20 +117,27 @@ func (w *world) scaled(d *unstructured.Unstructured, replicas int64) {
 	w.rollingOutIs(d, metav1.ConditionFalse)
 }
 
-// Cluster API's manager makes a fleet and ends. Ours takes it over, scales it and ends, Cluster API's has it back, and ours again. Each
-// leaves what the other has made as it is, but for our annotations. Cluster API copies those of a deployment to its set, ledger included.
-func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
+// handOver returns a world of its own, because no other test can have a second manager, with a deployment and what starts Cluster API's
+// manager and ours.
+func handOver(t *testing.T) (w *world, d *unstructured.Unstructured, theirs, ours func() (stop func())) {
+	t.Helper()
 	program, err := arm.BuildCAPI(t.Context(), measure.NewSay(os.Stderr, "takeover"))
 	require.NoError(t, err)
-	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
+	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr, PodTermination: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	w := newBareWorld(t, plane)
+	w = newBareWorld(t, plane)
 	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
 	w.startProviders(worldOptions{})
 	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
 	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
-	d, theirs, ours := w.apply(deploymentOf(infra, config))[2], w.theirs(program), w.ours()
+	return w, w.apply(deploymentOf(infra, config))[2], w.theirs(program), w.ours()
+}
+
+// Cluster API's manager makes a fleet and ends. Ours takes it over, scales it and ends, Cluster API's has it back, and ours again. Each
+// leaves what the other has made as it is, but for our annotations. Cluster API copies those of a deployment to its set, ledger included.
+func TestE2EAFleetIsTakenOverFromClusterAPIAndGivenBack(t *testing.T) {
+	w, d, theirs, ours := handOver(t)
 	for round, manager := range []struct {
 		name, agent string
 		start       func() (stop func())
@@ -189,17 +196,7 @@ func (w *world) ours() func() (stop func()) {
 // A Machine whose drain a budget holds changes hands in the middle of its deletion, from Cluster API's controller to ours and, another one,
 // back: the start of the drain stays, the Pod stays until its budget lets it go, and the deletion ends.
 func TestE2EADeletionIsTakenOverInItsMiddleAndGivenBack(t *testing.T) {
-	program, err := arm.BuildCAPI(t.Context(), measure.NewSay(os.Stderr, "takeover"))
-	require.NoError(t, err)
-	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr, PodTermination: time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
-	w := newBareWorld(t, plane)
-	require.NoError(t, (&arm.Objects{Client: w.client, Plane: plane, Cluster: describedCluster}).Install(t.Context()))
-	w.startProviders(worldOptions{})
-	infra, config := template(fake.InfraMachineGVK(contract.V1Beta2)), template(fake.BootstrapConfigGVK(contract.V1Beta2))
-	require.NoError(t, cluster.InstallCRDs(t.Context(), plane.Config(), fake.CRD(infra, contract.V1Beta2), fake.CRD(config, contract.V1Beta2)))
-	d, theirs, ours := w.apply(deploymentOf(infra, config))[2], w.theirs(program), w.ours()
+	w, d, theirs, ours := handOver(t)
 	stop := theirs()
 	w.scaled(d, 1)
 	for _, next := range []struct {
