@@ -274,3 +274,22 @@ func message(st *metav1.Status, o *Outcome) string {
 func HoldFor(o Outcome) Hold {
 	return Hold{Reason: classes()[min(int(o.Class), len(classes())-1)].hold, Message: o.Message}
 }
+
+// Rest returns how long a Pod rests that is held for the same reason so many times in a row: first, which is Outcome.RetryAfter after an
+// answer, doubled each time up to the limit of the reason, which is never below first. It is the schedule of what is requested again.
+func Rest(reason Reason, first time.Duration, times int) time.Duration {
+	longest := first
+	switch reason {
+	case ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied, ReasonEndpointMissing, ReasonInvalid,
+		ReasonRespawned:
+		longest = 5 * time.Minute
+	case ReasonServerError:
+		longest = time.Minute
+	case ReasonUnknownOutcome:
+		longest = 30 * time.Second
+	case ReasonConflict:
+		longest = 2 * time.Second
+	default: // the event of a budget, or of a Namespace, comes before
+	}
+	return max(first, min(first<<min(max(0, times-1), 10), longest))
+}

@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -113,7 +114,7 @@ func ExamplePlanner_Plan() {
 
 // A policy as data: polite for ten minutes, then deletions with 30 s of grace, and pods of a Node that does not answer get one second.
 func ExamplePolicy_Rule() {
-	policy := drain.Policy{GracePeriod: new(int64(30)), DeleteAfter: 10 * time.Minute, UnreachableAfter: 5 * time.Minute}
+	policy := drain.Policy{GracePeriod: new(int64(30)), DeleteAfter: 10 * time.Minute, SkipUnreachableAfter: 5 * time.Minute}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
 		return
@@ -127,4 +128,21 @@ func ExamplePolicy_Rule() {
 	// Output:
 	// after 1m0s: Evict, Evictable
 	// after 10m0s: Delete, Escalated
+}
+
+// Rules of a Karpenter-like controller: what carries a label stays, Pods of a low priority leave first, those with volumes one after the
+// other, and all are gone by a deadline.
+func ExampleDeleteBy() {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	rules := append([]drain.Rule{
+		drain.SkipSelected(labels.SelectorFromSet(labels.Set{"app": "agent"})),
+		drain.OrderByPriority, drain.OneAtATimeWithVolumes, drain.SystemCriticalLast,
+	}, drain.DefaultRules()...)
+	for _, left := range []time.Duration{time.Hour, 20 * time.Second} {
+		v := drain.Decide(web("web-1"), append(rules, drain.DeleteBy(now.Add(left), func() time.Time { return now })))
+		fmt.Printf("%s before: %s\n", left, v.Action)
+	}
+	// Output:
+	// 1h0m0s before: Evict
+	// 20s before: Delete
 }

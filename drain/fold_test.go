@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // randomRule returns a rule that does anything a rule may do, and writes down what it returned.
 func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 	builtin := []Rule{
-		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, skip, waitCompleted,
-		SystemCriticalLast, orderInText, setOrder(int32(random.Uint32())),
+		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, SkipSelected(labels.Everything()), waitCompleted,
+		SystemCriticalLast, OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }), orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
 		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})}).Rule(read),
 	}

@@ -54,7 +54,7 @@ func applyOrder(ds []Decision) {
 			continue
 		}
 		switch {
-		case (d.Action == Evict || d.Action == Delete) && !outsideOrders(d):
+		case (d.Action == Evict || d.Action == Delete) && d.Reason != ReasonPoweredOff: // what runs nowhere waits for nobody
 			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
 		case d.Reason == ReasonWaitCompleted:
 			d.Reason = ReasonWaitCompletedLater

@@ -111,7 +111,7 @@ func (c *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict
 		prev.Order = c.order
 		return prev, nil
 	case behaviorSkip:
-		return skip(pod, prev)
+		return skip(prev), nil
 	case behaviorWaitCompleted:
 		return waitCompleted(pod, prev)
 	default:

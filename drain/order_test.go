@@ -1,7 +1,11 @@
 package drain
 
 import (
+	"fmt"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -68,10 +72,15 @@ func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
 		"a critical pod of the highest order": {[]Rule{setOrder(highest), SystemCriticalLast}, newPod("p", ofPriority(2000001000)),
 			highest},
 		"a critical pod of the lowest order":        {[]Rule{setOrder(lowest), SystemCriticalLast}, newPod("p", ofPriority(2000001000)), 1 << 30},
+		"a low priority leaves first":               {[]Rule{setOrder(-2), OrderByPriority}, newPod("p", ofPriority(7)), 5},
+		"no priority is 0":                          {[]Rule{setOrder(3), OrderByPriority}, newPod("p"), 3},
+		"priorities do not overflow":                {[]Rule{setOrder(highest), OrderByPriority}, newPod("p", ofPriority(7)), highest},
+		"a pod without volumes keeps its order":     {[]Rule{setOrder(4), OneAtATimeWithVolumes}, newPod("p"), 4},
+		"a terminating pod with a volume is first":  {[]Rule{OneAtATimeWithVolumes}, newPod("p", claiming("c"), terminating), 1 << 29},
 		"a finished pod has an order as well":       {[]Rule{setOrder(4)}, newPod("p", inPhase(corev1.PodFailed)), 4},
 		"a terminating pod has an order as well":    {[]Rule{setOrder(4)}, newPod("p", terminating), 4},
 		"an ignored pod has an order as well":       {[]Rule{setOrder(4)}, newPod("p", mirror), 4},
-		"a skipped pod has an order as well":        {[]Rule{setOrder(4), skip}, newPod("p"), 4},
+		"a skipped pod has an order as well":        {[]Rule{setOrder(4), SkipSelected(labels.Everything())}, newPod("p"), 4},
 		"a completed pod keeps its order":           {[]Rule{setOrder(4), waitCompleted}, newPod("p", inPhase(corev1.PodFailed)), 4},
 		"a pod that is to complete keeps its order": {[]Rule{setOrder(4), waitCompleted}, newPod("p"), 4},
 	}
@@ -82,4 +91,25 @@ func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestOneAtATimeWithVolumes(t *testing.T) {
+	pods := []*corev1.Pod{newPod("plain"), newPod("system", ofClass("system-node-critical"))}
+	for i := range 20 {
+		pods = append(pods, newPod(fmt.Sprintf("data-%d", i), claiming("c")))
+	}
+	rules := append(ClusterAPIRules(nil, nil), OneAtATimeWithVolumes, SystemCriticalLast)
+	leave := func() (left []string) {
+		plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
+		for _, d := range plan.Evictable() {
+			left = append(left, d.Pod.Name)
+		}
+		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return slices.Contains(left, pod.Name) })
+		return left
+	}
+	require.Equal(t, []string{"plain"}, leave())
+	for range 20 {
+		require.Len(t, leave(), 1)
+	}
+	require.Equal(t, []string{"system"}, leave())
 }

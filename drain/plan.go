@@ -152,7 +152,7 @@ func groupOfWait(r Reason) podGroup {
 		return groupCompletingLater
 	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
 		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
-		ReasonEndpointMissing, ReasonConflict, ReasonUnsupported, ReasonRespawned:
+		ReasonEndpointMissing, ReasonConflict, ReasonRespawned:
 		return groupBlocked
 	default:
 		return groupCompleting

@@ -55,7 +55,9 @@ func said(t *testing.T, p Policy, s Situation, pod *corev1.Pod) string {
 
 func TestPolicy_UnreachableNodes(t *testing.T) {
 	table := *DefaultPolicy()
-	withGrace := func(seconds int64) Policy { return Policy{UnreachableAfter: 5 * time.Minute, GracePeriod: &seconds} }
+	withGrace := func(seconds int64) Policy {
+		return Policy{SkipUnreachableAfter: 5 * time.Minute, GracePeriod: &seconds}
+	}
 	type row struct {
 		policy Policy
 		s      Situation
@@ -78,34 +80,33 @@ func TestPolicy_UnreachableNodes(t *testing.T) {
 		"not what all others get":                 {withGrace(10), Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 1s"},
 		"a pod with grace 0 of its own gets a second": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(0)),
 			"Evict Evictable 1s"},
-		"long terminations are shortened": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Minute, 3600)),
-			"Delete Terminating 1s"},
-		"and end the same if they cannot be shortened": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)},
+		"a termination that has just begun is waited for": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Minute, 3600)),
+			"Wait Terminating"},
+		"and over like one of a second": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)},
 			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
 		"an hour counts from when it is silent": {table,
 			Situation{Node: silentFor(5*time.Minute + 61*time.Second), StartedAt: noon.Add(-time.Hour)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Wait Terminating"},
 		"and is over a minute and a second later": {table,
 			Situation{Node: silentFor(5*time.Minute + 62*time.Second), StartedAt: noon.Add(-time.Hour)},
 			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
 		"and from when the drain began": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-61 * time.Second)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Delete Terminating 1s"},
+			newPod("a", deletedFor(30*time.Minute, 3600)), "Wait Terminating"},
 		"to be over a minute and a second later": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-62 * time.Second)},
 			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
 		"a huge grace period does not wrap": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon}, newPod("a", deletedFor(0, 1<<62)),
-			"Delete Terminating 1s"},
-		"what the server would not shorten is left": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)),
+			"Wait Terminating"},
+		"a short one too": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)),
 			"Wait Terminating"},
 		"a deletion without a grace period is left": {table, Situation{Node: silentFor(time.Hour)},
 			newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "Wait Terminating"},
 		"a minute after its time a pod is skipped": {table, Situation{Node: silentFor(time.Hour)},
 			newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
-		"another time may be asked for": {Policy{UnreachableAfter: 2 * time.Hour}, Situation{Node: silentFor(time.Hour)},
+		"another time may be asked for": {Policy{SkipUnreachableAfter: 2 * time.Hour}, Situation{Node: silentFor(time.Hour)},
 			newPod("a", deletedFor(92*time.Second, 30)), "Wait Terminating"},
 
 		"off: deleted with a second of grace": {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, newPod("a"),
 			"Delete PoweredOff 1s"},
-		"off: evicted if Pods cannot be deleted": {table, Situation{PoweredOff: true, EvictsOnly: true}, newPod("a"), "Evict Evictable 1s"},
 		"off: an hour of grace is not waited for": {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)},
 			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
 		"off counts even before the Node is silent": {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true},
@@ -212,16 +213,41 @@ func TestPolicy_InAPlan(t *testing.T) {
 		plan(Policy{DeleteAfter: 1}, Situation{StartedAt: noon.Add(-1)}, early, late))
 	check("skipped pods hold no order back", []string{"node-a early Ignore StuckTerminating", "node-a late Wait BudgetExhausted"},
 		plan(*DefaultPolicy(), Situation{Node: silentFor(time.Hour)}, newPod("early", deletedFor(time.Hour, 30)), late))
-	check("shortening waits for no order", []string{"node-a early Wait BudgetExhausted", "node-a gone Delete Terminating"},
-		plan(*DefaultPolicy(), Situation{Node: silentFor(time.Hour)}, early, newPod("gone", deletedFor(0, 300))))
 }
 
 func TestPolicyValidate_NamesEverythingThatIsWrong(t *testing.T) {
-	err := Policy{GracePeriod: new(int64(0)), DeleteAfter: -1, UnreachableAfter: -1}.Validate()
+	err := Policy{GracePeriod: new(int64(0)), DeleteAfter: -1, SkipUnreachableAfter: -1}.Validate()
 	for _, want := range []string{
-		"GracePeriod must be at least 1, is 0", "DeleteAfter must not be negative", "UnreachableAfter must not be negative",
+		"GracePeriod must be at least 1, is 0", "DeleteAfter must not be negative", "SkipUnreachableAfter must not be negative",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, Policy{}.Validate())
+}
+
+func TestDeleteBy(t *testing.T) {
+	cases := map[string]struct {
+		left time.Duration
+		pod  *corev1.Pod
+		want string
+	}{
+		"more than the grace period is left":   {31 * time.Second, newPod("a", ownGrace(30)), "Evict own"},
+		"the grace period is left":             {30 * time.Second, newPod("a", ownGrace(30)), "Delete 30s"},
+		"less is left":                         {12 * time.Second, newPod("a", ownGrace(30)), "Delete 12s"},
+		"more than will ever be left":          {10 * time.Minute, newPod("a", ownGrace(3600)), "Delete 10m0s"},
+		"the deadline has passed":              {-time.Hour, newPod("a"), "Delete 1s"},
+		"a Pod that is terminating":            {-time.Hour, newPod("a", deletedFor(time.Minute, 90)), "Wait own"},
+		"a Pod of a DaemonSet":                 {-time.Hour, newPod("a", ownedBy("apps/v1", "DaemonSet")), "Ignore own"},
+		"the default of a Pod without a grace": {30 * time.Second, newPod("a"), "Delete 30s"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := Decide(tc.pod, append(DefaultRules(), DeleteBy(noon.Add(tc.left), func() time.Time { return noon })))
+			got := v.Action.String() + " own"
+			if v.GracePeriodSeconds != nil {
+				got = v.Action.String() + " " + (time.Duration(*v.GracePeriodSeconds) * time.Second).String()
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Rule gets a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod. An
@@ -87,9 +88,20 @@ func waitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decideIf(true, Wait, ReasonWaitCompleted, "waiting for completion"), nil
 }
 
-// Skip is a [Rule] for some Pods: the Pod stays on the Node and does not block the drain.
-func skip(_ *corev1.Pod, prev Verdict) (Verdict, error) {
-	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone"), nil
+// SkipSelected returns a [Rule]: Pods that selector selects stay on the Node, and the drain does not wait for them. It precedes the rules
+// that let them go. A nil selector selects none.
+func SkipSelected(selector labels.Selector) Rule {
+	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
+		if selector == nil || !selector.Matches(labels.Set(pod.Labels)) {
+			return prev, nil
+		}
+		return skip(prev), nil
+	}
+}
+
+// skip leaves a Pod on the Node.
+func skip(prev Verdict) Verdict {
+	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone")
 }
 
 // neverCompletes reports that a Pod ends only when it is deleted.
@@ -118,7 +130,7 @@ func drainLabel(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	case !found || prev.Action != Undecided:
 		return prev, nil
 	case strings.EqualFold(value, "skip"):
-		return skip(pod, prev)
+		return skip(prev), nil
 	case strings.EqualFold(strings.Replace(value, "-", "", 1), "waitcompleted"):
 		prev.Order = 0
 		return waitCompleted(pod, prev)

@@ -79,7 +79,6 @@ const (
 	ReasonInvalid              Reason = "Invalid"              // the request is wrong; asking again does not help
 	ReasonEndpointMissing      Reason = "EndpointMissing"      // the API server has no pods/eviction
 	ReasonConflict             Reason = "Conflict"             // the Pod changed during its eviction
-	ReasonUnsupported          Reason = "Unsupported"          // the runner cannot carry out this action
 )
 
 // Reasons that only [Plan.Permanent] and [Plan.Warnings] give.

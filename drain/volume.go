@@ -11,31 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// volumeReason says why a volume of a Node is waited for, or why not.
-type volumeReason string
-
-// Volumes with these reasons are waited for.
-const (
-	volumeAttached  volumeReason = "Attached"  // its detachment was not requested yet
-	volumeAttaching volumeReason = "Attaching" // not attached yet, or the attach failed; it may still be attached
-	volumeDetaching volumeReason = "Detaching" // its VolumeAttachment has a deletionTimestamp
-)
-
-// Volumes with these reasons are not waited for.
-const (
-	// volumeInline is defined in the spec of a Pod and has no PersistentVolume. Cluster API always fails on its VolumeAttachment.
-	volumeInline volumeReason = "InlineVolume"
-	// volumeOfIgnoredPod is used by a Pod that stays on the Node (Cluster API #6285).
-	volumeOfIgnoredPod volumeReason = "UsedByIgnoredPod"
-	// volumeShared may be attached to several Nodes at the same time, so no other Node waits for its detachment.
-	volumeShared volumeReason = "SharedVolume"
-	// volumeOrphaned has a VolumeAttachment, but its PersistentVolume does not exist.
-	volumeOrphaned volumeReason = "Orphaned"
-	// volumeUnattached is a CSI volume that only the status of the Node names. The VolumeAttachment is removed when the driver confirms the
-	// detachment; the status is updated later.
-	volumeUnattached volumeReason = "NoVolumeAttachment"
-)
-
 // VolumeStop says why attached volumes are no longer waited for.
 type VolumeStop uint8
 
@@ -68,8 +43,8 @@ type VolumeRef struct {
 // volumeDecision is the decision whether one volume is waited for.
 type volumeDecision struct {
 	VolumeRef
-	reason volumeReason
-	blocks bool
+	blocks    bool
+	detaching bool // its VolumeAttachment has a deletionTimestamp
 	// failed: the last attempt of the driver to detach the volume, or before that to attach it, failed.
 	failed bool
 }
@@ -167,7 +142,7 @@ func (p VolumePlan) Summary(maxNames int) string {
 
 // failure omits the text of the driver: many contain the ID of a request, and would change the message with every attempt.
 func failure(d *volumeDecision) string {
-	if d.reason == volumeDetaching {
+	if d.detaching {
 		return fmt.Sprintf("* VolumeAttachment %s: detach failed and is tried again, see its .status.detachError", d.Name)
 	}
 	return fmt.Sprintf("* VolumeAttachment %s: attach failed, see its .status.attachError", d.Name)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // csiPrefix begins the name of a CSI volume in the status of a Node: prefix, driver, "^", handle.
@@ -132,8 +133,7 @@ func (v *volumeView) keep(claim types.NamespacedName) error {
 // attachment decides about a VolumeAttachment. name is the name of the volume in the status of the Node, if known.
 func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d volumeDecision, name corev1.UniqueVolumeName, err error) {
 	d.Name = a.Name
-	if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName == "" {
-		d.reason = volumeInline
+	if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == "" { // it is inline in a Pod; Cluster API always fails on its VolumeAttachment
 		return d, "", nil
 	}
 	d.PV = *a.Spec.Source.PersistentVolumeName
@@ -149,43 +149,34 @@ func (v *volumeView) attachment(a *storagev1.VolumeAttachment) (d volumeDecision
 			name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
 		}
 	}
-	switch {
-	case v.ignored[d.PV]:
-		d.reason = volumeOfIgnoredPod
-	case pv == nil && v.facts.Now.Sub(a.CreationTimestamp.Time) >= orphanedAfter:
-		d.reason = volumeOrphaned
-	case pv != nil && shared(pv):
-		d.reason = volumeShared
-	default:
-		d.blocks = true
-		d.reason, d.failed = progress(a)
+	d.blocks = !v.isLeft(d.PV, pv, a)
+	if d.detaching = a.DeletionTimestamp != nil; d.detaching {
+		d.failed = a.Status.DetachError != nil
+	} else {
+		d.failed = !a.Status.Attached && a.Status.AttachError != nil
 	}
 	return d, name, nil
 }
 
-func progress(a *storagev1.VolumeAttachment) (reason volumeReason, failed bool) {
+// isLeft reports whether the volume of an attachment is not waited for: a Pod that stays on the Node uses it (Cluster API #6285), it does
+// not exist, or it may be attached to several Nodes at the same time, so that no other Node waits for its detachment.
+func (v *volumeView) isLeft(name string, pv *corev1.PersistentVolume, a *storagev1.VolumeAttachment) bool {
 	switch {
-	case a.DeletionTimestamp != nil:
-		return volumeDetaching, a.Status.DetachError != nil
-	case a.Status.Attached:
-		return volumeAttached, false
-	default:
-		return volumeAttaching, a.Status.AttachError != nil
+	case v.ignored[name]:
+		return true
+	case pv == nil:
+		return v.facts.Now.Sub(a.CreationTimestamp.Time) >= orphanedAfter
 	}
+	return shared(pv)
 }
 
-// status decides about a volume that only the status of the Node names.
+// status decides about a volume that only the status of the Node names. The VolumeAttachment of a CSI volume is removed when the driver
+// confirms the detachment, and the status is updated later. Where an ignored Pod has a volume without an attachment, it is not known whose
+// volume this is: a wait that is too short is better than one without end.
 func (v *volumeView) status(name corev1.UniqueVolumeName) volumeDecision {
-	d := volumeDecision{VolumeRef: VolumeRef{Name: string(name)}}
-	switch {
-	case strings.HasPrefix(d.Name, csiPrefix):
-		d.reason = volumeUnattached
-	case v.inTree: // it is not known whose volume this is: a wait that is too short is better than one without end
-		d.reason = volumeOfIgnoredPod
-	default:
-		d.blocks, d.reason = true, volumeAttached
+	return volumeDecision{
+		VolumeRef: VolumeRef{Name: string(name)}, blocks: !strings.HasPrefix(string(name), csiPrefix) && !v.inTree,
 	}
-	return d
 }
 
 // shared follows the rule of kube-controller-manager for multi-attach, except that a volume without an access mode is exclusive.

@@ -211,6 +211,6 @@ func TestRightsForNodesAreThoseOfDrainsWithVolumes(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete", "get", "list", "patch", "watch"}},
 	}
 	require.Equal(t, nodes, machinepool.NodePolicyRules(machinepool.Wiring{}))
-	drains := contract.MergePolicyRules(nodes, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
+	drains := contract.MergePolicyRules(nodes, runner.PolicyRules())
 	require.Equal(t, drains, machinepool.NodePolicyRules(machinepool.Wiring{Drains: true}))
 }

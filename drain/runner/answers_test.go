@@ -276,37 +276,3 @@ func TestAnswers_AThrottledPodGoesToTheEndOfItsNodesQueue(t *testing.T) {
 	g.eventually("a is asked for again", func() bool { return len(g.evictor.names()) == 4 })
 	require.Equal(t, []string{"a", "b", "c", "a"}, g.evictor.names())
 }
-
-func TestAnswers_ContentionHalvesTheBudgetsShareAndSuccessRecovers(t *testing.T) {
-	for name, answer := range map[string]error{
-		"504": apierrors.NewTimeoutError("couldn't update PodDisruptionBudget", 10),
-		"409": apierrors.NewConflict(budgetsResource, "pdb", errors.New("the object has been modified")),
-	} {
-		t.Run(name, func(t *testing.T) { contentionHalvesTheBudgetsShare(t, answer) })
-	}
-}
-
-func contentionHalvesTheBudgetsShare(t *testing.T, answer error) {
-	g := newRig(t, nil)
-	g.budgets.set(20, 10)
-	g.evictor.answerWith(func(context.Context, PodRef) error { return answer })
-	g.pods.put(pod("n", "a"))
-	g.start()
-	defer g.stop()
-	share := func() int {
-		g.runner.mu.Lock()
-		defer g.runner.mu.Unlock()
-		for _, b := range g.runner.budgets {
-			return b.limit
-		}
-		return 0
-	}
-	g.step("n")
-	g.settled(1)
-	require.Equal(t, 2, share())
-	g.evictor.answerWith(nil)
-	g.pods.put(pod("n", "b"), pod("n", "c"))
-	g.step("n")
-	g.settled(3)
-	require.Equal(t, 4, share())
-}

@@ -5,9 +5,7 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -34,47 +32,15 @@ type attempt struct {
 	controller types.UID
 	action     drain.Action // Evict or Delete
 	grace      *int64
-	shortens   bool // the Pod was terminating when it was requested
 	state      attemptState
-	hold       drain.Hold // while resting
+	shown      drain.Hold // what is reported until the answer; that the eviction is requested when it is empty
+	rest       drain.Hold // what is reported while resting; what the plan says when it is empty
 	retryAt    time.Time  // while resting or accepted
 	failures   int
-	against    drain.Hold   // the plan denies the request: what is reported until the answer
+	hopeless   bool         // the plan denies the request
 	budget     *budgetState // the only budget that selects the Pod, or the first of a hopeless Pod; nil if there is none
 	token      bool         // counts against the budget until its status shows the eviction
 	seenRV     string       // version of the budget known when the eviction was accepted, or refused because of the budget
-}
-
-// enqueue puts a planned eviction or deletion into the queue of its Node. A queued eviction may become a deletion.
-func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) *attempt {
-	a := ns.attempts[d.Pod.UID]
-	if a == nil {
-		a = &attempt{ref: drain.RefOf(d.Pod), ns: ns, controller: controllerOf(d.Pod)}
-		ns.attempts[a.ref.UID] = a
-	}
-	action := drain.Evict
-	if d.Action == drain.Delete {
-		action = drain.Delete
-	}
-	switch {
-	case a.state == inFlight:
-		return a
-	case a.state == queued && a.action == action:
-		a.grace = d.GracePeriodSeconds
-		return a
-	case a.state != queued:
-		ns.queue = append(ns.queue, a.ref.UID)
-	}
-	a.releaseToken()
-	a.action, a.grace, a.shortens = action, d.GracePeriodSeconds, d.Pod.DeletionTimestamp != nil
-	a.state, a.against, a.budget = queued, drain.Hold{}, nil
-	if a.action == drain.Evict && (len(d.Budgets) == 1 || hopeless(d)) {
-		a.budget = known[d.Budgets[0]]
-	}
-	if a.token = token && a.budget != nil; a.token {
-		a.budget.tokens[a.ref.UID] = a
-	}
-	return a
 }
 
 // hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
@@ -83,6 +49,56 @@ func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) *atte
 func hopeless(d *drain.Decision) bool {
 	return d.Intended == drain.Evict && d.Action == drain.Deny &&
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
+}
+
+// enqueue puts the eviction or deletion of a Pod into the queue of its Node, and lets the decision report it. A queued eviction may become a
+// deletion. A Pod that failed by an error, and a hopeless one, is reported as before until the answer, so that neither its message nor its
+// Since changes with every attempt.
+func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) {
+	a := ns.attempts[d.Pod.UID]
+	if a == nil {
+		a = &attempt{ref: drain.RefOf(d.Pod), ns: ns, controller: controllerOf(d.Pod)}
+		ns.attempts[a.ref.UID] = a
+	}
+	a.queue(d, known, token)
+	if a.shown.Reason != "" {
+		d.Action, d.Reason, d.Message = drain.Wait, a.shown.Reason, a.shown.Message
+	}
+}
+
+func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
+	action := drain.Evict
+	if d.Action == drain.Delete {
+		action = drain.Delete
+	}
+	switch {
+	case a.state == inFlight:
+		return
+	case a.state == queued && a.action == action:
+		a.grace = d.GracePeriodSeconds
+		return
+	case a.state != queued:
+		a.ns.queue = append(a.ns.queue, a.ref.UID)
+	}
+	a.releaseToken()
+	again, never := a.hopeless, hopeless(d)
+	a.action, a.grace, a.state, a.hopeless, a.budget, a.shown = action, d.GracePeriodSeconds, queued, never, nil, drain.Hold{}
+	switch {
+	case action == drain.Delete:
+	case never:
+		a.shown = drain.Hold{Reason: d.Reason, Message: d.Message}
+		if again && a.rest.Reason != "" {
+			a.shown = a.rest
+		}
+	case a.failures > 0 && a.rest.Reason != drain.ReasonBudgetExhausted && a.rest.Reason != drain.ReasonBudgetStale:
+		a.shown = a.rest // about budgets, the plan knows more than the last answer
+	}
+	if action == drain.Evict && (len(d.Budgets) == 1 || never) {
+		a.budget = known[d.Budgets[0]]
+	}
+	if a.token = token && a.budget != nil; a.token {
+		a.budget.tokens[a.ref.UID] = a
+	}
 }
 
 // withdraw removes a queued request.
@@ -113,58 +129,29 @@ func (a *attempt) releaseToken() {
 	a.token = false
 }
 
-// refresh drops attempts whose Pods are gone or terminating, and ends rests.
-func (ns *nodeState) refresh(pods []*corev1.Pod, now time.Time) {
-	alive := make(map[types.UID]*corev1.Pod, len(pods))
-	for _, pod := range pods {
-		alive[pod.UID] = pod
-	}
-	for uid, a := range ns.attempts {
-		pod := alive[uid]
-		switch {
-		case pod == nil, pod.DeletionTimestamp != nil && a.state != inFlight && !a.shortens:
-			a.drop()
-		case a.state == resting && (!now.Before(a.retryAt) || a.budget != nil && a.seenRV != "" && a.seenRV != a.budget.seenRV):
-			a.state = idle // the rest is over, or the budget that refused has changed
-		case a.state == accepted && !now.Before(a.retryAt):
-			a.releaseToken()
-			a.state = idle
+// hold returns what a plan has to know of the Pod; held is false when nothing is under way.
+func (a *attempt) hold(paused *pause, now time.Time) (hold drain.Hold, held bool) {
+	hold = cmp.Or(a.shown, drain.Hold{Reason: drain.ReasonEvictionRequested})
+	switch a.state {
+	case queued:
+		if now.Before(paused.until) && !a.hopeless {
+			return paused.hold, true
 		}
-	}
-}
-
-// held returns the holds of the Pods that the planner must not touch.
-func (ns *nodeState) held(paused *pause, now time.Time) map[types.UID]drain.Hold {
-	held := make(map[types.UID]drain.Hold, len(ns.attempts))
-	for uid, a := range ns.attempts {
-		hold := cmp.Or(a.against, drain.Hold{Reason: drain.ReasonEvictionRequested})
-		switch a.state {
-		case idle:
-			continue
-		case queued:
-			if now.Before(paused.until) && a.against.Reason == "" {
-				held[uid] = paused.hold
-				continue
-			}
-			if a.action != drain.Evict { // a deletion is planned again, because its grace period may have changed
-				continue
-			}
+		hold.Only = drain.Evict
+		return hold, a.action == drain.Evict // a deletion is planned again, because its grace period may have changed
+	case inFlight:
+		return hold, true
+	case accepted:
+		return drain.Hold{Reason: drain.ReasonEvictionAccepted}, true
+	case resting:
+		hold = a.rest
+		if a.action == drain.Evict { // what refuses an eviction does not hold a deletion
 			hold.Only = drain.Evict
-		case inFlight:
-			hold.Only = drain.Undecided
-		case accepted:
-			hold = drain.Hold{Reason: drain.ReasonEvictionAccepted}
-		case resting:
-			if hold = a.hold; hold.Reason == "" {
-				continue // refused as planned
-			}
-			if a.action == drain.Evict { // what refuses an eviction does not hold a deletion
-				hold.Only = drain.Evict
-			}
 		}
-		held[uid] = hold
+		return hold, hold.Reason != ""
+	case idle:
 	}
-	return held
+	return drain.Hold{}, false
 }
 
 // shownBy reports whether the status of the budget accounts for the eviction. The API server records the Pod's name there until the budget
@@ -178,15 +165,28 @@ func (a *attempt) shownBy(pdb *policyv1.PodDisruptionBudget, now time.Time) bool
 	return recorded || !now.Before(a.retryAt) || newer(pdb.ResourceVersion, a.seenRV)
 }
 
+// ended reports whether the state of an attempt is over: the Pod has rested, its budget has changed since it refused, or an acceptance has
+// had no effect for too long.
+func (a *attempt) ended(now time.Time) bool {
+	switch a.state {
+	case resting:
+		return !now.Before(a.retryAt) || a.budget != nil && a.seenRV != "" && a.seenRV != a.budget.seenRV
+	case accepted:
+		return !now.Before(a.retryAt)
+	case idle, queued, inFlight:
+	}
+	return false
+}
+
 // succeeded records that the eviction or deletion was accepted, or that the Pod is gone.
-func (a *attempt) succeeded(o drain.Outcome, probe time.Duration, now time.Time) {
+func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 	a.state, a.failures, a.retryAt = accepted, 0, now.Add(max(acceptedFor, o.RetryAfter))
 	if o.Class == drain.Accepted && a.token && !now.Before(a.budget.closedUntil) {
 		a.budget.closedRV = "" // the API server accepted a probe
 	}
 	if o.Class == drain.Gone {
 		a.releaseToken()
-		a.retryAt = now.Add(probe)
+		a.retryAt = now.Add(probeInterval)
 	}
 	if a.budget != nil {
 		a.seenRV = a.budget.seenRV
@@ -194,122 +194,18 @@ func (a *attempt) succeeded(o drain.Outcome, probe time.Duration, now time.Time)
 	a.ns.respawns.evicted(a.ref.UID, a.controller, now)
 }
 
-// refused lets the Pod rest.
-func (a *attempt) refused(o drain.Outcome, probe time.Duration, now time.Time) {
+// refused lets the Pod rest. The refusal of a hopeless Pod by its budgets is what the plan says, which also recognizes its end.
+func (a *attempt) refused(o drain.Outcome, now time.Time) {
 	a.failures++
-	a.state, a.hold = resting, drain.HoldFor(o)
-	against := a.against.Reason != ""
-	if against && (o.Class == drain.BudgetExhausted || o.Class == drain.MultipleBudgets) {
-		a.hold = drain.Hold{} // the plan says more about it, and recognizes its end
-	}
-	a.retryAt = now.Add(backoff(o, a.failures, against, probe))
-	a.seenRV = ""
-	if a.budget != nil && !against && (o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale) {
+	a.state, a.rest, a.seenRV = resting, drain.HoldFor(o), ""
+	reason, first := a.rest.Reason, o.RetryAfter
+	closed := o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale
+	switch {
+	case a.hopeless && (closed || o.Class == drain.MultipleBudgets):
+		a.rest = drain.Hold{}
+		reason, first = drain.ReasonBudgetNeverAllows, time.Minute
+	case closed && a.budget != nil:
 		a.seenRV = a.budget.seenRV
 	}
-}
-
-// retried reports whether an eviction that failed by an error is requested again. About budgets, the plan knows more than the last answer.
-func (a *attempt) retried() bool {
-	if a.failures == 0 || a.action != drain.Evict || a.state != queued && a.state != inFlight {
-		return false
-	}
-	return a.hold.Reason != drain.ReasonBudgetExhausted && a.hold.Reason != drain.ReasonBudgetStale && a.hold.Reason != ""
-}
-
-// backoff returns how long a Pod rests: the time of the class, doubled with every failure in a row up to a limit. A closed budget may open
-// at any time and is tried after probe, unless the plan denies the request because the budget never opens.
-func backoff(o drain.Outcome, failures int, against bool, probe time.Duration) time.Duration {
-	limit := o.RetryAfter
-	switch o.Class {
-	case drain.BudgetExhausted:
-		if !against {
-			return probe
-		}
-		o.RetryAfter, limit = minProbeRest, maxProbeRest
-	case drain.Forbidden, drain.AdmissionDenied, drain.MultipleBudgets, drain.EndpointMissing, drain.Invalid:
-		limit = 5 * time.Minute
-	case drain.ServerError:
-		limit = time.Minute
-	case drain.UnknownOutcome:
-		limit = 30 * time.Second
-	case drain.Conflict:
-		limit = 2 * time.Second
-	default:
-	}
-	return max(o.RetryAfter, min(o.RetryAfter<<min(failures-1, 10), limit))
-}
-
-// How long the Pods of a controller that creates them again on a cordoned Node rest, doubled with each one that left.
-const (
-	minRespawnRest = 5 * time.Second
-	maxRespawnRest = 5 * time.Minute
-)
-
-// respawns limits the evictions of Pods whose controller ignores the cordon: every eviction would create the next Pod (Cluster API #12640,
-// machine-api-operator #1051). A Pod counts as created again when it was not on the Node at the first Step that was shown the cordon, and a
-// Pod of its controller was evicted before. Clocks are not compared.
-type respawns struct {
-	known       map[types.UID]bool // Pods of the first look; nil before it
-	controllers map[types.UID]respawning
-}
-
-type respawning struct {
-	times int
-	until time.Time
-}
-
-// look remembers the Pods that are on the Node when the cordon is first seen.
-func (s *respawns) look(pods []*corev1.Pod) {
-	if s.known != nil {
-		return
-	}
-	s.known, s.controllers = make(map[types.UID]bool, len(pods)), map[types.UID]respawning{}
-	for _, pod := range pods {
-		s.known[pod.UID] = true
-	}
-}
-
-// evicted records that a Pod was evicted or deleted.
-func (s *respawns) evicted(pod types.UID, controller types.UID, now time.Time) {
-	if controller == "" || s.known == nil {
-		return
-	}
-	c := s.controllers[controller]
-	rest := minRespawnRest
-	if !s.known[pod] {
-		c.times++
-		rest = min(maxRespawnRest, minRespawnRest<<min(c.times, 10))
-	}
-	c.until = now.Add(rest)
-	s.controllers[controller] = c
-}
-
-// hold adds holds for the Pods that rest, and returns when the first rest ends; zero when none rests.
-func (s *respawns) hold(pods []*corev1.Pod, held map[types.UID]drain.Hold, now time.Time) (next time.Time) {
-	if len(s.controllers) == 0 {
-		return time.Time{}
-	}
-	for _, pod := range pods {
-		c := s.controllers[controllerOf(pod)]
-		if _, busy := held[pod.UID]; busy || s.known[pod.UID] || !now.Before(c.until) {
-			continue
-		}
-		held[pod.UID] = drain.Hold{
-			Reason: drain.ReasonRespawned,
-			Message: "its controller creates Pods on the cordoned Node again; let them not tolerate the taint " +
-				corev1.TaintNodeUnschedulable + ", or exempt them from the drain",
-		}
-		if next.IsZero() || c.until.Before(next) {
-			next = c.until
-		}
-	}
-	return next
-}
-
-func controllerOf(pod *corev1.Pod) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return ref.UID
-	}
-	return ""
+	a.retryAt = now.Add(drain.Rest(reason, first, a.failures))
 }

@@ -21,7 +21,7 @@ import (
 
 // BenchmarkStep is one pass over a Node with 250 pods; it has to stay far below 10 ms.
 func BenchmarkStep(b *testing.B) {
-	staged := &drain.Policy{DeleteAfter: time.Hour, UnreachableAfter: 5 * time.Minute}
+	staged := &drain.Policy{DeleteAfter: time.Hour, SkipUnreachableAfter: 5 * time.Minute}
 	for name, bc := range map[string]struct {
 		allowed int32
 		policy  *drain.Policy
@@ -37,7 +37,7 @@ func BenchmarkStep(b *testing.B) {
 			}
 			budgets := &memoryBudgets{}
 			budgets.set(bc.allowed, 1)
-			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Deleter: &memoryDeleter{}, Budgets: budgets})
+			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Budgets: budgets})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -22,7 +22,6 @@ type budgetState struct {
 	seenRV      string                 // newest resource version that a Step read
 	tokens      map[types.UID]*attempt // evictions that count against the budget until its status shows them
 	inFlight    int
-	limit       int       // of requests in flight, halved by contention
 	closedRV    string    // resource version at which the API server refused
 	closedUntil time.Time // acceptances before belong to requests sent before the refusal
 	restUntil   time.Time // no request before
@@ -30,13 +29,13 @@ type budgetState struct {
 }
 
 // observe records the budgets that a Step read. It returns, per budget, the evictions that its status does not show yet.
-func (s budgets) observe(read []*policyv1.PodDisruptionBudget, limit int, now time.Time) map[types.NamespacedName]int32 {
+func (s budgets) observe(read []*policyv1.PodDisruptionBudget, now time.Time) map[types.NamespacedName]int32 {
 	spent := map[types.NamespacedName]int32{}
 	for _, pdb := range read {
 		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
 		b := s[name]
 		if b == nil {
-			b = &budgetState{name: name, tokens: map[types.UID]*attempt{}, limit: limit}
+			b = &budgetState{name: name, tokens: map[types.UID]*attempt{}}
 			s[name] = b
 		}
 		b.lookedAt = now
@@ -76,7 +75,7 @@ func (b *budgetState) forgotten(now time.Time, after time.Duration) bool {
 
 // admits reports whether one more request may be sent for the budget. A nil budget admits all.
 func (b *budgetState) admits(now time.Time) bool {
-	return b == nil || b.inFlight < b.limit && !now.Before(b.restUntil)
+	return b == nil || b.inFlight < maxInFlightPerBudget && !now.Before(b.restUntil)
 }
 
 // closed reports that the cached status cannot be trusted: the API server refused what this version of it allows. Only probes are sent
@@ -87,12 +86,12 @@ func (b *budgetState) closed(now time.Time) bool {
 
 // probe reports whether a Pod is requested now although the status allows none, and schedules the next probe. Only one Pod is requested in
 // each interval.
-func (b *budgetState) probe(now time.Time, interval time.Duration) bool {
-	due := !b.probeAt.IsZero() && now.Sub(b.probeAt) <= 4*interval // otherwise the budget closed only now, or closed again
+func (b *budgetState) probe(now time.Time) bool {
+	due := !b.probeAt.IsZero() && now.Sub(b.probeAt) <= 4*probeInterval // otherwise the budget closed only now, or closed again
 	if due && (now.Before(b.probeAt) || now.Before(b.restUntil) || b.asked()) {
 		return false
 	}
-	b.probeAt = now.Add(interval)
+	b.probeAt = now.Add(probeInterval)
 	return due
 }
 
@@ -107,25 +106,21 @@ func (b *budgetState) asked() bool {
 }
 
 // answered adapts the requests for the budget to an answer. refused means that queued requests would get the same answer.
-func (b *budgetState) answered(o drain.Outcome, limit int, probe time.Duration, now time.Time) (refused bool) {
+func (b *budgetState) answered(o drain.Outcome, now time.Time) (refused bool) {
 	if b == nil {
 		return false
 	}
 	switch o.Class {
-	case drain.Accepted:
-		b.limit = min(limit, b.limit+1)
-	case drain.BudgetContention:
-		b.limit = max(1, b.limit/2)
 	case drain.BudgetExhausted, drain.BudgetStale:
-		b.closedRV, b.closedUntil = b.seenRV, now.Add(probe)
+		b.closedRV, b.closedUntil = b.seenRV, now.Add(probeInterval)
 		b.probeAt = b.closedUntil
 		return true
 	case drain.BudgetOverloaded:
 		b.restUntil = now.Add(o.RetryAfter)
 		return true
 	default:
+		return false
 	}
-	return false
 }
 
 // newer compares resource versions. Versions that cannot be compared are newer when they differ.

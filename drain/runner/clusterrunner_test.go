@@ -7,45 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 )
-
-// unserved is a cache of a server that serves nothing.
-type unserved struct{ cache.Cache }
-
-func (unserved) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
-	return nil, &meta.NoKindMatchError{}
-}
-
-func (unserved) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return &meta.NoKindMatchError{}
-}
-
-func TestAServerThatServesNoBudgetsHasNoneAndIsAskedByTheFirstDrain(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Budgets, c.Informers = unserved{}, unserved{} })
-	list := g.runner.budgetList
-	list.onDemand, list.emptyIfUnserved = true, true
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	stop, err := list.open(ended, nil)
-	require.NoError(t, err)
-	stop()
-	require.False(t, list.unserved, "before a drain wants to know, it waits")
-	g.pods.put(pod("n", "a"))
-	g.start()
-	defer g.stop()
-	g.eventually("budgets are known", func() bool { return g.step("n").Counts.Total == 1 })
-	g.settled(1)
-	budgets, synced, err := g.runner.readBudgets(t.Context(), []*corev1.Pod{pod("n", "a")})
-	require.NoError(t, err)
-	require.True(t, synced)
-	require.Empty(t, budgets)
-}
 
 // asked fails a test whose code asks the API server, or the cache of the cluster, for anything but Nodes.
 type asked struct {
@@ -55,7 +21,7 @@ type asked struct {
 
 func (a asked) GetCache() cache.Cache {
 	a.t.Error("the cache of the cluster is asked: what it watches has to be listed before anything else goes on")
-	return unserved{}
+	return nil
 }
 
 func TestARunnerOfAClusterAsksItForNothingBeforeTheFirstDrain(t *testing.T) {
@@ -64,14 +30,16 @@ func TestARunnerOfAClusterAsksItForNothingBeforeTheFirstDrain(t *testing.T) {
 	mapper := func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil }
 	c, err := ctrlcluster.New(&rest.Config{Host: server.URL}, func(o *ctrlcluster.Options) { o.MapperProvider = mapper })
 	require.NoError(t, err)
+	idle, err := NewForCluster(asked{c, t}, nil)
+	require.NoError(t, err)
+	_, err = idle.NamespaceLabels(t.Context())
+	require.ErrorIs(t, err, ErrNotListed)
 	for _, metrics := range []*Metrics{nil, NewMetrics()} {
-		drainer, err := NewClusterRunner(asked{c, t}, metrics)
+		drainer, err := NewForCluster(asked{c, t}, metrics)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- drainer.Start(ctx) }()
-		_, err = drainer.NamespaceLabels(ctx)
-		require.ErrorIs(t, err, ErrNotListed)
 		cancel()
 		require.NoError(t, <-ended)
 	}

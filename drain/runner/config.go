@@ -1,14 +1,13 @@
 package runner
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -20,18 +19,11 @@ type Config struct {
 	Nodes client.Writer
 	// Pods is the source of the Pods of draining Nodes; the Runner runs it. Required.
 	Pods PodSource
-	// Evictor requests evictions. Required.
+	// Evictor requests evictions and deletions. Required.
 	Evictor Evictor
-	// Deleter deletes Pods if a rule or a policy asks for it. If it is nil, such Pods block with [drain.ReasonUnsupported].
-	Deleter Deleter
 	// Budgets reads PodDisruptionBudgets from a cache: every Step lists those in the Namespaces of the Pods of its Node. If it is nil, only
 	// the answers of the API server count: each refused Pod is requested again after 15 s.
 	Budgets client.Reader
-	// Informers is the cache behind Budgets. With it, a Step does not block while the cache is not synced, and a budget that changes wakes the
-	// owners of waiting Nodes; without it, they look again after 15 s.
-	Informers cache.Informers
-	// Volumes: volumes are read through Informers, as [Runner.StepVolumes] requires.
-	Volumes bool
 	// Metrics are optional. The caller registers them.
 	Metrics *Metrics
 
@@ -39,13 +31,11 @@ type Config struct {
 	CallTimeout time.Duration
 	// Debounce is how long events are collected before an owner is woken; 100 ms.
 	Debounce time.Duration
-	// Settle is how long a Node must have been seen cordoned before its drain can be Done, because the scheduler may bind one more Pod right
-	// after the cordon; 2 s. Negative means none. It counts from the first Step of the process that was shown the cordon, while Pods leave.
+	// Settle is how long a Node must have been seen cordoned, and no new Pod been seen on it, before its drain can be Done, because the
+	// scheduler may bind one more Pod right after the cordon; 2 s. Negative means none. It counts from the first Step of the process.
 	Settle time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
-
-	beside func(context.Context) error // runs while the Runner runs, such as the cache behind Budgets; may be nil
 }
 
 const (
@@ -66,9 +56,6 @@ var errNodeReplaced = errors.New("the node was replaced by another one of the sa
 // errStopped says that the context of the Runner has ended, for example because leadership was lost.
 var errStopped = errors.New("the drain runner has stopped")
 
-// errReleased says that a Node was released while it was read. It is not returned to callers.
-var errReleased = errors.New("the node was released")
-
 // errInvalidRequest marks errors about the arguments of Step.
 var errInvalidRequest = errors.New("invalid request")
 
@@ -82,72 +69,30 @@ func (c *Config) complete() error {
 	require(c.Nodes == nil, "Nodes")
 	require(c.Pods == nil, "Pods")
 	require(c.Evictor == nil, "Evictor")
-	errs = append(errs,
-		defaultTo(&c.CallTimeout, 10*time.Second, "CallTimeout"),
-		defaultTo(&c.Debounce, 100*time.Millisecond, "Debounce"),
-	)
-	if c.Settle == 0 {
-		c.Settle = 2 * time.Second
+	if c.CallTimeout < 0 || c.Debounce < 0 {
+		errs = append(errs, fmt.Errorf("CallTimeout %s and Debounce %s must not be negative", c.CallTimeout, c.Debounce))
 	}
-	c.Settle = max(0, c.Settle)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 10*time.Second)
+	c.Debounce = cmp.Or(c.Debounce, 100*time.Millisecond)
+	c.Settle = max(0, cmp.Or(c.Settle, 2*time.Second))
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
-	}
-	if c.Volumes && c.Informers == nil {
-		errs = append(errs, errors.New("Volumes requires Informers")) //nolint:staticcheck // it begins with the name of a field
-	}
-	if c.Informers != nil && c.Budgets == nil && !c.Volumes {
-		errs = append(errs, errors.New("Informers has no effect without Budgets and Volumes")) //nolint:staticcheck // as above
 	}
 	return errors.Join(errs...)
 }
 
-func defaultTo(field *time.Duration, value time.Duration, name string) error {
-	if *field < 0 {
-		return fmt.Errorf("%s must not be negative", name)
-	}
-	if *field == 0 {
-		*field = value
-	}
-	return nil
-}
-
-// Wiring says which optional parts of a [Config] need rights. The zero value is a Runner that only evicts.
-type Wiring struct {
-	// Budgets: Config.Budgets reads through a cache.
-	Budgets bool
-	// Deleter: Config.Deleter is set.
-	Deleter bool
-	// Volumes: Config.Volumes is set.
-	Volumes bool
-}
-
-// PolicyRules are the rights that a [Runner] needs in the cluster whose Nodes it drains:
-//
-//   - Nodes: patch, for the cordon; [Drain] needs get in addition;
-//   - Pods: list and watch, for [NewScopedPodSource], and delete for a Deleter;
-//   - pods/eviction: create;
-//   - PodDisruptionBudgets, and for volumes VolumeAttachments and PersistentVolumes: list and watch.
-func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+// PolicyRules are the rights that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes are drained.
+// Drain gets Nodes in addition and needs nothing about volumes; a Runner of [New] needs those of its parts.
+func PolicyRules() []rbacv1.PolicyRule {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 	}
-	var rules []rbacv1.PolicyRule
-	for _, choice := range []struct {
-		made bool
-		rule rbacv1.PolicyRule
-	}{
-		{true, rule("", "nodes", "patch")},
-		{true, rule("", "pods", "list", "watch")},
-		{true, rule("", "pods/eviction", "create")},
-		{w.Budgets, rule("policy", "poddisruptionbudgets", "list", "watch")},
-		{w.Deleter, rule("", "pods", "delete")},
-		{w.Volumes, rule("", "persistentvolumes", "list", "watch")},
-		{w.Volumes, rule("storage.k8s.io", "volumeattachments", "list", "watch")},
-	} {
-		if choice.made {
-			rules = append(rules, choice.rule)
-		}
-	}
-	return contract.MergePolicyRules(rules)
+	return contract.MergePolicyRules([]rbacv1.PolicyRule{
+		rule("", "nodes", "patch"),
+		rule("", "pods", "list", "watch", "delete"),
+		rule("", "pods/eviction", "create"),
+		rule("policy", "poddisruptionbudgets", "list", "watch"),
+		rule("", "persistentvolumes", "list", "watch"),
+		rule("storage.k8s.io", "volumeattachments", "list", "watch"),
+	})
 }

@@ -44,6 +44,7 @@ func TestADrainIsDoneOnlyByAListThatIsMadeAfterTheSettleTime(t *testing.T) {
 
 	source.remove("n", "uid-late")
 	source.Release("n") // the watch shows it
+	g.clock.Step(2 * time.Second)
 	require.True(t, g.step("n").Done)
 	require.Equal(t, 4, source.begun)
 	require.True(t, g.step("n").Done)

@@ -12,31 +12,108 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// cordon cordons a Node that is shown schedulable, and again until it is shown cordoned. It returns since when Steps were shown the cordon;
-// zero if this one was not.
-func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) (time.Time, error) {
-	r.mu.Lock()
-	if node.Spec.Unschedulable {
-		defer r.mu.Unlock()
-		if now := r.cfg.Clock.Now(); ns.cordonSeen.IsZero() || ns.cordonSeen.After(now) { // or the clock was set back
-			ns.cordonSeen = now
-		}
-		return ns.cordonSeen, nil
-	}
-	ns.cordonSeen, ns.listedAgain = time.Time{}, false
-	released := ns.released
-	r.mu.Unlock()
-	if released || r.cordons.Behind(node) { // it is shown as it was before the cordon
-		return time.Time{}, nil
-	}
-	return time.Time{}, r.patchUnschedulable(ctx, node, true)
+const (
+	// reportedFor is how long after an uncordon by others the drain reports it.
+	reportedFor = 2 * time.Minute
+	// contestedAfter is how many of them are no accident.
+	contestedAfter = 5
+)
+
+// cordon is what is known of the cordon of a Node. The zero value is a Node that was not seen cordoned.
+type cordon struct {
+	since time.Time // the first Step that was shown the cordon
+	holds bool      // the last Step was shown the cordon, or the API server accepted it after that
+	// undone is how often others have made the Node schedulable again, between first and last. by are those that the Node names.
+	undone      int
+	first, last time.Time
+	by          string
+	// contested: they have done so at least contestedAfter times, and the next cordon is put off. Only then a drain ends without it.
+	contested bool
+	next      time.Duration // until the Node can be cordoned again; 0 for now
 }
 
-// patchUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause
+// see takes a Node as a Step was shown it; behind is one from before the last cordon.
+func (c *cordon) see(unschedulable, behind bool, now time.Time) {
+	if c.contested = c.contested && now.Sub(c.last) < reportedFor; c.since.After(now) { // the clock was set back
+		c.since = now
+	}
+	switch {
+	case unschedulable:
+		c.holds, c.next = true, 0
+		if c.since.IsZero() {
+			c.since = now
+		}
+	case c.holds && !behind:
+		c.holds, c.undone, c.last = false, c.undone+1, now
+		if c.first.IsZero() {
+			c.first = now
+		}
+	}
+	if !unschedulable && !c.contested {
+		c.since = time.Time{}
+	}
+}
+
+// cordon cordons a Node that is shown schedulable, again when others have made it schedulable. The pauses grow when they do that again and
+// again.
+func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) error {
+	now, behind := r.cfg.Clock.Now(), r.cordons.Behind(node)
+	r.mu.Lock()
+	ns.cordon.see(node.Spec.Unschedulable, behind, now)
+	ns.listedAgain = ns.listedAgain && !ns.cordon.since.IsZero()
+	r.mu.Unlock()
+	if node.Spec.Unschedulable || behind {
+		return nil
+	}
+	err := r.setUnschedulable(ctx, r.cfg.Nodes, node, true)
+	undone := (*patch.UndoneError)(nil)
+	putOff := errors.As(err, &undone)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch c := &ns.cordon; {
+	case putOff:
+		c.by, c.next, err = undone.By, undone.After, nil
+		if c.contested = c.undone >= contestedAfter; c.contested && c.since.IsZero() {
+			c.since = now
+		}
+	case err == nil:
+		c.holds, c.next = true, 0
+	}
+	return err
+}
+
+// report adds to a result that others make the Node schedulable again.
+func (c *cordon) report(node string, result *Result, now time.Time) {
+	if c.undone == 0 || now.Sub(c.last) >= reportedFor || result.Done {
+		return
+	}
+	times, by := "once", ""
+	if c.undone > 1 {
+		times = fmt.Sprintf("%d times", c.undone)
+	}
+	if c.by != "" {
+		by = " by " + c.by
+	}
+	b := drain.Blocker{
+		Node: node, Reason: drain.ReasonUncordoned, Since: c.first,
+		Message: fmt.Sprintf("the Node was made schedulable again%s during its drain, %s since %s; it is cordoned again, later each time: "+
+			"let the other one leave the Node alone", by, times, c.first.UTC().Format(time.RFC3339)),
+	}
+	result.Blockers = append(result.Blockers, b)
+	result.Message = joinLines("* "+b.Message, result.Message)
+	if c.next > 0 {
+		result.RequeueAfter = min(result.RequeueAfter, c.next)
+	}
+}
+
+// setUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause
 // no conflict.
-func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to bool) error {
+func (r *Runner) setUnschedulable(ctx context.Context, through client.Writer, node *corev1.Node, to bool) error {
 	verb := "uncordon"
 	if to {
 		verb = "cordon"
@@ -51,7 +128,7 @@ func (r *Runner) patchUnschedulable(ctx context.Context, node *corev1.Node, to b
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err = r.cordons.PatchThrough(ctx, r.cfg.Nodes, target, client.RawPatch(types.JSONPatchType, body))
+	err = r.cordons.PatchThrough(ctx, through, target, client.RawPatch(types.JSONPatchType, body))
 	if isReplaced(err) {
 		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
 	}

@@ -3,14 +3,11 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -46,7 +43,7 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	return nil
 }
 
-// pickAll removes all requests from the queue that may be sent now, before the first of them is answered.
+// pickAll removes all requests from the queue that may be sent now, before the first of them is answered. wait is that of [queue.next].
 func (r *Runner) pickAll(now time.Time) (requests []*attempt, wait time.Duration) {
 	for {
 		a, again := r.pick(now)
@@ -57,7 +54,6 @@ func (r *Runner) pickAll(now time.Time) (requests []*attempt, wait time.Duration
 	}
 }
 
-// pick removes the request from the queue that may be sent now, if any. wait is that of [queue.next].
 func (r *Runner) pick(now time.Time) (request *attempt, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +65,8 @@ func (r *Runner) pick(now time.Time) (request *attempt, wait time.Duration) {
 // may be called while it waits for the answer. sent is false when none may go now. Then again is when one may go even if nothing changes; 0
 // means that only a Step or an answer changes that.
 //
-// Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes.
-// Config.Informers must be nil. Sources are woken by answers.
+// Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes. Sources are
+// woken by answers.
 func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
 	a, again := r.pick(r.cfg.Clock.Now())
 	if a == nil {
@@ -86,30 +82,23 @@ func (r *Runner) send(ctx context.Context, a *attempt) {
 	switch {
 	case err != nil:
 	case a.action == drain.Delete:
-		err = r.cfg.Deleter.Delete(call, a.ref, DeleteOptions{GracePeriodSeconds: a.grace})
+		err = r.cfg.Evictor.Delete(call, a.ref, a.grace)
 	default:
-		err = r.cfg.Evictor.Evict(call, a.ref, EvictOptions{GracePeriodSeconds: a.grace})
+		err = r.cfg.Evictor.Evict(call, a.ref, a.grace)
 	}
 	cancel()
-	stillThere := err != nil && r.shows(a)
-	r.finish(a, err, stillThere, ctx.Err() != nil)
+	r.finish(a, err, ctx.Err() != nil)
 	r.kickDispatcher()
 	r.wakeNode(a.ns.name)
 }
 
-// shows asks the source for one Pod. A source that is not synced counts as showing it: unknown is not gone.
-func (r *Runner) shows(a *attempt) bool {
-	pods, synced, err := r.podsOf(a.ns)
-	return err != nil || !synced || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == a.ref.UID })
-}
-
-// finish records the answer to a request.
-func (r *Runner) finish(a *attempt, err error, stillThere, stopping bool) {
+// finish records the answer to a request. The last Step says whether the Pod is still there.
+func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	now := r.cfg.Clock.Now()
-	outcome := drain.Classify(err, stillThere)
-	r.cfg.Metrics.answered(outcome.Class)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	outcome := drain.Classify(err, a.ns.pods[a.ref.UID])
+	r.cfg.Metrics.answered(outcome.Class)
 	r.count(a, -1)
 	if stopping && err != nil {
 		a.releaseToken()
@@ -117,20 +106,20 @@ func (r *Runner) finish(a *attempt, err error, stillThere, stopping bool) {
 		return
 	}
 	r.answered(outcome, err, now)
-	if a.budget.answered(outcome, maxInFlightPerBudget, probeInterval, now) {
+	if a.budget.answered(outcome, now) {
 		r.recallLocked(a.budget)
 	}
-	dropped := a.ns.released || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
+	dropped := r.nodes[a.ns.name] != a.ns || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
 	switch {
 	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
-		a.succeeded(outcome, probeInterval, now)
+		a.succeeded(outcome, now)
 		return
 	case !dropped && (outcome.Class == drain.Throttled || outcome.Class == drain.Unauthorized):
 		a.state = queued // the answer does not concern the Pod; if it does, the other Pods of the Node are first
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 		return
 	case !dropped:
-		a.refused(outcome, probeInterval, now)
+		a.refused(outcome, now)
 	}
 	if a.budget != nil && (a.token || dropped) {
 		a.releaseToken()
@@ -142,7 +131,7 @@ func (r *Runner) finish(a *attempt, err error, stillThere, stopping bool) {
 // expected, and a webhook may act on each request.
 func (r *Runner) recallLocked(b *budgetState) {
 	for _, a := range b.tokens {
-		if a.state == queued && a.against.Reason == "" {
+		if a.state == queued && !a.hopeless {
 			a.withdraw()
 			r.wakeLocked(a.ns)
 		}
@@ -158,17 +147,16 @@ type sink struct {
 // change, a budget that holds one of them changes, or a request is answered. Every source gets all owners.
 func (r *Runner) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		remove := r.addSink(&sink{wake: func(_ string, owner types.NamespacedName) {
-			if owner != (types.NamespacedName{}) {
-				queue.AddAfter(reconcile.Request{NamespacedName: owner}, r.cfg.Debounce)
-			}
-		}})
+		remove := r.addSink(func(_ string, owner types.NamespacedName) {
+			queue.AddAfter(reconcile.Request{NamespacedName: owner}, r.cfg.Debounce)
+		})
 		context.AfterFunc(ctx, remove)
 		return nil
 	})
 }
 
-func (r *Runner) addSink(s *sink) (remove func()) {
+func (r *Runner) addSink(wake func(node string, owner types.NamespacedName)) (remove func()) {
+	s := &sink{wake}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sinks[s] = struct{}{}
@@ -183,14 +171,6 @@ func (r *Runner) wakeNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wakeLocked(r.nodes[node])
-}
-
-func (r *Runner) wakeAll() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, ns := range r.ring {
-		r.wakeLocked(ns)
-	}
 }
 
 // wakeLocked calls the sinks for a Node; nil is a Node that was released.
@@ -210,21 +190,4 @@ func (r *Runner) wakeWaitersLocked(budget types.NamespacedName) {
 			r.wakeLocked(ns)
 		}
 	}
-}
-
-// watchBudgets wakes owners when a budget that they wait for changes.
-func (r *Runner) watchBudgets(ctx context.Context) error {
-	stop, err := r.budgetList.open(ctx, r.budgetChanged)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	<-ctx.Done()
-	return nil
-}
-
-func (r *Runner) budgetChanged(pdb client.Object, _ bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wakeWaitersLocked(client.ObjectKeyFromObject(pdb))
 }

@@ -92,6 +92,7 @@ func TestStart_OnceAndWithoutLeftovers(t *testing.T) {
 
 func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Debounce = time.Millisecond })
+	g.runner.Follow(&memoryVolumes{}, false)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,12 +116,12 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	woken("a pod's end wakes the owner")
 	g.budgets.set(0, 11)
 	g.step("n")
-	g.runner.budgetChanged(&g.budgets.list[0], false)
+	g.runner.lists.budgets.changed(&g.budgets.list[0])
 	woken("a change of a budget that holds a pod wakes the owner")
 
 	other := g.budgets.list[0].DeepCopy()
 	other.Name = "other"
-	g.runner.budgetChanged(other, false)
+	g.runner.lists.budgets.changed(other)
 	g.runner.wakeNode("unknown")
 	cancel()
 	g.eventually("the source is forgotten with its context", func() bool {
@@ -130,39 +131,6 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	})
 	g.runner.wakeNode("n")
 	require.Zero(t, queue.Len())
-}
-
-func TestBackoff_GrowsUpToTheLimitOfItsClass(t *testing.T) {
-	cases := []struct {
-		class   drain.Class
-		against bool
-		want    []time.Duration // after 1, 2 and 60 failures
-	}{
-		{drain.BudgetExhausted, false, []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second}},
-		{drain.BudgetExhausted, true, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
-		{drain.MultipleBudgets, false, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
-		{drain.MultipleBudgets, true, []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute}},
-		{drain.BudgetStale, false, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}},
-		{drain.BudgetStale, true, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}},
-		{drain.Forbidden, false, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
-		{drain.AdmissionDenied, false, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
-		{drain.AdmissionDenied, true, []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute}},
-		{drain.ServerError, false, []time.Duration{time.Second, 2 * time.Second, time.Minute}},
-		{drain.UnknownOutcome, false, []time.Duration{time.Second, 2 * time.Second, 30 * time.Second}},
-		{drain.Conflict, false, []time.Duration{time.Second, 2 * time.Second, 2 * time.Second}},
-	}
-	for _, tc := range cases {
-		for i, failures := range []int{1, 2, 60} {
-			own := tc.want[0] // the class's own time, but for a budget that never opens
-			if tc.class == drain.BudgetExhausted {
-				own = 15 * time.Second
-			}
-			got := backoff(drain.Outcome{Class: tc.class, RetryAfter: own}, failures, tc.against, 15*time.Second)
-			if got != tc.want[i] {
-				t.Errorf("%s (against the plan: %t) after %d failures: want %s, got %s", tc.class, tc.against, failures, tc.want[i], got)
-			}
-		}
-	}
 }
 
 func TestRelease_EndsEverythingAboutANode(t *testing.T) {
@@ -203,10 +171,6 @@ func (s *watchingSource) Release(node string) { s.watches.Delete(node) }
 
 func TestRelease_LeavesNoWatchBehindWhateverLooksAtTheNodeBesideIt(t *testing.T) {
 	for name, look := range map[string]func(g *rig, arm func()){
-		"the answer to a request": func(g *rig, arm func()) {
-			g.evictor.answerWith(func(context.Context, PodRef) error { arm(); return answerOf(503, 0) })
-			g.step("n")
-		},
 		"a step":             func(g *rig, arm func()) { arm(); g.step("n") },
 		"a wait for volumes": func(g *rig, arm func()) { arm(); g.stepVolumes(nil) },
 	} {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -60,13 +61,13 @@ func newBench(t *testing.T, nodes, podsPerNode int) *bench {
 	return b
 }
 
-// standalone returns the ingredients of one Drain with short times.
-func (b *bench) standalone(t *testing.T) (runner.Config, runner.DrainOptions) {
-	t.Helper()
-	cfg, opts, err := runner.Standalone(b.store.RESTConfig())
-	require.NoError(t, err)
-	cfg.Debounce, cfg.Settle = 5*time.Millisecond, 20*time.Millisecond
-	return cfg, opts
+// options are those of a Drain with short times.
+func (b *bench) options() runner.DrainOptions {
+	return runner.DrainOptions{Configure: func(cfg *runner.Config) { cfg.Debounce, cfg.Settle = 5*time.Millisecond, 20*time.Millisecond }}
+}
+
+func (b *bench) drain(ctx context.Context, opts runner.DrainOptions, nodes ...string) ([]runner.NodeResult, error) {
+	return runner.Drain(ctx, b.store.RESTConfig(), opts, nodes...)
 }
 
 func (b *bench) pods(t *testing.T) int {
@@ -99,7 +100,7 @@ func (b *bench) closedBudget(t *testing.T) (open func()) {
 func TestDrain_SeveralNodesWithProgressAndNothingLeftBehind(t *testing.T) {
 	b := newBench(t, 3, 8)
 	before := goruntime.NumGoroutine()
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	var mu sync.Mutex
 	ended, reports := map[string]runner.NodeResult{}, 0
 	opts.Progress = func(r runner.NodeResult) {
@@ -114,7 +115,7 @@ func TestDrain_SeveralNodesWithProgressAndNothingLeftBehind(t *testing.T) {
 			ended[r.Node] = r
 		}
 	}
-	results, err := runner.Drain(t.Context(), cfg, opts, "n2", "n0", "n1")
+	results, err := b.drain(t.Context(), opts, "n2", "n0", "n1")
 	require.NoError(t, err)
 	require.Len(t, results, 3)
 	for i, name := range []string{"n2", "n0", "n1"} {
@@ -134,12 +135,12 @@ func TestDrain_SeveralNodesWithProgressAndNothingLeftBehind(t *testing.T) {
 func TestDrain_OutOfTimeNamesTheBlockerAndCanBeResumed(t *testing.T) {
 	b := newBench(t, 1, 3)
 	open := b.closedBudget(t)
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	var results []runner.NodeResult
 	var err error
 	for _, timeout := range []time.Duration{300 * time.Millisecond, 3 * time.Second, 30 * time.Second} { // long enough to ask once
 		opts.Timeout = timeout
-		results, err = runner.Drain(t.Context(), cfg, opts, "n0")
+		results, err = b.drain(t.Context(), opts, "n0")
 		require.ErrorIs(t, err, runner.ErrOutOfTime)
 		require.ErrorIs(t, results[0].Err, runner.ErrOutOfTime)
 		if len(results[0].Blockers) > 0 {
@@ -150,8 +151,8 @@ func TestDrain_OutOfTimeNamesTheBlockerAndCanBeResumed(t *testing.T) {
 	require.Equal(t, "web", results[0].Blockers[0].Budgets[0].Name)
 
 	open()
-	cfg, opts = b.standalone(t)
-	results, err = runner.Drain(t.Context(), cfg, opts, "n0")
+	opts = b.options()
+	results, err = b.drain(t.Context(), opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
 	require.Equal(t, 3, b.store.CountRequests(func(r fake.Request) bool { return isEviction(r) && r.Code < 300 }))
@@ -160,14 +161,14 @@ func TestDrain_OutOfTimeNamesTheBlockerAndCanBeResumed(t *testing.T) {
 func TestDrain_AnEndedContextLeavesAResumableState(t *testing.T) {
 	b := newBench(t, 1, 3)
 	b.closedBudget(t)
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	ctx, cancel := context.WithCancel(t.Context())
 	opts.Progress = func(r runner.NodeResult) {
 		if len(r.Blockers) > 0 {
 			cancel()
 		}
 	}
-	results, err := runner.Drain(ctx, cfg, opts, "n0")
+	results, err := b.drain(ctx, opts, "n0")
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, results[0].Ended)
 	require.Len(t, results[0].Blockers, 1)
@@ -176,9 +177,9 @@ func TestDrain_AnEndedContextLeavesAResumableState(t *testing.T) {
 func TestDrain_APolicyDeletesWhatABudgetHolds(t *testing.T) {
 	b := newBench(t, 1, 3)
 	b.closedBudget(t)
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	opts.Policy = &drain.Policy{DeleteAfter: 100 * time.Millisecond, GracePeriod: new(int64(1))}
-	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	results, err := b.drain(t.Context(), opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
 	require.Zero(t, b.pods(t))
@@ -187,8 +188,8 @@ func TestDrain_APolicyDeletesWhatABudgetHolds(t *testing.T) {
 
 func TestDrain_WhatPatienceDoesNotMendEndsTheNodeOnly(t *testing.T) {
 	b := newBench(t, 1, 1)
-	cfg, opts := b.standalone(t)
-	results, err := runner.Drain(t.Context(), cfg, opts, "missing", "n0")
+	opts := b.options()
+	results, err := b.drain(t.Context(), opts, "missing", "n0")
 	require.True(t, apierrors.IsNotFound(results[0].Err), "got %v", results[0].Err)
 	require.ErrorContains(t, err, "missing")
 	require.True(t, results[1].Done)
@@ -198,8 +199,8 @@ func TestDrain_WhatPatienceDoesNotMendEndsTheNodeOnly(t *testing.T) {
 		Match: fake.Match("patch", schema.GroupKind{Kind: "Node"}, ""), Times: -1,
 		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n0", errors.New("no access")),
 	})
-	cfg, opts = b.standalone(t)
-	_, err = runner.Drain(t.Context(), cfg, opts, "n0")
+	opts = b.options()
+	_, err = b.drain(t.Context(), opts, "n0")
 	require.ErrorContains(t, err, "cordon node n0")
 }
 
@@ -207,14 +208,14 @@ func TestDrain_PassingTroubleIsReportedAndTriedAgain(t *testing.T) {
 	b := newBench(t, 1, 2)
 	b.store.FailNext(fake.Match("patch", schema.GroupKind{Kind: "Node"}, ""), errors.New("connection refused"))
 	b.store.FailNext(fake.Match("get", schema.GroupKind{Kind: "Node"}, ""), errors.New("connection refused"))
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	troubles := 0
 	opts.Progress = func(r runner.NodeResult) {
 		if r.Err != nil && !r.Ended {
 			troubles++
 		}
 	}
-	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	results, err := b.drain(t.Context(), opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
 	require.Equal(t, 2, troubles)
@@ -222,49 +223,61 @@ func TestDrain_PassingTroubleIsReportedAndTriedAgain(t *testing.T) {
 
 func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
+	opts := b.options()
 	for what, call := range map[string]func() error{
-		"DrainOptions.Nodes": func() error { _, err := runner.Drain(t.Context(), cfg, runner.DrainOptions{}, "n0"); return err },
-		"given twice":        func() error { _, err := runner.Drain(t.Context(), cfg, opts, "n0", "n0"); return err },
-		"Evictor":            func() error { _, err := runner.Drain(t.Context(), runner.Config{}, opts, "n0"); return err },
+		"given twice": func() error { _, err := b.drain(t.Context(), opts, "n0", "n0"); return err },
+		"Evictor is required": func() error {
+			bad := opts
+			bad.Configure = func(cfg *runner.Config) { cfg.Evictor = nil }
+			_, err := b.drain(t.Context(), bad, "n0")
+			return err
+		},
 		"GracePeriod must be at least 1": func() error {
 			bad := opts
 			bad.Policy = &drain.Policy{GracePeriod: new(int64(0))}
-			_, err := runner.Drain(t.Context(), cfg, bad, "n0")
+			_, err := b.drain(t.Context(), bad, "n0")
 			return err
 		},
-		"the rest config is nil": func() error { _, _, err := runner.Standalone(nil); return err },
-		"the cache broke": func() error {
-			_, err := runner.Drain(t.Context(), cfg.Breaks(errors.New("the cache broke")), opts, "n0")
+		"the rest config is nil": func() error { _, err := runner.Drain(t.Context(), nil, opts, "n0"); return err },
+		"the watch broke": func() error {
+			bad := opts
+			bad.Configure = func(cfg *runner.Config) { cfg.Pods = broken{cfg.Pods} }
+			_, err := b.drain(t.Context(), bad, "n0")
 			return err
 		},
 	} {
 		require.ErrorContains(t, call(), what)
 	}
-	results, err := runner.Drain(t.Context(), cfg, opts)
+	results, err := b.drain(t.Context(), opts)
 	require.NoError(t, err)
 	require.Empty(t, results)
 }
 
+// broken is a source that ends at once.
+type broken struct{ runner.PodSource }
+
+func (broken) Run(context.Context, func(string)) error { return errors.New("the watch broke") }
+
 func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {
 	b := &bench{store: fake.NewStore(fake.Options{})} // without loops: terminating Pods do not end
 	b.client = b.store.Client()
-	cfg, _ := b.standalone(t)
-	_, err := runner.NewRESTDeleter(nil)
-	require.Error(t, err)
-	for i, deleter := range []runner.Deleter{cfg.Deleter} {
+	clientset, err := kubernetes.NewForConfig(b.store.RESTConfig())
+	require.NoError(t, err)
+	evictor, err := runner.NewRESTEvictor(clientset)
+	require.NoError(t, err)
+	for i, deleter := range []runner.Evictor{evictor} {
 		pod := bound("n0", fmt.Sprintf("db-%d", i))
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
 		require.NoError(t, b.client.Create(t.Context(), pod))
 		before := drain.RefOf(pod)
 		before.UID = "the-one-before"
-		err := deleter.Delete(t.Context(), before, runner.DeleteOptions{})
+		err := deleter.Delete(t.Context(), before, nil)
 		require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
 		require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 		require.Nil(t, pod.DeletionTimestamp)
 
 		for _, grace := range []int64{60, 300} { // the second would be longer
-			require.NoError(t, deleter.Delete(t.Context(), drain.RefOf(pod), runner.DeleteOptions{GracePeriodSeconds: &grace}))
+			require.NoError(t, deleter.Delete(t.Context(), drain.RefOf(pod), &grace))
 			require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 			require.Equal(t, int64(60), *pod.DeletionGracePeriodSeconds)
 		}

@@ -13,26 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// memoryDeleter records deletions as "name grace" and answers them with err.
+// memoryDeleter records deletions as "name grace" and answers them with err. Evictions are those of the rig.
 type memoryDeleter struct {
+	Evictor
 	mu   sync.Mutex
 	got  []string
 	uids []types.UID
 	err  error
 }
 
-func (d *memoryDeleter) Delete(_ context.Context, ref PodRef, o DeleteOptions) error {
+func (d *memoryDeleter) Delete(_ context.Context, ref PodRef, seconds *int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	grace := "own"
-	if o.GracePeriodSeconds != nil {
-		grace = (time.Duration(*o.GracePeriodSeconds) * time.Second).String()
+	if seconds != nil {
+		grace = (time.Duration(*seconds) * time.Second).String()
 	}
 	d.got, d.uids = append(d.got, ref.Name+" "+grace), append(d.uids, ref.UID)
 	return d.err
@@ -54,7 +54,7 @@ func newDeletingRig(t *testing.T, change func(*Config)) (*rig, *memoryDeleter) {
 	t.Helper()
 	d := &memoryDeleter{}
 	return newRig(t, func(c *Config) {
-		c.Deleter = d
+		d.Evictor, c.Evictor = c.Evictor, d
 		if change != nil {
 			change(c)
 		}
@@ -162,51 +162,6 @@ func TestStep_ARefusedDeletionRests(t *testing.T) {
 	g.deleted(d, "a own", "a own")
 }
 
-func TestStep_ShorteningIsSentOnceAndOnlyWhereItShortens(t *testing.T) {
-	g, d := newDeletingRig(t, nil)
-	silent := cordoned("n")
-	silent.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.Time{Time: g.clock.Now().Add(-time.Hour)},
-	}}
-	going := func(name string, grace int64) *corev1.Pod {
-		p := pod("n", name)
-		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: g.clock.Now().Add(time.Hour)}, &grace
-		return p
-	}
-	g.pods.put(going("long", 7*24*3600), going("short", 1))
-	req := Request{Node: silent, Policy: drain.DefaultPolicy()}
-	g.start()
-	defer g.stop()
-	g.stepWith(req)
-	g.deleted(d, "long 1s")
-	g.stepWith(req) // the cache does not show it yet
-	g.deleted(d, "long 1s")
-	cut := going("long", 1)
-	cut.DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
-	g.pods.put(cut)
-	g.pods.remove("n", "uid-short")
-	if got := g.stepWith(req); got.Done || got.Counts.Terminating != 1 {
-		t.Fatalf("want to wait for the pod a while, got %+v", got)
-	}
-	g.clock.Step(61 * time.Second)
-	if got := g.stepWith(req); !got.Done {
-		t.Fatalf("want done without the pod that should be gone, got %+v", got)
-	}
-	g.deleted(d, "long 1s")
-	require.Empty(t, g.evictor.names())
-}
-
-func TestStep_WithoutADeleterATerminatingPodIsWaitedFor(t *testing.T) {
-	g := newRig(t, nil)
-	going := pod("n", "a")
-	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: g.clock.Now()}, new(int64(600))
-	g.pods.put(going)
-	got := g.stepWith(Request{Policy: drain.DefaultPolicy(), PoweredOff: true})
-	if got.Counts.Terminating != 1 || len(got.Blockers) != 0 {
-		t.Errorf("want the pod to count as terminating, got %+v", got)
-	}
-}
-
 func TestStep_AQueuedPodThatIsHeldNowLeavesTheQueue(t *testing.T) {
 	g, _ := newDeletingRig(t, nil)
 	g.budgets.set(1, 10)
@@ -228,7 +183,7 @@ func TestStep_AQueuedPodThatIsHeldNowLeavesTheQueue(t *testing.T) {
 func TestStep_TheGracePeriodOfThePolicyIsPassedOn(t *testing.T) {
 	var got *int64
 	g := newRig(t, func(c *Config) {
-		c.Evictor = EvictorFunc(func(_ context.Context, _ PodRef, o EvictOptions) error { got = o.GracePeriodSeconds; return nil })
+		c.Evictor = EvictorFunc(func(_ context.Context, _ PodRef, grace *int64) error { got = grace; return nil })
 	})
 	g.pods.put(pod("n", "a"))
 	g.start()

@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -64,7 +63,7 @@ func TestRESTEvictor_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	require.NoError(t, err)
 
 	grace := int64(7)
-	err = evictor.Evict(t.Context(), somePod, runner.EvictOptions{GracePeriodSeconds: &grace})
+	err = evictor.Evict(t.Context(), somePod, &grace)
 	got := drain.Classify(err, true)
 	want := drain.Outcome{
 		Class: drain.BudgetStale, RetryAfter: 10 * time.Second,
@@ -93,7 +92,7 @@ func TestRESTEvictor_WorksOverAFakeClientset(t *testing.T) {
 	})
 	evictor, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	require.NoError(t, evictor.Evict(t.Context(), somePod, runner.EvictOptions{}))
+	require.NoError(t, evictor.Evict(t.Context(), somePod, nil))
 	if diff := cmp.Diff(wantEviction(nil), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -104,10 +103,6 @@ func TestEvictors_NeedAClient(t *testing.T) {
 	require.Error(t, err)
 	_, err = runner.NewScopedPodSource(nil)
 	require.Error(t, err)
-	called := false
-	f := runner.EvictorFunc(func(context.Context, runner.PodRef, runner.EvictOptions) error { called = true; return nil })
-	require.NoError(t, f.Evict(t.Context(), somePod, runner.EvictOptions{}))
-	require.True(t, called)
 }
 
 func TestRESTDeleter_WorksOverAFakeClientset(t *testing.T) {
@@ -117,9 +112,9 @@ func TestRESTDeleter_WorksOverAFakeClientset(t *testing.T) {
 		got = a.(clienttesting.DeleteActionImpl).DeleteOptions
 		return true, nil, nil
 	})
-	deleter, err := runner.NewRESTDeleter(clientset)
+	deleter, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	require.NoError(t, deleter.Delete(t.Context(), somePod, runner.DeleteOptions{GracePeriodSeconds: new(int64(7))}))
+	require.NoError(t, deleter.Delete(t.Context(), somePod, new(int64(7))))
 	if diff := cmp.Diff(*wantEviction(new(int64(7))).DeleteOptions, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -135,9 +130,9 @@ func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	defer server.Close()
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	deleter, err := runner.NewRESTDeleter(clientset)
+	deleter, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	err = deleter.Delete(t.Context(), somePod, runner.DeleteOptions{})
+	err = deleter.Delete(t.Context(), somePod, nil)
 	require.Equal(t, drain.Throttled, drain.Classify(err, true).Class)
 	require.Equal(t, int32(1), requests.Load())
 }

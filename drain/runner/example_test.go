@@ -7,81 +7,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// Drains a Node in a plain loop. In an operator, the manager starts the Runner, a reconciler calls Step once per pass, and
-// Runner.Source wakes it.
-func Example() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
+// clusterWith returns a simulated cluster that has these Nodes with a Pod each.
+func clusterWith(ctx context.Context, nodes ...string) *fake.Store {
 	store := fake.NewStore(fake.Options{})
 	store.Start(ctx, fake.AllLoops())
-	c := store.Client()
-
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
-	}
-	for _, obj := range []client.Object{node, pod} {
-		if err := c.Create(ctx, obj); err != nil {
-			fmt.Println(err)
-			return
-		}
-	}
-
-	pods, _ := runner.NewScopedPodSource(c)
-	clientset, _ := kubernetes.NewForConfig(store.RESTConfig())
-	evictor, _ := runner.NewRESTEvictor(clientset)
-	r, err := runner.New(runner.Config{Nodes: c, Pods: pods, Evictor: evictor, Budgets: c, Settle: 10 * time.Millisecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	go func() { _ = r.Start(ctx) }()
-
-	for ctx.Err() == nil {
-		if err := c.Get(ctx, client.ObjectKey{Name: "node-1"}, node); err != nil {
-			fmt.Println(err)
-			return
-		}
-		result, err := r.Step(ctx, runner.Request{Node: node})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		if result.Done {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	r.Release("node-1")
-	err = c.Get(ctx, client.ObjectKeyFromObject(pod), pod)
-	fmt.Println("unschedulable:", node.Spec.Unschedulable, "pod gone:", client.IgnoreNotFound(err) == nil && err != nil)
-	// Output: unschedulable: true pod gone: true
-}
-
-// patiently lets Pods leave by eviction for ten minutes before they are deleted.
-func patiently(opts runner.DrainOptions) runner.DrainOptions {
-	opts.Timeout = 20 * time.Second
-	opts.Policy = &drain.Policy{DeleteAfter: 10 * time.Minute}
-	opts.Progress = func(r runner.NodeResult) { _ = r.Message } // print what is left to do
-	return opts
-}
-
-// Drains two Nodes without a manager, as a command would, and prints how each of them ended.
-func ExampleDrain() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	store := fake.NewStore(fake.Options{})
-	store.Start(ctx, fake.AllLoops())
-	for _, name := range []string{"node-1", "node-2"} {
+	for _, name := range nodes {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-on-" + name},
 			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "web", Image: "web"}}},
@@ -89,18 +29,80 @@ func ExampleDrain() {
 		for _, obj := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, pod} {
 			if err := store.Client().Create(ctx, obj); err != nil {
 				fmt.Println(err)
-				return
 			}
 		}
 	}
+	return store
+}
 
-	cfg, opts, err := runner.Standalone(store.RESTConfig()) // the rest.Config of any cluster
+// A reconciler of Nodes drains those that have an annotation. One line in main gives it a Runner.
+func addDrains(mgr manager.Manager, drained func(node string)) error {
+	drains, err := runner.AddToManager(mgr)
+	if err != nil {
+		return err
+	}
+	reconciler := func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		var node corev1.Node
+		if err := mgr.GetClient().Get(ctx, req.NamespacedName, &node); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if node.Annotations["example.com/drain"] == "" {
+			drains.Release(node.Name)
+			return reconcile.Result{}, nil
+		}
+		result, err := drains.Step(ctx, runner.Request{Node: &node})
+		if result.Done {
+			drained(node.Name)
+		}
+		return reconcile.Result{RequeueAfter: result.RequeueAfter}, err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("drains").For(&corev1.Node{}).WatchesRawSource(drains.Source()).
+		Complete(reconcile.Func(reconciler))
+}
+
+// An operator drains Nodes in its reconciler, without blocking a worker.
+func ExampleAddToManager() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	store := clusterWith(ctx, "node-1")
+	mgr, err := store.NewManager(ctrl.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	cfg.Settle = 10 * time.Millisecond
-	results, err := runner.Drain(ctx, cfg, patiently(opts), "node-1", "node-2")
+	done := make(chan string, 10)
+	if err := addDrains(mgr, func(node string) { done <- node }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	go func() { _ = mgr.Start(ctx) }()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	patch := client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"annotations":{"example.com/drain":"please"}}}`))
+	if err := store.Client().Patch(ctx, node, patch); err != nil {
+		fmt.Println(err)
+		return
+	}
+	select {
+	case name := <-done:
+		fmt.Println(name, "is drained")
+	case <-ctx.Done():
+	}
+	// Output: node-1 is drained
+}
+
+// A program drains two Nodes, prints what is in the way, and gives them back.
+func ExampleDrain() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	restConfig := clusterWith(ctx, "node-1", "node-2").RESTConfig() // that of any cluster
+	results, err := runner.Drain(ctx, restConfig, runner.DrainOptions{
+		Timeout: time.Minute,
+		Progress: func(r runner.NodeResult) {
+			for _, b := range r.Blockers {
+				fmt.Println(r.Node, "waits:", b.Message)
+			}
+		},
+	}, "node-1", "node-2")
 	for _, r := range results {
 		fmt.Println(r.Node, "done:", r.Done)
 	}
@@ -111,25 +113,29 @@ func ExampleDrain() {
 	// error: <nil>
 }
 
-// Plans a drain without a Runner: what would be evicted now, and what has to wait.
-func ExampleLook() {
-	ctx := context.Background()
-	c := fake.NewStore(fake.Options{}).Client()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
-	}
-	if err := c.Create(ctx, pod); err != nil {
-		fmt.Println(err)
-		return
-	}
+// A program takes a Node out of scheduling without a drain, and gives it back.
+func ExampleCordon() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	restConfig := clusterWith(ctx, "node-1").RESTConfig()
+	fmt.Println(runner.Cordon(ctx, restConfig, "node-1"))
+	fmt.Println(runner.Uncordon(ctx, restConfig, "node-1"))
+	// Output:
+	// <nil>
+	// <nil>
+}
 
+// Plans a drain without a Runner: what would go, what stays, and why.
+func ExampleLook() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := clusterWith(ctx, "node-1").Client()
 	pods, facts, err := runner.Look(ctx, c, time.Now(), "node-1")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	plan := drain.Planner{}.Plan(pods, facts)
-	fmt.Println(len(plan.Evictable()), "Pod can be evicted, done:", plan.Done())
-	// Output: 1 Pod can be evicted, done: false
+	fmt.Println(plan.Summary(0)) // and plan.Permanent(0) has what waiting does not remove
+	// Output: * Pod default/web-on-node-1: to be evicted
 }

@@ -2,34 +2,15 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	storagev1 "k8s.io/api/storage/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What the tests of another package need.
-
-type CachedVolumes = cachedVolumes
-
-func NewCachedVolumes(of informers) *CachedVolumes { return newCachedVolumes(of) }
-
-func (v *cachedVolumes) Run(ctx context.Context, changed func(node string)) error {
-	return v.run(ctx, changed)
-}
-
-func (v *cachedVolumes) Attachments(node string) ([]*storagev1.VolumeAttachment, bool) {
-	found, synced, _ := v.attachmentsOn(node)
-	return found, synced
-}
-
-func (v *cachedVolumes) AttachmentsOf(volume string) []*storagev1.VolumeAttachment {
-	return find[*storagev1.VolumeAttachment](v.attachments, byVolume, volume)
-}
-
-func TrimVolumes(obj any) (any, error) {
-	trimVolumes(obj)
-	return obj, nil
-}
 
 const (
 	ProbeInterval        = probeInterval
@@ -39,10 +20,29 @@ const (
 var (
 	ErrStopped      = errStopped
 	ErrNodeReplaced = errNodeReplaced
+	Trim            = trim
 )
 
 // SetWorkers limits the requests in flight.
 func (r *Runner) SetWorkers(n int) { r.limit, r.workers = n, n }
+
+// Follow lets the Runner read budgets and volumes from a cache.
+func (r *Runner) Follow(c cache.Cache, withVolumes bool) {
+	r.follow(listsOf(c))
+	r.lists.withVolumes = withVolumes
+}
+
+// Configure changes the parts of a Runner of a cluster.
+func (r *Runner) Configure(change func(*Config)) { change(&r.cfg) }
+
+// Cancel gives a Node back, as a person does.
+func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) error {
+	r.Release(node.Name)
+	if !uncordon {
+		return nil
+	}
+	return r.setUnschedulable(ctx, r.cfg.Nodes, node, false)
+}
 
 // SetBackoff shortens the pauses after failures of a source of NewScopedPodSource.
 func SetBackoff(of PodSource, least, most time.Duration) {
@@ -50,8 +50,24 @@ func SetBackoff(of PodSource, least, most time.Duration) {
 	s.minBackoff, s.maxBackoff = least, most
 }
 
-// Breaks lets what runs beside the Runner fail.
-func (c Config) Breaks(err error) Config {
-	c.beside = func(context.Context) error { return err }
-	return c
+// DrainBy drains by a Runner with a configuration of a test, which reads Nodes from live.
+func DrainBy(ctx context.Context, cfg Config, live client.Reader, opts DrainOptions, nodes ...string) ([]NodeResult, error) {
+	r, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return drainBy(ctx, r, live, opts, nodes)
+}
+
+// EvictorFunc is an Evictor that is asked for evictions only.
+type EvictorFunc func(ctx context.Context, pod PodRef, grace *int64) error
+
+// Evict implements Evictor.
+func (f EvictorFunc) Evict(ctx context.Context, pod PodRef, grace *int64) error {
+	return f(ctx, pod, grace)
+}
+
+// Delete implements Evictor.
+func (f EvictorFunc) Delete(context.Context, PodRef, *int64) error {
+	return errors.New("a deletion is requested")
 }

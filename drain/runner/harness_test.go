@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -117,7 +118,7 @@ type memoryEvictor struct {
 	answer func(ctx context.Context, ref PodRef) error
 }
 
-func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ EvictOptions) error {
+func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ *int64) error {
 	e.mu.Lock()
 	e.refs = append(e.refs, ref)
 	answer := e.answer
@@ -126,6 +127,10 @@ func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ EvictOptions) e
 		return nil
 	}
 	return answer(ctx, ref)
+}
+
+func (e *memoryEvictor) Delete(context.Context, PodRef, *int64) error {
+	return errors.New("a deletion is requested")
 }
 
 func (e *memoryEvictor) names() []string {

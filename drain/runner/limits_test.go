@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,28 +42,36 @@ func hanging(nodes client.Reader, hangs int32) *hangingNodes {
 	return n
 }
 
+// config has parts over live clients, and short times.
+func (b *bench) config(t *testing.T, callTimeout time.Duration) runner.Config {
+	t.Helper()
+	clientset, err := kubernetes.NewForConfig(b.store.RESTConfig())
+	require.NoError(t, err)
+	evictor, err := runner.NewRESTEvictor(clientset)
+	require.NoError(t, err)
+	pods, err := runner.NewScopedPodSource(b.client)
+	require.NoError(t, err)
+	return runner.Config{
+		Nodes: b.client, Pods: pods, Evictor: evictor, CallTimeout: callTimeout, Debounce: 5 * time.Millisecond, Settle: 20 * time.Millisecond,
+	}
+}
+
 func TestDrain_ATimeoutEndsTheReadOfANode(t *testing.T) {
 	b := newBench(t, 1, 0)
-	cfg, opts := b.standalone(t)
-	cfg.CallTimeout = time.Hour
-	opts.Nodes, opts.Timeout = hanging(opts.Nodes, 1000), 50*time.Millisecond
-	_, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	_, err := runner.DrainBy(t.Context(), b.config(t, time.Hour), hanging(b.client, 1000), runner.DrainOptions{Timeout: 50 * time.Millisecond}, "n0")
 	require.ErrorIs(t, err, runner.ErrOutOfTime)
 	require.ErrorContains(t, err, "drain node n0: ", "an error names its Node, read or not")
 }
 
 func TestDrain_WaitsForANodeNoLongerThanACallMayTakeAndTriesAgain(t *testing.T) {
 	b := newBench(t, 1, 1)
-	cfg, opts := b.standalone(t)
-	cfg.CallTimeout = 500 * time.Millisecond
-	opts.Nodes = hanging(opts.Nodes, 1)
 	var trouble []error
-	opts.Progress = func(r runner.NodeResult) {
+	opts := runner.DrainOptions{Progress: func(r runner.NodeResult) {
 		if r.Err != nil {
 			trouble = append(trouble, r.Err)
 		}
-	}
-	results, err := runner.Drain(t.Context(), cfg, opts, "n0")
+	}}
+	results, err := runner.DrainBy(t.Context(), b.config(t, 500*time.Millisecond), hanging(b.client, 1), opts, "n0")
 	require.NoError(t, err)
 	require.True(t, results[0].Done)
 	require.NotEmpty(t, trouble)
@@ -82,10 +91,8 @@ func TestDrain_ATimeoutEndsTheWaitForAServerThatNeverAnswers(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	cfg, opts, err := runner.Standalone(&rest.Config{Host: server.URL})
-	require.NoError(t, err)
-	for _, opts.Timeout = range []time.Duration{200 * time.Millisecond, 2 * time.Second, 20 * time.Second} { // long enough to ask once
-		_, err = runner.Drain(t.Context(), cfg, opts, "n0")
+	for _, timeout := range []time.Duration{200 * time.Millisecond, 2 * time.Second, 20 * time.Second} { // long enough to ask once
+		_, err := runner.Drain(t.Context(), &rest.Config{Host: server.URL}, runner.DrainOptions{Timeout: timeout}, "n0")
 		require.ErrorIs(t, err, runner.ErrOutOfTime)
 		if asked.Load() > 0 {
 			break

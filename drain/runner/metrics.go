@@ -106,7 +106,7 @@ func knownReasons() []drain.Reason {
 		drain.ReasonBudgetNeverAllows, drain.ReasonMultipleBudgets, drain.ReasonForbidden, drain.ReasonAdmissionDenied,
 		drain.ReasonNamespaceTerminating,
 		drain.ReasonThrottled, drain.ReasonServerError, drain.ReasonUnknownOutcome, drain.ReasonUnauthorized, drain.ReasonInvalid,
-		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonUnsupported, drain.ReasonRespawned,
+		drain.ReasonEndpointMissing, drain.ReasonConflict, drain.ReasonRespawned,
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -66,7 +63,7 @@ func (s *scopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
 	s.mu.Lock()
 	w := s.nodes[node]
 	if w == nil {
-		w = newNodeWatch(node)
+		w = &nodeWatch{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), node: node}
 		s.nodes[node] = w
 		if s.start != nil {
 			s.start(w)
@@ -74,11 +71,11 @@ func (s *scopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
 	}
 	live := s.start != nil
 	s.mu.Unlock()
-	pods, synced, err := w.snapshot()
+	synced, err := w.state()
 	if err != nil {
 		err = fmt.Errorf("pods of node %s: %w", node, err)
 	}
-	return pods, synced && live, err
+	return w.pods(), synced && live, err
 }
 
 // Release implements [PodSource]; it does not wait for the watch to end.
@@ -104,8 +101,7 @@ func (s *scopedPodSource) Run(ctx context.Context, changed func(node string)) er
 	s.ran = true
 	s.start = func(w *nodeWatch) {
 		watching, cancel := context.WithCancel(ctx)
-		w.cancel = cancel
-		w.notify(changed)
+		w.cancel, w.changed = cancel, changed
 		running.Go(func() {
 			defer cancel()
 			s.reflector(w).RunWithContext(watching)
@@ -134,113 +130,65 @@ func (s *scopedPodSource) reflector(w *nodeWatch) *cache.Reflector {
 }
 
 // nodeWatch is the store that a reflector fills with the Pods of one Node. A reflector retries some errors without reporting them, so the
-// list and watch calls report their failures to the store.
+// list and watch calls report their failures to the store. cancel and changed are set before the reflector starts.
 type nodeWatch struct {
-	node   string
-	cancel context.CancelFunc // guarded by the mutex of the source
-
-	mu      sync.Mutex
-	pods    map[types.NamespacedName]*corev1.Pod
-	synced  bool
-	err     error
+	cache.Store
+	node    string
+	cancel  context.CancelFunc
 	changed func(string)
+
+	mu     sync.Mutex
+	synced bool
+	err    error
 }
 
-var _ cache.ReflectorStore = (*nodeWatch)(nil)
-
-func newNodeWatch(node string) *nodeWatch {
-	return &nodeWatch{node: node, pods: map[types.NamespacedName]*corev1.Pod{}}
-}
-
-func (w *nodeWatch) notify(changed func(string)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.changed = changed
-}
-
-func (w *nodeWatch) snapshot() ([]*corev1.Pod, bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pods := slices.AppendSeq(make([]*corev1.Pod, 0, len(w.pods)), maps.Values(w.pods))
-	return pods, w.synced && w.err == nil, w.err
-}
-
-// change runs f under the lock. If f reports a change, the listener is called without the lock.
-func (w *nodeWatch) change(f func() bool) {
-	w.mu.Lock()
-	told, changed := f(), w.changed
-	w.mu.Unlock()
-	if told && changed != nil {
-		changed(w.node)
+func (w *nodeWatch) pods() []*corev1.Pod {
+	all := w.List()
+	pods := make([]*corev1.Pod, 0, len(all))
+	for _, obj := range all {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
 	}
+	return pods
 }
 
-func (w *nodeWatch) failed(err error) { w.change(func() bool { w.err = err; return true }) }
+func (w *nodeWatch) state() (synced bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced && w.err == nil, w.err
+}
 
-// reached ends a failure: a watch continues where the store stands.
-func (w *nodeWatch) reached() {
-	w.change(func() bool {
-		failed := w.err != nil
-		w.err = nil
-		return failed
-	})
+// learn records whether the Pods can be read. A failure leaves what is known.
+func (w *nodeWatch) learn(err error, synced bool) {
+	w.mu.Lock()
+	news := err != nil || w.err != nil || synced
+	w.err, w.synced = err, w.synced || synced
+	w.mu.Unlock()
+	if news {
+		w.changed(w.node)
+	}
 }
 
 // Add implements cache.ReflectorStore.
 func (w *nodeWatch) Add(obj any) error { return w.Update(obj) }
 
-// Update implements cache.ReflectorStore. API servers that ignore field selectors on watches send Pods of other Nodes.
+// Update implements cache.ReflectorStore.
 func (w *nodeWatch) Update(obj any) error {
-	pod, err := asPod(obj)
-	if err != nil || pod.Spec.NodeName != w.node {
-		return err
-	}
-	w.change(func() bool { w.pods[client.ObjectKeyFromObject(pod)] = pod; return true })
-	return nil
+	defer w.changed(w.node)
+	return w.Store.Update(obj)
 }
 
 // Delete implements cache.ReflectorStore.
 func (w *nodeWatch) Delete(obj any) error {
-	pod, err := asPod(obj)
-	if err != nil {
-		return err
-	}
-	w.change(func() bool {
-		key := client.ObjectKeyFromObject(pod)
-		if known := w.pods[key]; known == nil || known.UID != pod.UID {
-			return false
-		}
-		delete(w.pods, key)
-		return true
-	})
-	return nil
+	defer w.changed(w.node)
+	return w.Store.Delete(obj)
 }
 
 // Replace implements cache.ReflectorStore.
-func (w *nodeWatch) Replace(list []any, _ string) error {
-	pods := make(map[types.NamespacedName]*corev1.Pod, len(list))
-	for _, obj := range list {
-		pod, err := asPod(obj)
-		if err != nil {
-			return err
-		}
-		if pod.Spec.NodeName == w.node {
-			pods[client.ObjectKeyFromObject(pod)] = pod
-		}
-	}
-	w.change(func() bool { w.pods, w.synced, w.err = pods, true, nil; return true })
-	return nil
-}
-
-// Resync implements cache.ReflectorStore; there are no resyncs.
-func (w *nodeWatch) Resync() error { return nil }
-
-func asPod(obj any) (*corev1.Pod, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return nil, fmt.Errorf("want a Pod from the watch, got %T", obj)
-	}
-	return pod, nil
+func (w *nodeWatch) Replace(list []any, version string) error {
+	defer w.learn(nil, true)
+	return w.Store.Replace(list, version)
 }
 
 // newNodeListWatch lists and watches the Pods of one Node through a client. An API server that streams lists sends the existing Pods
@@ -254,7 +202,7 @@ func newNodeListWatch(c client.WithWatch, w *nodeWatch) *cache.ListWatch {
 	}
 	report := func(ctx context.Context, verb string, err error) error {
 		if err != nil && ctx.Err() == nil {
-			w.failed(fmt.Errorf("%s: %w", verb, err))
+			w.learn(fmt.Errorf("%s: %w", verb, err), false)
 		}
 		return err
 	}
@@ -271,7 +219,7 @@ func newNodeListWatch(c client.WithWatch, w *nodeWatch) *cache.ListWatch {
 			}
 			events, err := c.Watch(ctx, &corev1.PodList{}, options(&opts))
 			if err == nil && !streams { // a stream replaces the store later
-				w.reached()
+				w.learn(nil, false) // the watch continues where the store stands
 			}
 			return events, report(ctx, "watch", err)
 		},

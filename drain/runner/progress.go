@@ -14,20 +14,16 @@ type progress struct {
 	since   map[string]time.Time // by key of the blockers of the last report
 }
 
-// report completes a result with what is known about the past and the queue. end decides whether the drain has ended. refused says that the
-// credentials are refused.
-func (r *Runner) report(ns *nodeState, result *Result, now time.Time, end func()) (refused error) {
+// report completes a result with what is known about the past and the queue, and decides whether the drain has ended, or the Pods are to be
+// listed again to confirm that. refused says that the credentials are refused.
+func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time) (confirm bool, refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.paused.until) {
 		refused = r.paused.refused
 	}
-	if ns.released {
-		end()
-		return refused
-	}
 	p := &ns.progress
-	if p.done && result.Counts.Total > result.Counts.Ignored {
+	if p.done && !done {
 		*p = progress{} // drained before, and now Pods are on the Node again
 	}
 	p.look(result, now)
@@ -36,15 +32,19 @@ func (r *Runner) report(ns *nodeState, result *Result, now time.Time, end func()
 			result.againAt(a.retryAt, now)
 		}
 	}
-	end()
 	if p.begun.IsZero() {
 		p.begun = now
 	}
+	if !done {
+		ns.listedAgain = false
+		return false, refused
+	}
+	confirm = result.settle(ns, r.cfg.Settle, now)
 	if result.Done && !p.done {
 		p.done = true
 		r.cfg.Metrics.drained(now.Sub(p.begun), resultDrained)
 	}
-	return refused
+	return confirm, refused
 }
 
 // look sets since when each blocker is known.

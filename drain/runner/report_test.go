@@ -141,7 +141,7 @@ func TestMetrics_SeveralRunnersAddUp(t *testing.T) {
 }
 
 func TestMetrics_EveryReasonThatBlocksIsKnown(t *testing.T) {
-	reasons := map[drain.Reason]bool{drain.ReasonUnsupported: true, drain.ReasonRuleFailed: true, drain.ReasonNoVerdict: true,
+	reasons := map[drain.Reason]bool{drain.ReasonRuleFailed: true, drain.ReasonNoVerdict: true,
 		drain.ReasonBudgetNeverAllows: true, drain.ReasonRespawned: true}
 	for class := drain.UnknownOutcome; class <= drain.AdmissionDenied; class++ {
 		if reason := drain.HoldFor(drain.Outcome{Class: class}).Reason; reason != drain.ReasonEvictionAccepted {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -8,14 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Request says which Node to drain, and how.
+// Request says which Node to drain, and how. Only Node is required.
 type Request struct {
 	// Node as the caller last observed it. It is shared and not changed.
 	Node *corev1.Node
-	// Owner is enqueued through [Runner.Source] when the state of the drain changes.
+	// Owner is enqueued through [Runner.Source] when the state of the drain changes; empty: the name of the Node, for a reconciler of Nodes.
 	Owner types.NamespacedName
 	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules].
 	Rules []drain.Rule
@@ -24,7 +24,7 @@ type Request struct {
 	// StartedAt is when the drain began. The times of the policy count from it, so the owner persists it. Zero means the first Step of
 	// this process.
 	StartedAt time.Time
-	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has UnreachableAfter.
+	// PoweredOff: the provider confirms that the instance is off. It counts only if the policy has SkipUnreachableAfter.
 	PoweredOff bool
 }
 
@@ -36,18 +36,39 @@ func (req *Request) policy() drain.Policy {
 	return *req.Policy
 }
 
+// rules are those of the request, with the policy as the last rule.
+func (req *Request) rules(now time.Time) []drain.Rule {
+	rules := req.Rules
+	if rules == nil {
+		rules = drain.DefaultRules()
+	}
+	return append(slices.Clip(rules), req.policy().Rule(drain.Situation{
+		Now: now, StartedAt: req.StartedAt, Node: req.Node, PoweredOff: req.PoweredOff,
+	}))
+}
+
 // Result is the state of the drain of a Node.
 type Result struct {
-	// Done: the Node is cordoned, its Pods are completely known and none of them blocks.
+	// Done: the Pods of the Node are completely known, none of them blocks, and the Node is cordoned, unless others undo that again and again.
 	Done   bool
 	Counts drain.Counts
-	// Blockers are sorted. Their Since is as far as this process remembers.
+	// Blockers are sorted; one with [drain.ReasonUncordoned], which has no Pods, is the last. Their Since is as far as this process
+	// remembers.
 	Blockers []drain.Blocker
 	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
 	// messages.
 	Message string
 	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done.
 	RequeueAfter time.Duration
+}
+
+// Uncordoned returns the blocker that others make the Node schedulable again during the drain.
+func (r *Result) Uncordoned() (drain.Blocker, bool) {
+	at := slices.IndexFunc(r.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
+	if at < 0 {
+		return drain.Blocker{}, false
+	}
+	return r.Blockers[at], true
 }
 
 // againAt requests the next Step at a time that is known already; zero is none.
@@ -57,20 +78,19 @@ func (r *Result) againAt(at, now time.Time) {
 	}
 }
 
-// contested reports that others uncordon the Node, and when it is cordoned again.
-func (r *Result) contested(by *patch.UndoneError) {
-	r.Message = strings.TrimSuffix("* "+by.Error()+"\n"+r.Message, "\n")
-	r.RequeueAfter = min(r.RequeueAfter, by.After)
-}
-
-// settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that.
-func (r *Result) settle(listedAgain bool, settle time.Duration, cordonedSince, now time.Time) (confirm bool) {
-	switch left := settle - now.Sub(cordonedSince); {
-	case cordonedSince.IsZero():
+// settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that. The settle time counts
+// from the cordon, and from the last Pod that was bound after it.
+func (r *Result) settle(ns *nodeState, settle time.Duration, now time.Time) (confirm bool) {
+	since := ns.cordon.since
+	if ns.boundAt.After(since) && !ns.boundAt.After(now) {
+		since = ns.boundAt
+	}
+	switch left := settle - now.Sub(since); {
+	case ns.cordon.since.IsZero():
 		r.Message = "* waiting to see the Node cordoned"
 	case left > 0:
 		r.Message, r.RequeueAfter = settles, left
-	case !listedAgain:
+	case !ns.listedAgain:
 		r.Message = settles
 		return true
 	default:
@@ -78,3 +98,6 @@ func (r *Result) settle(listedAgain bool, settle time.Duration, cordonedSince, n
 	}
 	return false
 }
+
+// joinLines joins two texts that may be empty.
+func joinLines(a, b string) string { return strings.Trim(a+"\n"+b, "\n") }

@@ -157,9 +157,8 @@ func (c *simPods) lose(node string, refused bool, again time.Duration) {
 
 // simBudgets is the cache of budgets: a reader and its informer.
 type simBudgets struct {
-	cache.Informers
+	cache.Cache
 
-	client.Reader
 	p       *simProcess
 	last    time.Time
 	stalled time.Time // nothing comes in before
@@ -273,10 +272,8 @@ func (i simInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolsca
 	return nil, nil
 }
 
-func (i simInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
-	i.c.mu.Lock()
-	defer i.c.mu.Unlock()
-	i.c.handler = nil
+func (c *simBudgets) Start(ctx context.Context) error {
+	<-ctx.Done()
 	return nil
 }
 

@@ -80,11 +80,11 @@ func (s *sim) start() {
 		cfg.Budgets = p.budgets
 		s.after(s.upTo(2*time.Second), p.budgets.fill)
 	}
-	if s.setup.informers {
-		cfg.Informers = p.budgets
-	}
 	p.runner, err = runner.New(cfg)
 	require.NoError(s.t, err)
+	if s.setup.informers {
+		p.runner.Follow(p.budgets, false)
+	}
 	p.runner.SetWorkers(s.setup.workers)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	p.cancel = cancel
@@ -312,6 +312,7 @@ func (s *sim) schedulable(name string, yes bool) {
 	s.note("node %s schedulable=%t", name, yes)
 	if yes {
 		s.facts.uncordoned[name] = time.Now()
+		s.facts.undone[name]++
 		return
 	}
 	if app := s.apps[s.rng.IntN(len(s.apps))]; s.chance(2) && (app.kind == appReplicaSet || app.kind == appBare) {

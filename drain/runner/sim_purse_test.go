@@ -120,7 +120,7 @@ func (s *sim) checkHopeless(q *simRequest, seen *simSeen, pod *corev1.Pod, last 
 	switch {
 	case count > 1 && !outside(pod) && !before && !q.asked.hopeless():
 		s.fail("%s was asked to go again although the cache shows two budgets over it", q.pod)
-	case last.resting() && still && (last.sure || !last.refused()):
+	case last.resting() && still && !seen.free[q.uid] && (last.sure || !last.refused()): // otherwise it was queued while it could go
 		s.fail("%s, which can never go, was asked for again %s too early after %q", q.pod, time.Until(last.rest), last.answer)
 	}
 }

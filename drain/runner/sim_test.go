@@ -131,19 +131,19 @@ func TestSimulation_NoticesABrokenEvictor(t *testing.T) {
 		"no UID": {
 			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
 				pod.UID = ""
-				return e.Evict(ctx, pod, runner.EvictOptions{})
+				return e.Evict(ctx, pod, nil)
 			},
 			want: "has no UID precondition",
 		},
 		"asks twice": {
 			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
-				return errors.Join(e.Evict(ctx, pod, runner.EvictOptions{}), e.Evict(ctx, pod, runner.EvictOptions{}))
+				return errors.Join(e.Evict(ctx, pod, nil), e.Evict(ctx, pod, nil))
 			},
 			want: "again",
 		},
 		"outlives its context": {
 			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
-				return e.Evict(context.WithoutCancel(ctx), pod, runner.EvictOptions{})
+				return e.Evict(context.WithoutCancel(ctx), pod, nil)
 			},
 			want: "Start did not return",
 		},
@@ -153,7 +153,7 @@ func TestSimulation_NoticesABrokenEvictor(t *testing.T) {
 			for seed := range uint64(20) {
 				s := simulate(t, seed, allTrouble, func(setup *simSetup) {
 					setup.breakEvictor = func(e runner.Evictor) runner.Evictor {
-						return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, _ runner.EvictOptions) error {
+						return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, _ *int64) error {
 							return c.broken(ctx, e, pod)
 						})
 					}

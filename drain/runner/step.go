@@ -2,38 +2,34 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 const (
 	namesPerLine = 3
-	// soon is when to look again while a cache fills that cannot wake the owner.
-	soon = 100 * time.Millisecond
+	// soon is when to look again while a cache fills that cannot wake the owner, and later while it cannot be filled.
+	soon, later = 100 * time.Millisecond, 5 * time.Second
 )
 
+// Messages of a Result until something is listed, and settles from the last Pod that is known until the list that confirms that there is
+// none.
 const (
-	// waitsForBudgets is the Message of a Result until Config.Informers has listed PodDisruptionBudgets.
 	waitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
 	waitsForPods    = "* waiting for the list of Pods of the Node"
-	// settles is the Message of a Result from the last Pod that is known until the list that confirms that there is none.
-	settles = "* no Pods left; making sure that none was bound right after the cordon"
+	settles         = "* no Pods left; making sure that none was bound right after the cordon"
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. A Node that others uncordon is cordoned again after growing pauses, up to a minute; Pods leave meanwhile, and the
-// message reports it. It can be called at any rate, again after Done, and by another process after a crash.
+// waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so again and again;
+// Pods leave meanwhile, and a blocker reports it. Step can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
 // replaced), the credentials are refused, or after the end of Start. Done is false then.
@@ -42,100 +38,73 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	cordonedSince, err := r.cordon(ctx, ns, req.Node)
-	undone := (*patch.UndoneError)(nil)
-	if err != nil && !errors.As(err, &undone) {
+	if err := r.cordon(ctx, ns, req.Node); err != nil {
 		return Result{}, err
 	}
-	result, confirm, err := r.look(ctx, ns, &req, cordonedSince)
-	if confirm {
-		r.listAgain(ns)
-		result, _, err = r.look(ctx, ns, &req, cordonedSince)
+	result, confirm, err := r.look(ctx, ns, &req)
+	if confirm { // a watch may be behind by any time without a sign: the process was stopped, or the connection carried nothing
+		r.mu.Lock()
+		ns.listedAgain = true
+		r.mu.Unlock()
+		r.cfg.Pods.Release(ns.name)
+		result, _, err = r.look(ctx, ns, &req)
 	}
-	if undone != nil {
-		result.contested(undone)
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ns.cordon.report(ns.name, &result, r.cfg.Clock.Now())
 	return result, err
 }
 
-// look reads what is known of the Node, and advances.
-func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request, cordonedSince time.Time) (_ Result, confirm bool, _ error) {
+// look reads what is known of the Pods and their budgets, and advances.
+func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request) (_ Result, confirm bool, _ error) {
 	pods, synced, err := r.podsOf(ns)
-	if errors.Is(err, errReleased) {
-		return cancelled(), false, nil
-	}
 	if err != nil {
 		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
 	if !synced {
 		return Result{Message: r.whyUnlisted(ns), RequeueAfter: probeInterval}, false, nil
 	}
-	budgets, synced, err := r.readBudgets(ctx, pods)
+	budgets, unlisted, err := r.readBudgets(ctx, pods)
 	if err != nil {
 		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
-	if !synced {
-		return Result{Message: waitsForBudgets + r.budgetList.why(), RequeueAfter: soon}, false, nil
+	if unlisted != nil {
+		return *unlisted, false, nil
 	}
-	return r.advance(ns, req, pods, budgets, cordonedSince)
+	return r.advance(ns, req, pods, budgets)
 }
 
-func cancelled() Result { return Result{Message: "* the drain was cancelled", RequeueAfter: soon} }
-
-// enter returns what is remembered about the Node, or begins a new drain when its UID has changed.
-func (r *Runner) enter(req *Request) (*nodeState, error) {
-	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
-		return nil, fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",
-			errInvalidRequest)
-	}
-	policy := req.policy()
-	if err := policy.Validate(); err != nil {
-		return nil, fmt.Errorf("drain node %s: %w: %w", req.Node.Name, errInvalidRequest, err)
-	}
-	r.list()
+func (r *Runner) whyUnlisted(ns *nodeState) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.stopped:
-		return nil, fmt.Errorf("drain node %s: %w", req.Node.Name, errStopped)
-	default:
+	if ns.listedAgain {
+		return settles
 	}
-	ns := r.nodes[req.Node.Name]
-	if ns == nil || ns.uid != req.Node.UID {
-		r.forgetLocked(req.Node.Name)
-		ns = &nodeState{
-			name: req.Node.Name, uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
-			waits: map[types.NamespacedName]bool{},
-		}
-		r.nodes[ns.name] = ns
-		r.ring = append(r.ring, ns)
-	}
-	ns.owner = req.Owner
-	if req.StartedAt.IsZero() {
-		req.StartedAt = ns.startedAt
-	}
-	return ns, nil
+	return waitsForPods
 }
 
-// list starts the lists that are made on demand, so that volumes are known when the Pods have left.
-func (r *Runner) list() {
-	if r.budgetList != nil {
-		_, _ = r.budgetList.ask()
+// unlisted is the result while a kind is not listed, and why. Nothing wakes the owner when it is.
+func unlisted(message, why string) *Result {
+	again := soon
+	if why != "" {
+		again = later
 	}
-	if r.volumes != nil {
-		r.volumes.demand()
-	}
+	return &Result{Message: message + why, RequeueAfter: again}
 }
 
 // readBudgets lists the budgets of all Namespaces that have a Pod on the Node.
-func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, bool, error) {
-	if r.cfg.Budgets == nil {
-		return nil, true, nil
-	}
-	if r.budgetList != nil {
-		if known, err := r.budgetList.ask(); err != nil || !known {
-			return nil, false, err
+func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, *Result, error) {
+	if r.lists != nil {
+		if r.lists.withVolumes {
+			r.lists.attached.ask(ctx)
+			r.lists.volumes.ask(ctx)
 		}
+		if known, why := r.lists.budgets.ask(ctx); !known {
+			return nil, unlisted(waitsForBudgets, why), nil
+		}
+	}
+	if r.cfg.Budgets == nil || r.lists != nil && !r.lists.budgets.synced() { // or they are not served
+		return nil, nil, nil
 	}
 	namespaces := map[string]bool{}
 	var budgets []*policyv1.PodDisruptionBudget
@@ -145,31 +114,24 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policy
 		}
 		namespaces[pod.Namespace] = true
 		var list policyv1.PodDisruptionBudgetList
-		err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy)
-		if meta.IsNoMatchError(err) && r.budgetList != nil && r.budgetList.emptyIfUnserved {
-			return nil, true, nil // the API server does not serve budgets, so there are none
+		if err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, nil, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
 		}
-		if err != nil {
-			return nil, false, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
-		}
-		for i := range list.Items {
-			budgets = append(budgets, &list.Items[i])
-		}
+		budgets = append(budgets, pointers(list.Items)...)
 	}
-	return budgets, true, nil
+	return budgets, nil, nil
 }
 
 // advance plans, queues and reports. Slow work is done without the lock: rules and selectors before it, texts after it.
 func (r *Runner) advance(
-	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget, cordonedSince time.Time,
+	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget,
 ) (_ Result, confirm bool, _ error) {
-	situation := r.situation(req)
-	now := situation.Now
-	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: rules(req, situation)}},
+	now := r.cfg.Clock.Now()
+	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.rules(now)}},
 		drain.Facts{Now: now, Budgets: budgets})
-	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now, !cordonedSince.IsZero())
+	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now)
 	if !known {
-		return cancelled(), false, nil
+		return Result{Message: "* the drain was cancelled", RequeueAfter: soon}, false, nil
 	}
 	result := Result{
 		Counts:       plan.Counts(),
@@ -181,41 +143,12 @@ func (r *Runner) advance(
 	if at := req.StartedAt.Add(req.policy().DeleteAfter); at.After(now) {
 		result.againAt(at, now)
 	}
-	done := plan.Done()
-	refused := r.report(ns, &result, now, func() {
-		if done {
-			confirm = result.settle(ns.listedAgain, r.cfg.Settle, cordonedSince, now)
-		} else {
-			ns.listedAgain = false
-		}
-	})
-	if refused != nil && !done {
+	confirm, refused := r.report(ns, &result, plan.Done(), now)
+	if refused != nil && !plan.Done() {
 		return result, false, fmt.Errorf("drain node %s: evictions are refused: %w", req.Node.Name, refused)
 	}
 	return result, confirm, nil
 }
-
-func (r *Runner) situation(req *Request) drain.Situation {
-	return drain.Situation{
-		Now: r.cfg.Clock.Now(), StartedAt: req.StartedAt,
-		Node: req.Node, PoweredOff: req.PoweredOff, EvictsOnly: r.cfg.Deleter == nil,
-	}
-}
-
-// rules are those of the request, with the policy as the last rule.
-func rules(req *Request, s drain.Situation) []drain.Rule {
-	rules := req.Rules
-	if rules == nil {
-		rules = drain.DefaultRules()
-	}
-	return append(slices.Clip(rules), req.policy().Rule(s))
-}
-
-// How long a Pod rests that its budgets never let go: one minute, doubled with every refusal in a row.
-const (
-	minProbeRest = time.Minute
-	maxProbeRest = 5 * time.Minute
-)
 
 // budgetsOf returns those of some budgets that select Pods which may go now.
 func budgetsOf(plan drain.Plan, all []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
@@ -234,66 +167,86 @@ func budgetsOf(plan drain.Plan, all []*policyv1.PodDisruptionBudget) []*policyv1
 	return some
 }
 
-// act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one. known
-// is false if the Node was released. respawnAt is when the first Pod that was created again has rested.
+// act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one.
+// respawnAt is when the first Pod that was created again has rested. known is false if the Node was released.
 func (r *Runner) act(
-	ns *nodeState, pods []*corev1.Pod, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time, cordoned bool,
+	ns *nodeState, pods []*corev1.Pod, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time,
 ) (_ drain.Plan, respawnAt time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ns.released {
+	if r.nodes[ns.name] != ns {
 		return plan, respawnAt, false
 	}
-	spent := r.budgets.observe(budgets, maxInFlightPerBudget, now)
+	spent := r.budgets.observe(budgets, now)
 	if now.Sub(r.sweptAt) >= probeInterval {
 		r.sweptAt = now
 		r.budgets.forget(now, 4*probeInterval) // a Node that waits for a budget reads it once per interval
 	}
-	ns.refresh(pods, now)
-	if cordoned {
+	held := ns.refresh(pods, &r.paused, now)
+	if !ns.cordon.since.IsZero() {
 		ns.respawns.look(pods)
 	}
-	held := ns.held(&r.paused, now)
 	respawnAt = ns.respawns.hold(pods, held, now)
 	plan = plan.With(drain.Facts{Now: now, Spent: spent, Held: held})
+	ns.remember(plan, now)
 	for i := range plan.Decisions {
 		r.carryOutLocked(ns, &plan.Decisions[i])
 	}
 	r.probeLocked(ns, plan, now)
-	ns.keepRefused(plan)
 	r.kickDispatcher()
 	return plan, respawnAt, true
 }
 
-func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
-	switch {
-	case d.Action == drain.Evict, d.Action == drain.Delete && r.cfg.Deleter != nil:
-		ns.enqueue(d, r.budgets, d.TakesToken)
-	case d.Action == drain.Delete && d.Pod.DeletionTimestamp != nil: // its grace period cannot be shortened
-		d.Action = drain.Wait
-	case d.Action == drain.Delete:
-		d.Verdict = drain.Verdict{
-			Action: drain.Deny, Order: d.Order, Reason: drain.ReasonUnsupported,
-			Message: "the Pod is to be deleted, and the drain runner has no Deleter",
+// refresh drops attempts whose Pods are gone or terminating, ends those that are over, and returns what the others hold.
+func (ns *nodeState) refresh(pods []*corev1.Pod, paused *pause, now time.Time) map[types.UID]drain.Hold {
+	alive := make(map[types.UID]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		alive[pod.UID] = pod
+	}
+	held := make(map[types.UID]drain.Hold, len(ns.attempts))
+	for uid, a := range ns.attempts {
+		pod := alive[uid]
+		if pod == nil || pod.DeletionTimestamp != nil && a.state != inFlight {
+			a.drop()
+			continue
 		}
-	default:
-		// A queued Pod waits for its turn, unless something else holds it: an order, another rule.
-		a := ns.attempts[d.Pod.UID]
-		if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
-			d.Reason != a.against.Reason {
-			a.withdraw()
+		if a.ended(now) {
+			if a.state == accepted {
+				a.releaseToken()
+			}
+			a.state = idle
+		}
+		if hold, holds := a.hold(paused, now); holds {
+			held[uid] = hold
+		}
+	}
+	return held
+}
+
+// remember keeps which Pods have to go, and when one was last seen that the Step before did not show.
+func (ns *nodeState) remember(plan drain.Plan, now time.Time) {
+	before := ns.pods
+	ns.pods = make(map[types.UID]bool, len(plan.Decisions))
+	for i := range plan.Decisions {
+		if d := &plan.Decisions[i]; d.Action != drain.Ignore {
+			ns.pods[d.Pod.UID] = true
+			if before != nil && !before[d.Pod.UID] {
+				ns.boundAt = now
+			}
 		}
 	}
 }
 
-// keepRefused reports Pods that failed by an error as before while they are requested again, so that neither their message nor their Since
-// changes with every attempt.
-func (ns *nodeState) keepRefused(plan drain.Plan) {
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		if a := ns.attempts[d.Pod.UID]; a != nil && a.retried() && (d.Action == drain.Evict || d.Reason == drain.ReasonEvictionRequested) {
-			d.Action, d.Reason, d.Message = drain.Wait, a.hold.Reason, a.hold.Message
-		}
+func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
+	if d.Action == drain.Evict || d.Action == drain.Delete {
+		ns.enqueue(d, r.budgets, d.TakesToken)
+		return
+	}
+	// A queued Pod waits for its turn, unless something else holds it: an order, another rule.
+	a := ns.attempts[d.Pod.UID]
+	if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
+		d.Reason != a.shown.Reason {
+		a.withdraw()
 	}
 }
 
@@ -309,30 +262,13 @@ func (r *Runner) probeLocked(ns *nodeState, plan drain.Plan, now time.Time) {
 		for _, name := range d.Budgets {
 			ns.waits[name] = true
 		}
-		switch {
-		case !ns.mayProbe(d):
+		closed := (d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale) && len(d.Budgets) == 1
+		switch a := ns.attempts[d.Pod.UID]; {
+		case a != nil && (a.state != idle || hopeless(d) && now.Before(a.retryAt)): // it has a time of its own
 		case hopeless(d):
-			ns.enqueueAgainst(d, r.budgets)
-		case r.budgets[d.Budgets[0]].probe(now, probeInterval):
+			ns.enqueue(d, r.budgets, len(d.Budgets) == 1)
+		case closed && r.budgets[d.Budgets[0]].probe(now):
 			ns.enqueue(d, r.budgets, true)
 		}
 	}
-}
-
-// mayProbe reports whether only budgets hold a Pod: a budget that may have opened, or budgets that never open. A Pod that rests has its own
-// time.
-func (ns *nodeState) mayProbe(d *drain.Decision) bool {
-	closed := (d.Reason == drain.ReasonBudgetExhausted || d.Reason == drain.ReasonBudgetStale) && len(d.Budgets) == 1
-	a := ns.attempts[d.Pod.UID]
-	return (closed || hopeless(d)) && (a == nil || a.state == idle)
-}
-
-// enqueueAgainst queues a request for a hopeless Pod. Until the answer, the Pod is reported as before, so that a probe changes no status.
-func (ns *nodeState) enqueueAgainst(d *drain.Decision, known budgets) {
-	reported := drain.Hold{Reason: d.Reason, Message: d.Message}
-	if a := ns.attempts[d.Pod.UID]; a != nil && a.against.Reason != "" && a.hold.Reason != "" {
-		reported = a.hold
-	}
-	ns.enqueue(d, known, len(d.Budgets) == 1).against = reported
-	d.Action, d.Reason, d.Message = drain.Wait, reported.Reason, reported.Message
 }

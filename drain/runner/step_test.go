@@ -17,13 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/machinist-dev/machinist/drain"
 )
 
 func TestNew_NamesEverythingThatIsMissing(t *testing.T) {
 	_, err := New(Config{Debounce: -1})
-	for _, want := range []string{"Nodes is required", "Pods is required", "Evictor is required", "Debounce must not be negative"} {
+	for _, want := range []string{"Nodes is required", "Pods is required", "Evictor is required", "Debounce -1ns must not be negative"} {
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -211,34 +209,78 @@ func TestStep_ANodeWithAnotherUIDStartsAnew(t *testing.T) {
 	require.Len(t, g.runner.ring, 1)
 }
 
-func TestStep_DeleteIsReportedAsUnsupported(t *testing.T) {
-	g := newRig(t, nil)
-	g.pods.put(pod("n", "a"))
-	rule := func(*corev1.Pod, drain.Verdict) (drain.Verdict, error) {
-		return drain.Verdict{Action: drain.Delete}, nil
+// resets steps through a fight about the cordon: another writer makes the Node schedulable again right after each cordon.
+func (g *rig) resets(version, times int, every time.Duration) (last Result, took int) {
+	g.t.Helper()
+	for i := range times {
+		g.nodes.version = fmt.Sprint(version + 2*i)
+		result, err := g.runner.Step(g.t.Context(), Request{Node: schedulable("n", fmt.Sprint(version+2*i+1))})
+		require.NoError(g.t, err)
+		if last = result; result.Done {
+			return last, i
+		}
+		g.clock.Step(every)
 	}
-	got, err := g.runner.Step(t.Context(), Request{Node: cordoned("n"), Rules: []drain.Rule{rule}})
-	require.NoError(t, err)
-	if len(got.Blockers) != 1 || got.Blockers[0].Reason != drain.ReasonUnsupported {
-		t.Errorf("want one blocker, got %+v", got)
-	}
+	return last, times
 }
 
-func TestStep_ANodeThatOthersUncordonIsCordonedEverMoreRarely(t *testing.T) {
-	g := newRig(t, nil)
-	g.pods.put(pod("n", "a"))
-	var last Result
-	for i := range 100 { // ten in a second
-		result, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", fmt.Sprint(100+i))})
-		require.NoError(t, err)
-		require.False(t, result.Done)
-		last = result
-		g.clock.Step(100 * time.Millisecond)
+func TestUncordoned(t *testing.T) {
+	cordons := func(g *rig) int {
+		g.nodes.mu.Lock()
+		defer g.nodes.mu.Unlock()
+		return len(slices.DeleteFunc(slices.Clone(g.nodes.patches), func(p string) bool { return !strings.Contains(p, "unschedulable") }))
 	}
-	g.nodes.mu.Lock()
-	defer g.nodes.mu.Unlock()
-	cordons := slices.DeleteFunc(slices.Clone(g.nodes.patches), func(p string) bool { return !strings.Contains(p, "unschedulable") })
-	require.Len(t, cordons, 5+3, "a burst, and one after 1 s, 2 s and 4 s")
-	require.Contains(t, last.Message, "* spec.unschedulable of Node n is changed back each time that it is written\n* Pod default/a")
-	require.LessOrEqual(t, last.RequeueAfter, 8*time.Second)
+	settling := func(c *Config) { c.Settle = 2 * time.Second }
+
+	t.Run("the Node is cordoned ever more rarely, and a blocker says so", func(t *testing.T) {
+		g := newRig(t, settling)
+		g.pods.put(pod("n", "a"))
+		last, _ := g.resets(100, 100, 100*time.Millisecond)
+		require.Equal(t, 5+3, cordons(g), "a burst, and one after 1 s, 2 s and 4 s")
+		b, found := last.Uncordoned()
+		require.True(t, found)
+		require.Equal(t, g.clock.Now().Add(-9900*time.Millisecond), b.Since, "the second Step was shown the first uncordon")
+		require.Equal(t, "the Node was made schedulable again during its drain, 8 times since 2026-01-01T00:00:00Z; "+
+			"it is cordoned again, later each time: let the other one leave the Node alone", b.Message)
+		require.Contains(t, last.Message, "* "+b.Message+"\n* Pod default/a")
+		require.LessOrEqual(t, last.RequeueAfter, 8*time.Second)
+	})
+	t.Run("the drain ends when no Pod is left", func(t *testing.T) {
+		g := newRig(t, settling)
+		g.pods.put(pod("n", "a"))
+		last, _ := g.resets(100, 30, 100*time.Millisecond)
+		require.False(t, last.Done)
+		g.pods.remove("n", "uid-a")
+		last, took := g.resets(1000, 100, 100*time.Millisecond)
+		require.True(t, last.Done)
+		require.Zero(t, took, "the last Pod was bound long ago")
+		require.Empty(t, last.Message)
+	})
+	t.Run("a Pod that is bound meanwhile begins the settle time anew", func(t *testing.T) {
+		g := newRig(t, settling)
+		g.resets(100, 30, 100*time.Millisecond)
+		g.pods.put(pod("n", "late"))
+		g.resets(200, 1, 100*time.Millisecond)
+		g.pods.remove("n", "uid-late")
+		last, took := g.resets(300, 100, 100*time.Millisecond)
+		require.True(t, last.Done)
+		require.Equal(t, 19, took)
+	})
+	t.Run("once is reported for two minutes, and settles anew", func(t *testing.T) {
+		g := newRig(t, settling)
+		g.pods.put(pod("n", "a"))
+		g.step("n")
+		g.resets(300, 1, time.Second)
+		got := g.step("n")
+		b, found := got.Uncordoned()
+		require.True(t, found)
+		require.Contains(t, b.Message, "once since")
+		g.pods.remove("n", "uid-a")
+		require.False(t, g.step("n").Done)
+		g.pods.put(pod("n", "a"))
+		g.clock.Step(2 * time.Minute)
+		got = g.step("n")
+		_, found = got.Uncordoned()
+		require.False(t, found)
+	})
 }

@@ -66,21 +66,12 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 
 	mgr, err := c.store.NewManager(ctrl.Options{Controller: config.Controller{SkipNameValidation: new(true)}})
 	require.NoError(t, err)
-	live, err := client.NewWithWatch(c.store.RESTConfig(), client.Options{})
+	c.runner, err = runner.NewForCluster(mgr, nil)
 	require.NoError(t, err)
-	clientset, err := kubernetes.NewForConfig(c.store.RESTConfig())
-	require.NoError(t, err)
-	evictor, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
-	pods, err := runner.NewScopedPodSource(live)
-	require.NoError(t, err)
-	runner.SetBackoff(pods, 10*time.Millisecond, 10*time.Second)
-	c.runner, err = runner.New(runner.Config{
-		Nodes: mgr.GetClient(), Pods: pods, Evictor: evictor, Budgets: mgr.GetClient(), Informers: mgr.GetCache(),
-		Volumes:  true,
-		Debounce: 5 * time.Millisecond, Settle: 50 * time.Millisecond,
+	c.runner.Configure(func(cfg *runner.Config) {
+		runner.SetBackoff(cfg.Pods, 10*time.Millisecond, 10*time.Second)
+		cfg.Debounce, cfg.Settle = 5*time.Millisecond, 50*time.Millisecond
 	})
-	require.NoError(t, err)
 	require.NoError(t, mgr.Add(c.runner))
 	require.NoError(t, ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).WatchesRawSource(c.runner.Source()).
 		Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -333,15 +324,15 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 	for i, evictor := range []runner.Evictor{overREST} {
 		t.Run(fmt.Sprintf("%T %d", evictor, i), func(t *testing.T) {
 			before := runner.PodRef{Namespace: "default", Name: "db-0", UID: "the-one-before"}
-			err := evictor.Evict(t.Context(), before, runner.EvictOptions{})
+			err := evictor.Evict(t.Context(), before, nil)
 			require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
 			require.NoError(t, c.client.Get(t.Context(), key, pod))
 			require.Nil(t, pod.DeletionTimestamp)
 		})
 	}
-	require.NoError(t, overREST.Evict(t.Context(), drain.RefOf(pod), runner.EvictOptions{}))
+	require.NoError(t, overREST.Evict(t.Context(), drain.RefOf(pod), nil))
 	c.eventually("the pod is gone", func() bool { return apierrors.IsNotFound(c.client.Get(t.Context(), key, pod)) })
-	err = overREST.Evict(t.Context(), drain.RefOf(pod), runner.EvictOptions{})
+	err = overREST.Evict(t.Context(), drain.RefOf(pod), nil)
 	require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
 }
 
@@ -360,7 +351,7 @@ func TestStore_TwoBudgetsOverOnePodAreARefusalAndNoSuccess(t *testing.T) {
 	evictor, err := runner.NewRESTEvictor(clients)
 	require.NoError(t, err)
 	pod := c.webPods()[0]
-	err = evictor.Evict(t.Context(), drain.RefOf(&pod), runner.EvictOptions{})
+	err = evictor.Evict(t.Context(), drain.RefOf(&pod), nil)
 	if class := drain.Classify(err, true).Class; class != drain.MultipleBudgets {
 		t.Errorf("want %v, got %v of %v", drain.MultipleBudgets, class, err)
 	}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +23,7 @@ var thePDB = types.NamespacedName{Namespace: "default", Name: "pdb"}
 func (g *rig) wakes() *[]string {
 	g.t.Helper()
 	var nodes []string
-	g.runner.addSink(&sink{wake: func(node string, _ types.NamespacedName) { nodes = append(nodes, node) }})
+	g.runner.addSink(func(node string, _ types.NamespacedName) { nodes = append(nodes, node) })
 	return &nodes
 }
 
@@ -75,7 +73,10 @@ func TestATokenGoesBackToItsBudgetAndThoseWhoWaitForItAreWoken(t *testing.T) {
 			if tc.released {
 				g.runner.Release("n1")
 			}
-			g.runner.finish(j, tc.answer, tc.stillThere, tc.stopping)
+			if !tc.stillThere {
+				delete(j.ns.pods, j.ref.UID)
+			}
+			g.runner.finish(j, tc.answer, tc.stopping)
 			require.Len(t, g.runner.budgets[thePDB].tokens, tc.tokens)
 			require.Equal(t, tc.tokens == 1, j.token)
 			require.Equal(t, tc.state, j.state)
@@ -92,7 +93,7 @@ func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
 			other := g.runner.nodes["n2"].attempts["uid-b"]
 			require.Equal(t, queued, other.state)
 			woken := g.wakes()
-			g.runner.finish(j, answer, true, false)
+			g.runner.finish(j, answer, false)
 			require.Equal(t, idle, other.state)
 			require.False(t, other.token)
 			require.Empty(t, g.runner.nodes["n2"].queue)
@@ -104,13 +105,13 @@ func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
 
 func TestATokenDoesNotOutliveItsAcceptance(t *testing.T) {
 	g, j := taken(t, 1)
-	g.runner.finish(j, nil, true, false)
-	g.runner.nodes["n1"].refresh([]*corev1.Pod{pod("n1", "a")}, g.clock.Now().Add(acceptedFor))
+	g.runner.finish(j, nil, false)
+	g.runner.nodes["n1"].refresh([]*corev1.Pod{pod("n1", "a")}, &g.runner.paused, g.clock.Now().Add(acceptedFor))
 	require.Equal(t, idle, j.state)
 	require.Empty(t, g.runner.budgets[thePDB].tokens, "it would count against the budget for ever")
 
 	g, j = taken(t, 1)
-	g.runner.finish(j, nil, true, false)
+	g.runner.finish(j, nil, false)
 	g.budgets.set(0, 11) // which shows it
 	g.step("n2")
 	require.Empty(t, g.runner.budgets[thePDB].tokens)
@@ -173,62 +174,24 @@ func (n nodesThatAre) Get(_ context.Context, key client.ObjectKey, into client.O
 func (nodesThatAre) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // The Node that was drained so far is not the one that the server has now.
-func TestAWaitEndsWhenTheNodeIsReplaced(t *testing.T) {
+func TestADrainEndsWhenTheNodeIsReplaced(t *testing.T) {
 	g := newRig(t, nil)
 	known := cordoned("n")
 	known.UID = "the-one-before"
-	w := &waiter{runner: g.runner, nodes: nodesThatAre(cordoned), name: "n", req: Request{Node: known}, progress: func(Result, error) {}}
-	_, err := w.wait(t.Context())
+	d := &drains{runner: g.runner, live: nodesThatAre(cordoned)}
+	err := d.read(t.Context(), &nodeDrain{NodeResult: NodeResult{Node: "n"}, node: known})
 	require.ErrorIs(t, err, errNodeReplaced)
+	require.True(t, isFinal(err))
 }
 
-func TestTheEndOfAWaitLetsItsNodeGo(t *testing.T) {
+func TestTheEndOfADrainLetsItsNodeGo(t *testing.T) {
 	source := &releasing{memorySource: &memorySource{pods: map[string]map[types.UID]*corev1.Pod{}}}
 	g := newRig(t, func(c *Config) { c.Pods = source })
-	w := &waiter{runner: g.runner, nodes: nodesThatAre(cordoned), name: "n", progress: func(Result, error) {}}
-	result, err := w.wait(t.Context())
+	results, err := drainBy(t.Context(), g.runner, nodesThatAre(cordoned), DrainOptions{}, []string{"n"})
 	require.NoError(t, err)
-	require.True(t, result.Done)
+	require.True(t, results[0].Done)
 	require.Empty(t, g.runner.nodes)
 	require.Empty(t, g.runner.ring)
 	require.Empty(t, g.runner.sinks)
 	require.Equal(t, []string{"n", "n"}, source.released, "its Pods are listed again, and then it is let go")
-}
-
-func TestVolumesThatAreGoneAreForgotten(t *testing.T) {
-	claim := types.NamespacedName{Namespace: "default", Name: "claim"}
-	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
-		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}},
-	}
-	attachment := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
-		Spec:       storagev1.VolumeAttachmentSpec{NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
-	}
-	v := newCachedVolumes(refusingTwice())
-	claimed := func() []*corev1.PersistentVolume {
-		return find[*corev1.PersistentVolume](v.volumes, byClaim, claim.String())
-	}
-	attached := func(index, key string) []*storagev1.VolumeAttachment {
-		return find[*storagev1.VolumeAttachment](v.attachments, index, key)
-	}
-	put(v.volumes, pv, false)
-	put(v.attachments, attachment, false)
-	require.Len(t, claimed(), 1)
-	require.Len(t, attached(byNode, "n"), 1)
-	require.Len(t, attached(byVolume, "pv"), 1)
-
-	released := pv.DeepCopy()
-	released.Spec.ClaimRef.Name = "another"
-	put(v.volumes, released, false)
-	require.Empty(t, claimed(), "a volume has one claim")
-	moved := attachment.DeepCopy()
-	moved.Spec.NodeName = "other"
-	put(v.attachments, moved, false)
-	require.Empty(t, attached(byNode, "n"), "an attachment has one Node")
-
-	put(v.volumes, released, true)
-	put(v.attachments, moved, true)
-	require.Zero(t, len(v.volumes.List())+len(v.attachments.List())+len(v.volumes.ListIndexFuncValues(byClaim))+
-		len(v.attachments.ListIndexFuncValues(byNode))+len(v.attachments.ListIndexFuncValues(byVolume)))
 }

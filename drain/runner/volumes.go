@@ -52,55 +52,63 @@ type VolumesResult struct {
 
 // StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
 // [drain.PlanVolumes]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
-// does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. Config.Volumes is
-// required.
+// does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. It requires a Runner of
+// [NewForCluster] or [AddToManager].
 //
 // It returns an error when the volumes or the Pods cannot be read, or after the end of Start. Done is false then, and while a cache is not
 // synced.
 func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
-	if r.volumes == nil {
-		return VolumesResult{}, errors.New("wait for volumes: set Config.Volumes")
+	if r.lists == nil {
+		return VolumesResult{}, errors.New("wait for volumes: this Runner has no lists, use NewForCluster")
 	}
-	ns, unready := r.enter(&Request{Node: req.Node, Owner: req.Owner})
-	if err := errors.Join(ctx.Err(), unready); err != nil {
+	ns, err := r.enter(&Request{Node: req.Node, Owner: req.Owner})
+	if err != nil {
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()
-	plan, missing, err := r.planVolumes(ns, &req, now)
+	plan, missing, err := r.planVolumes(ctx, ns, &req, now)
 	switch {
-	case errors.Is(err, errReleased):
-		return VolumesResult{Message: "* the wait was cancelled", RequeueAfter: soon}, nil
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-	case missing != "":
-		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
+	case missing != nil:
+		return VolumesResult{Message: missing.Message, RequeueAfter: missing.RequeueAfter}, nil
 	}
 	return r.reportVolumes(&req, plan, now), nil
 }
 
-// planVolumes reads the Pods of the Node only if volumes block without them. missing says what is not listed yet.
-func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
-	attachments, synced, err := r.volumes.attachmentsOn(req.Node.Name)
-	if err != nil || !synced {
-		return plan, volumesUnlisted + r.volumes.why(), err
+// planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is what
+// is not listed yet.
+func (r *Runner) planVolumes(
+	ctx context.Context, ns *nodeState, req *VolumeRequest, now time.Time,
+) (plan drain.VolumePlan, missing *Result, err error) {
+	known, why := r.lists.attached.ask(ctx)
+	if !known {
+		return plan, unlisted(volumesUnlisted, why), nil
+	}
+	attachments, err := r.lists.attachmentsOf(ctx, req.Node.Name)
+	if err != nil {
+		return plan, nil, err
+	}
+	if known, why = r.lists.volumes.ask(ctx); !known && len(attachments)+len(req.Node.Status.VolumesAttached) > 0 {
+		return plan, unlisted(volumesUnlisted, why), nil
 	}
 	facts := drain.VolumeFacts{
-		Now: now, Node: req.Node, Attachments: attachments, Lookup: r.volumes,
+		Now: now, Node: req.Node, Attachments: attachments, Lookup: volumeLookup{ctx, r.lists},
 		StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
 	}
 	left, silent := req.unreachableIn(now)
 	facts.Unreachable = silent && left <= 0
 	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
-		return plan, "", err
+		return plan, nil, err
 	}
 	pods, synced, err := r.podsOf(ns)
 	if err != nil || !synced {
-		return plan, waitsForPods, err
+		return plan, &Result{Message: waitsForPods, RequeueAfter: probeInterval}, err
 	}
 	facts.Decisions = drain.Planner{}.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
 	plan, err = drain.PlanVolumes(facts)
-	return plan, "", err
+	return plan, nil, err
 }
 
 func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {

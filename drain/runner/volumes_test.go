@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,59 +13,91 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// memoryVolumes is a volumeSource that tests fill by hand. Every volume is bound to a claim of its name.
+// memoryVolumes is the cache behind lists, which tests fill by hand. Every volume is bound to a claim of its name, and there are no budgets.
 type memoryVolumes struct {
+	cache.Cache
 	mu      sync.Mutex
 	list    []*storagev1.VolumeAttachment
 	lost    bool
 	err     error
-	changed func(node string)
+	changed func(obj any)
 }
 
-func (v *memoryVolumes) Volume(name string) (*corev1.PersistentVolume, error) {
-	if v.err != nil {
-		return nil, v.err
+func (v *memoryVolumes) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	*into.(*corev1.PersistentVolume) = corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: key.Name}},
 	}
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name}},
-	}, nil
+	return v.err
 }
 
-func (v *memoryVolumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
-	pv, err := v.Volume(claim.Name)
-	return []*corev1.PersistentVolume{pv}, err
-}
-
-func (v *memoryVolumes) attachmentsOn(node string) ([]*storagev1.VolumeAttachment, bool, error) {
+func (v *memoryVolumes) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var out []*storagev1.VolumeAttachment
-	for _, a := range v.list {
-		if a.Spec.NodeName == node {
-			out = append(out, a)
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	switch into := list.(type) {
+	case *storagev1.VolumeAttachmentList:
+		for _, a := range v.list {
+			if o.FieldSelector.Matches(fields.Set{byNode: a.Spec.NodeName}) {
+				into.Items = append(into.Items, *a)
+			}
 		}
+	case *corev1.PersistentVolumeList:
+		claim, _ := o.FieldSelector.RequiresExactMatch(byClaim)
+		var pv corev1.PersistentVolume
+		_, name, _ := strings.Cut(claim, "/")
+		err := v.Get(ctx, client.ObjectKey{Name: name}, &pv)
+		into.Items = append(into.Items, pv)
+		return err
 	}
-	return out, !v.lost, nil
+	return nil
 }
 
-func (*memoryVolumes) demand()                  {}
-func (*memoryVolumes) why() string              { return "" }
-func (*memoryVolumes) configure(func(*listing)) {}
+func (*memoryVolumes) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return nil
+}
 
-func (v *memoryVolumes) run(ctx context.Context, changed func(node string)) error {
-	v.mu.Lock()
-	v.changed = changed
-	v.mu.Unlock()
+func (v *memoryVolumes) GetInformer(_ context.Context, of client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	_, attachments := of.(*storagev1.VolumeAttachment)
+	return memoryInformer{volumes: v, attachments: attachments}, nil
+}
+
+func (v *memoryVolumes) Start(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
+}
+
+type memoryInformer struct {
+	cache.Informer
+	volumes     *memoryVolumes
+	attachments bool
+}
+
+func (i memoryInformer) HasSynced() bool {
+	i.volumes.mu.Lock()
+	defer i.volumes.mu.Unlock()
+	return !i.attachments || !i.volumes.lost
+}
+
+func (i memoryInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.attachments {
+		i.volumes.mu.Lock()
+		defer i.volumes.mu.Unlock()
+		i.volumes.changed = func(obj any) { h.OnUpdate(obj, obj) }
+	}
+	return nil, nil
 }
 
 // attach replaces what is attached.
@@ -97,7 +130,7 @@ func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
 	t.Helper()
 	volumes := &memoryVolumes{}
 	g := newRig(t, change)
-	g.runner.volumes = volumes
+	g.runner.Follow(volumes, true)
 	return g, volumes
 }
 
@@ -166,7 +199,7 @@ func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
 	require.Error(t, err)
 	without := newRig(t, nil)
 	_, err = without.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
-	require.ErrorContains(t, err, "Config.Volumes")
+	require.ErrorContains(t, err, "use NewForCluster")
 }
 
 func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
@@ -236,11 +269,6 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	require.NoError(t, g.runner.Source().Start(t.Context(), queue))
 	g.start()
 	defer g.stop()
-	g.eventually("the volume source runs", func() bool {
-		volumes.mu.Lock()
-		defer volumes.mu.Unlock()
-		return volumes.changed != nil
-	})
 	woken := func(what, want string) {
 		t.Helper()
 		g.eventually(what, func() bool { return queue.Len() == 1 })
@@ -250,12 +278,12 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	}
 	volumes.attach(attachment("n", "a"))
 	g.stepVolumes(nil)
-	volumes.changed("elsewhere")
+	volumes.changed(attachment("elsewhere", "a"))
 	require.Zero(t, queue.Len())
-	volumes.changed("n")
+	volumes.changed(toolscache.DeletedFinalStateUnknown{Obj: attachment("n", "a")})
 	woken("the attachment of a waiting Node changes", "machine")
 	g.runner.Release("n")
-	volumes.changed("n")
+	volumes.changed(toolscache.DeletedFinalStateUnknown{Obj: attachment("n", "a")})
 	require.Zero(t, queue.Len())
 
 	volumes.attach(attachment("m", "b"))

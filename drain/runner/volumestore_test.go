@@ -1,26 +1,16 @@
 package runner_test
 
 import (
-	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/fake"
 )
 
 func persistent(name string) *corev1.PersistentVolume {
@@ -46,85 +36,16 @@ func attached(node, volume string) *storagev1.VolumeAttachment {
 	}
 }
 
-func TestCachedVolumes_FollowsTheClusterThroughInformers(t *testing.T) {
-	store := fake.NewStore(fake.Options{})
-	c := store.Client()
-	for _, obj := range []client.Object{persistent("a"), persistent("b"), attached("n1", "a"), attached("n2", "a"), attached("n1", "b")} {
-		require.NoError(t, c.Create(t.Context(), obj))
-	}
-	mgr, err := store.NewManager(ctrl.Options{Cache: cache.Options{DefaultTransform: runner.TrimVolumes}})
-	require.NoError(t, err)
-	source := runner.NewCachedVolumes(mgr.GetCache())
-	var woken atomic.Int32
-	ctx, cancel := context.WithCancel(t.Context())
-	sourceEnded, managerEnded := make(chan error, 1), make(chan error, 1)
-	unread := func() {
-		t.Helper()
-		_, synced := source.Attachments("n1")
-		require.False(t, synced)
-		_, err := source.Volume("a")
-		require.Error(t, err)
-		_, err = source.VolumesOf(types.NamespacedName{Namespace: "default", Name: "a"})
-		require.Error(t, err)
-	}
-	unread()
-	mend := store.Inject(fake.Fault{
-		Match: fake.Match("", schema.GroupKind{Kind: "PersistentVolume"}, ""), Err: errors.New("forbidden"), Times: -1,
-	})
-	go func() { sourceEnded <- source.Run(ctx, func(string) { woken.Add(1) }) }()
-	go func() { managerEnded <- mgr.Start(ctx) }()
-	names := func(node string) map[string]bool {
-		list, _ := source.Attachments(node)
-		out := map[string]bool{}
-		for _, a := range list {
-			out[a.Name] = true
-		}
-		return out
-	}
-	poll(t, "the attachments are known", func() bool { _, synced := source.Attachments("n1"); return synced })
-	require.Equal(t, map[string]bool{"a-on-n1": true, "b-on-n1": true}, names("n1"))
-	require.Len(t, source.AttachmentsOf("a"), 2)
-	_, err = source.Volume("a")
-	require.Error(t, err, "volumes that cannot be listed are unread")
-	mend()
-	poll(t, "the volumes are known", func() bool { _, err := source.Volume("a"); return err == nil })
-	pv, err := source.Volume("a")
-	require.NoError(t, err)
-	want := &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "h-a"}
-	if diff := cmp.Diff(want, pv.Spec.CSI); diff != "" || pv.Annotations != nil || pv.Spec.Capacity != nil {
-		t.Errorf("want only what is read (-want +got):\n%s", diff)
-	}
-	none, err := source.Volume("none")
-	require.NoError(t, err)
-	require.Nil(t, none)
-	of, err := source.VolumesOf(types.NamespacedName{Namespace: "default", Name: "b"})
-	require.NoError(t, err)
-	require.Len(t, of, 1)
-	require.Error(t, source.Run(ctx, nil), "a source runs once")
-
-	before := woken.Load()
-	require.NoError(t, c.Delete(t.Context(), attached("n1", "a")))
-	poll(t, "the attachment is gone", func() bool { return len(names("n1")) == 1 && len(source.AttachmentsOf("a")) == 1 })
-	require.NoError(t, c.Delete(t.Context(), persistent("b")))
-	poll(t, "the volume is gone", func() bool { pv, err := source.Volume("b"); return err == nil && pv == nil })
-	poll(t, "both are told", func() bool { return woken.Load() >= before+2 })
-
-	cancel()
-	require.NoError(t, <-sourceEnded)
-	require.NoError(t, <-managerEnded)
-	unread()
-}
-
-func TestTrimVolumes_LeavesOthersAlone(t *testing.T) {
+func TestTrim(t *testing.T) {
 	pod := bound("n", "a")
 	pod.Labels = map[string]string{"a": "b"}
-	got, err := runner.TrimVolumes(pod)
+	got, err := runner.Trim(pod)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "b"}, got.(*corev1.Pod).Labels)
 	inline := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{
 		Source: storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{}},
 	}}
-	_, err = runner.TrimVolumes(inline)
+	_, err = runner.Trim(inline)
 	require.NoError(t, err)
 	require.Nil(t, inline.Spec.Source.InlineVolumeSpec)
 }

@@ -155,16 +155,18 @@ func (f *follower) end(code int, err error, results []runner.NodeResult) {
 	f.view.Line("To give up and let pods onto the Nodes again: drainctl uncordon " + strings.Join(names, " "))
 }
 
-// evictor prints accepted evictions.
-func (f *follower) evictor(inner runner.Evictor) runner.Evictor {
-	return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, opts runner.EvictOptions) error {
-		return f.told("evicting", pod, inner.Evict(ctx, pod, opts))
-	})
+// telling prints what the API server has accepted.
+type telling struct {
+	runner.Evictor
+	*follower
 }
 
-// deleter prints accepted deletions.
-func (f *follower) deleter(inner runner.Deleter) runner.Deleter {
-	return runner.DeleterFunc(func(ctx context.Context, pod runner.PodRef, opts runner.DeleteOptions) error {
-		return f.told("deleting", pod, inner.Delete(ctx, pod, opts))
-	})
+// Evict implements runner.Evictor.
+func (t telling) Evict(ctx context.Context, pod runner.PodRef, grace *int64) error {
+	return t.told("evicting", pod, t.Evictor.Evict(ctx, pod, grace))
+}
+
+// Delete implements runner.Evictor.
+func (t telling) Delete(ctx context.Context, pod runner.PodRef, grace *int64) error {
+	return t.told("deleting", pod, t.Evictor.Delete(ctx, pod, grace))
 }

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
@@ -21,8 +20,14 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 
 // acts are the rights that run needs besides those of plan.
 func (o *options) acts() []rbacv1.PolicyRule {
-	return contract.MergePolicyRules([]rbacv1.PolicyRule{rule("", "nodes", "get")},
-		runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: o.disableEviction || o.deleteAfter > 0}))
+	acts := []rbacv1.PolicyRule{
+		rule("", "nodes", "get", "patch"), rule("", "pods", "list", "watch"), rule("", "pods/eviction", "create"),
+		rule("policy", "poddisruptionbudgets", "list", "watch"),
+	}
+	if o.disableEviction || o.deleteAfter > 0 {
+		acts = append(acts, rule("", "pods", "delete"))
+	}
+	return contract.MergePolicyRules(acts)
 }
 
 // rights are those of the command; those of run are enough for all.

@@ -47,16 +47,14 @@ func (s *session) refuse(plan *report) int {
 
 // carryOut returns the results of the Nodes, if the drain has begun, and why one of them is not drained.
 func (s *session) carryOut(ctx context.Context, snap *snapshot, f *follower) ([]runner.NodeResult, error) {
-	cfg, opts, err := runner.Standalone(s.config)
-	if err != nil {
-		return nil, err
-	}
-	if s.quick {
-		cfg.Debounce, cfg.Settle = 5*time.Millisecond, 20*time.Millisecond
-	}
-	cfg.Evictor, cfg.Deleter = f.evictor(cfg.Evictor), f.deleter(cfg.Deleter)
 	policy := s.policyOf()
-	opts.Timeout = s.timeout
-	opts.Rules, opts.Policy, opts.Progress = s.rulesOf(s.now), &policy, f.progress
-	return runner.Drain(ctx, cfg, opts, namesOf(snap.nodes)...)
+	return runner.Drain(ctx, s.config, runner.DrainOptions{
+		Timeout: s.timeout, Rules: s.rulesOf(s.now), Policy: &policy, Progress: f.progress,
+		Configure: func(cfg *runner.Config) {
+			cfg.Evictor = telling{cfg.Evictor, f}
+			if s.quick {
+				cfg.Debounce, cfg.Settle = 5*time.Millisecond, 20*time.Millisecond
+			}
+		},
+	}, namesOf(snap.nodes)...)
 }

@@ -14,21 +14,13 @@ func (s *session) uncordon(ctx context.Context) int {
 	if err != nil {
 		return s.fail(ctx, err)
 	}
-	cfg, _, err := runner.Standalone(s.config)
-	if err != nil {
-		return s.fail(ctx, err)
-	}
-	drains, err := runner.New(cfg)
-	if err != nil {
-		return s.fail(ctx, err)
-	}
 	var errs []error
 	for _, node := range nodes {
 		if !node.Spec.Unschedulable {
 			fmt.Fprintf(s.stdout, "%s is schedulable already\n", node.Name)
 			continue
 		}
-		if err := drains.Cancel(ctx, node, true); err != nil {
+		if err := runner.Uncordon(ctx, s.config, node.Name); err != nil {
 			errs = append(errs, s.explain("patch", "nodes", err))
 			continue
 		}

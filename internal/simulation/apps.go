@@ -31,7 +31,6 @@ const appName = "web"
 // Pods has none.
 type apps struct {
 	evictor runner.Evictor
-	deleter runner.Deleter
 
 	replicas int
 	budget   budget
@@ -76,9 +75,8 @@ func (w *World) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var wrong, refused error
+	var wrong error
 	a.evictor, wrong = runner.NewRESTEvictor(clients)
-	a.deleter, refused = runner.NewRESTDeleter(clients)
 	labels := map[string]string{"app": appName}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -86,7 +84,7 @@ func (w *World) deploy(ctx context.Context) error {
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
-	errs := []error{wrong, refused, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
+	errs := []error{wrong, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
 		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(a.replicas)), Selector: selector, Template: template},
 	})}
 	if a.budget != (budget{}) {

@@ -56,8 +56,7 @@ func newDrainer(c connection, of *fake.Store) (d *drainer, err error) {
 	p := c.process
 	d = &drainer{process: p, session: c.session, pods: podCache{}, owners: map[string]types.NamespacedName{}}
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c.client(of), Pods: d.pods, Budgets: p.view, Evictor: runner.EvictorFunc(d.evict), Deleter: runner.DeleterFunc(d.delete),
-		Clock: p.clock(), CallTimeout: time.Hour,
+		Nodes: c.client(of), Pods: d.pods, Budgets: p.view, Evictor: requests{d}, Clock: p.clock(), CallTimeout: time.Hour,
 	})
 	return d, err
 }
@@ -78,12 +77,17 @@ func (d *drainer) send(ctx context.Context) {
 	}
 }
 
-func (d *drainer) evict(ctx context.Context, pod runner.PodRef, o runner.EvictOptions) error {
-	return d.request("evict", pod, func() error { return d.process.world.apps.evictor.Evict(ctx, pod, o) })
+// requests sends what a drainer requests.
+type requests struct{ *drainer }
+
+// Evict implements runner.Evictor.
+func (e requests) Evict(ctx context.Context, pod runner.PodRef, grace *int64) error {
+	return e.request("evict", pod, func() error { return e.process.world.apps.evictor.Evict(ctx, pod, grace) })
 }
 
-func (d *drainer) delete(ctx context.Context, pod runner.PodRef, o runner.DeleteOptions) error {
-	return d.request("delete", pod, func() error { return d.process.world.apps.deleter.Delete(ctx, pod, o) })
+// Delete implements runner.Evictor.
+func (e requests) Delete(ctx context.Context, pod runner.PodRef, grace *int64) error {
+	return e.request("delete", pod, func() error { return e.process.world.apps.evictor.Delete(ctx, pod, grace) })
 }
 
 func (d *drainer) request(verb string, pod runner.PodRef, call func() error) error {

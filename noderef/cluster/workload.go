@@ -47,7 +47,7 @@ type Volumes interface {
 }
 
 // namespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
-// selectors. A runner.ClusterRunner implements it.
+// selectors. A runner.Runner of a cluster implements it.
 type namespaceReader interface {
 	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
 	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.

@@ -132,7 +132,7 @@ func TestRightsAreThoseOfWhatAWorkloadIsUsedFor(t *testing.T) {
 		t.Errorf("without drains (-want +got):\n%s", diff)
 	}
 	drains := has(WorkloadPolicyRules(WorkloadWiring{Drains: true}))
-	for verb := range has(runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true})) {
+	for verb := range has(runner.PolicyRules()) {
 		require.True(t, drains[verb], verb)
 	}
 	require.True(t, drains["watch volumeattachments"])

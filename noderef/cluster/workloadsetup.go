@@ -55,8 +55,8 @@ func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, e
 	}
 }
 
-func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Workload, *runner.ClusterRunner, error) {
-	drainer, err := runner.NewClusterRunner(c, o.DrainMetrics)
+func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Workload, *runner.Runner, error) {
+	drainer, err := runner.NewForCluster(c, o.DrainMetrics)
 	if err != nil {
 		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
 	}
@@ -96,7 +96,7 @@ type WorkloadWiring struct {
 func WorkloadPolicyRules(w WorkloadWiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{{rule("nodes", "get", "list", "watch")}}
 	if w.Drains {
-		lists = append(lists, runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}))
+		lists = append(lists, runner.PolicyRules())
 	}
 	if w.Namespaces {
 		lists = append(lists, []rbacv1.PolicyRule{rule("namespaces", "list", "watch")})

@@ -89,7 +89,7 @@ func hollowPlane(t *testing.T) *cluster.ControlPlane {
 
 // ofSilentNodes lets pods go whose kubelet has died. A budget would wait for them for as long as they wait for it.
 func ofSilentNodes() machine.Policy {
-	return machine.Policy{DrainPolicy: &drain.Policy{DeleteAfter: time.Minute, UnreachableAfter: time.Second}}
+	return machine.Policy{DrainPolicy: &drain.Policy{DeleteAfter: time.Minute, SkipUnreachableAfter: time.Second}}
 }
 
 // leased are the settings of a kubelet that renews its Lease every second.

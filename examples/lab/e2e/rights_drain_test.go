@@ -25,7 +25,7 @@ import (
 // rightsOfADrain drains a Node without a manager, with all that a Runner may have: one pod is evicted, and one that two
 // budgets select is deleted.
 func (w *world) rightsOfADrain() {
-	rules := append(runner.PolicyRules(runner.Wiring{Budgets: true, Deleter: true, Volumes: true}),
+	rules := append(runner.PolicyRules(),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}) // by Drain
 	user, err := rights.Grant(w.t.Context(), w.plane, "rights-of-a-drain", rights.Asked{Cluster: rules})
 	require.NoError(w.t, err)

@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/machinist-dev/machinist/drain"
+)
+
+// ErrNotListed matches the error about objects that are not listed yet. Ask again.
+var ErrNotListed = errors.New("not listed yet")
+
+// AddToManager returns a Runner for the Nodes of a manager's cluster, which the manager runs while it is the leader. A reconciler calls
+// [Runner.Step] and watches [Runner.Source]. For metrics, call [NewForCluster] and add the Runner to the manager.
+func AddToManager(mgr manager.Manager) (*Runner, error) {
+	r, err := NewForCluster(mgr, nil)
+	if err == nil {
+		err = mgr.Add(r)
+	}
+	return r, err
+}
+
+// NewForCluster returns a Runner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request. Start it once,
+// for example by adding it to the manager. Metrics are optional, as in Config.
+//
+// It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node is drained, in a cache of its own. A kind
+// that the API server does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result contains
+// the answer of the API server.
+func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
+	forLists := c.GetHTTPClient()
+	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
+		forLists = own.CacheHTTPClient()
+	}
+	r, err := newOver(c.GetConfig(), c.GetHTTPClient(), forLists, func(cfg *Config, _ client.Client) {
+		cfg.Nodes, cfg.Metrics = c.GetClient(), metrics
+	})
+	if err != nil {
+		return nil, fmt.Errorf("new drain runner: %w", err)
+	}
+	r.lists.withVolumes = true
+	return r, nil
+}
+
+// newOver returns a Runner that sends requests through live clients and has lists. change completes the configuration; it gets the client
+// of the Runner.
+func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change func(*Config, client.Client)) (*Runner, error) {
+	clientset, err := kubernetes.NewForConfigAndClient(restConfig, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: builtInKinds()})
+	if err != nil {
+		return nil, err
+	}
+	lists, err := newLists(restConfig, forLists)
+	if err != nil {
+		return nil, err
+	}
+	pods, errPods := NewScopedPodSource(live)
+	evictor, errEvictor := NewRESTEvictor(clientset)
+	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Budgets: lists.cache}
+	change(&cfg, live)
+	if err := errors.Join(errPods, errEvictor, cfg.complete()); err != nil {
+		return nil, err
+	}
+	r := newRunner(cfg)
+	r.follow(lists)
+	return r, nil
+}
+
+// follow lets the Runner read lists, and wakes owners when these change.
+func (r *Runner) follow(l *lists) {
+	r.lists = l
+	l.budgets.changed = func(pdb client.Object) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wakeWaitersLocked(client.ObjectKeyFromObject(pdb))
+	}
+	l.attached.changed = func(attachment client.Object) {
+		for _, node := range nodeOf(attachment) {
+			r.wakeNode(node)
+		}
+	}
+}
+
+// NamespaceLabels returns a function that finds labels in memory. It must not be called after ctx has ended. NamespaceLabels does not wait:
+// until the Namespaces are listed, which begins with the first call, the error matches ErrNotListed. It requires a Runner of a cluster.
+func (r *Runner) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+	if r.lists == nil {
+		return nil, errors.New("labels of Namespaces: this Runner has no lists, use NewForCluster")
+	}
+	if known, why := r.lists.spaces.ask(ctx); !known {
+		return nil, fmt.Errorf(
+			"the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
+			ErrNotListed, why)
+	}
+	return func(namespace string) (map[string]string, bool) {
+		var found corev1.Namespace
+		err := r.lists.cache.Get(ctx, client.ObjectKey{Name: namespace}, &found, client.UnsafeDisableDeepCopy)
+		return found.Labels, err == nil // the Namespace of a Pod that is not found is not known yet
+	}, nil
+}
