@@ -1,12 +1,15 @@
 package machine_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -81,7 +85,27 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	context.AfterFunc(epoch, func() { cancel(io.ErrUnexpectedEOF) })
 	response, err := f.inner.RoundTrip(req.WithContext(ctx))
+	if err == nil && len(f.unserved) > 0 && (req.URL.Path == "/api/v1" || req.URL.Path == "/apis/storage.k8s.io/v1") {
+		return f.withoutKinds(response)
+	}
 	return response, err
+}
+
+// withoutKinds leaves kinds that are not served out of the answer to what is served.
+func (f *far) withoutKinds(response *http.Response) (*http.Response, error) {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.APIResourceList{}
+	if json.Unmarshal(body, list) == nil && list.Kind == "APIResourceList" {
+		list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool { return f.unserved[r.Name] })
+		if body, err = json.Marshal(list); err != nil {
+			return nil, err
+		}
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return response, nil
 }
 
 func (f *far) refusesPatch(req *http.Request) bool {

@@ -47,7 +47,7 @@ func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
-	r.lists.withVolumes = true
+	r.lists.withVolumes, r.lists.kinds = true, c.GetRESTMapper()
 	return r, nil
 }
 

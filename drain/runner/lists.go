@@ -19,7 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -35,8 +37,10 @@ type lists struct {
 	// withVolumes: volumes are listed when the first Node is drained, so that they are known when its Pods have left.
 	withVolumes bool
 
+	kinds meta.RESTMapper // which kinds the API server serves; may be nil
+
 	mu       sync.Mutex
-	failures map[string]error // the last answer of the API server to a request that failed, by Go type; nil for another error
+	failures map[string]error // of the last request that failed, by Go type
 }
 
 // The indexes of lists.
@@ -58,12 +62,11 @@ func newLists(restConfig *rest.Config, httpClient *http.Client) (l *lists, err e
 	return l, err
 }
 
-// listsOf returns lists that a cache holds. Without budgets nothing is left out, because the API server respects them itself; without
-// VolumeAttachments nothing that could be read here is attached.
+// listsOf returns lists that a cache holds.
 func listsOf(c cache.Cache) *lists {
 	l := &lists{cache: c, failures: map[string]error{}}
-	l.budgets = kindList{of: l, kind: &policyv1.PodDisruptionBudget{}, optional: true}
-	l.attached = kindList{of: l, kind: &storagev1.VolumeAttachment{}, optional: true, field: byNode, key: nodeOf}
+	l.budgets = kindList{of: l, kind: &policyv1.PodDisruptionBudget{}}
+	l.attached = kindList{of: l, kind: &storagev1.VolumeAttachment{}, field: byNode, key: nodeOf}
 	l.volumes = kindList{of: l, kind: &corev1.PersistentVolume{}, field: byClaim, key: claimOf}
 	l.spaces = kindList{of: l, kind: &corev1.Namespace{}}
 	return l
@@ -81,10 +84,19 @@ func builtInKinds() meta.RESTMapper {
 	return mapper
 }
 
-// failed records an answer of the API server: the text of other errors changes with each attempt.
+// failed records why a kind cannot be listed, in a text that is the same in the next attempt. Whether the API server serves budgets and
+// VolumeAttachments is asked for, because a proxy may have answered in its place. Without budgets nothing is left out: the API server respects
+// them itself. Without VolumeAttachments nothing that could be read here is attached.
 func (l *lists) failed(kind string, err error) {
-	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		err = nil
+	for _, k := range []*kindList{&l.budgets, &l.attached} {
+		if gvk, _ := apiutil.GVKForObject(k.kind, scheme.Scheme); l.kinds != nil && fmt.Sprintf("%T", k.kind) == kind {
+			if _, unserved := l.kinds.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(unserved) {
+				err = unserved
+			}
+		}
+	}
+	if !meta.IsNoMatchError(err) {
+		err = errors.New(contract.SteadyText(err.Error()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +107,6 @@ func (l *lists) failed(kind string, err error) {
 type kindList struct {
 	of       *lists
 	kind     client.Object
-	optional bool   // a kind that the API server does not serve has no objects; otherwise its objects are unknown
 	field    string // of the index; empty without
 	key      client.IndexerFunc
 	changed  func(client.Object) // is called for each event; may be nil
@@ -115,7 +126,7 @@ func (k *kindList) ask(ctx context.Context) (known bool, why string) {
 	switch {
 	case k.err != nil:
 		return false, ": " + k.err.Error()
-	case k.synced(), k.optional && apierrors.IsNotFound(failure):
+	case k.synced(), meta.IsNoMatchError(failure):
 		return true, ""
 	case failure != nil:
 		return false, ": " + failure.Error()
