@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -200,6 +201,9 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	case err != nil:
 		s.Wait(contract.ReasonDrainingNode, err.Error())
 		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
+	}
+	if result.Event != nil {
+		s.tell(corev1.EventTypeWarning, EventNodeUncordoned, actionDrainNode, "Node "+s.Node.Node.Name+": "+result.Event.Message)
 	}
 	s.waiting = &result.Counts
 	if !result.Done {

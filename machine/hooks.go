@@ -110,6 +110,8 @@ const (
 	EventNodeNotDrained = "NodeNotDrained"
 	// EventNodeNotDeleted: the Node stays when the Machine is removed.
 	EventNodeNotDeleted = "NodeNotDeleted"
+	// EventNodeUncordoned: others make the Node schedulable again during its drain.
+	EventNodeUncordoned = "NodeUncordoned"
 )
 
 // leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.

@@ -29,10 +29,17 @@ func hasMark(node *corev1.Node) bool {
 	})
 }
 
-// isYetToBegin reports whether the drain of a Node has yet to begin: the Node is not cordoned, or has no record of the begin from which
-// every process counts the limit. A drain whose recorded begin is yet to come begins anew, and so does that of a Node that was uncordoned.
+// isYetToBegin reports whether the drain of a Node has no record of the begin from which every process counts the limit, or the pool has to
+// cordon the Node. A drain whose recorded begin is yet to come begins anew.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
-	return !node.Spec.Unschedulable || p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero()
+	return p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero() || isToCordon(node)
+}
+
+// isToCordon: the first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is marked
+// as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
+func isToCordon(node *corev1.Node) bool {
+	_, ours := node.Annotations[CordonedAnnotation]
+	return !node.Spec.Unschedulable && (!ours || marksDrained(node))
 }
 
 // beginDrains records on Nodes that their drains begin, and cordons those that are not, in one patch for each.
@@ -42,12 +49,17 @@ func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	})
 	now := p.Now.UTC().Format(time.RFC3339)
 	return p.eachNode(due, func(node *corev1.Node) error {
-		annotations := map[string]any{contract.DrainStartedAnnotation: now, contract.DrainedAnnotation: nil}
-		if node.Spec.Unschedulable {
-			return p.writeMarks(ctx, node, annotations, nil)
+		annotations, spec := map[string]any{}, map[string]any{}
+		if p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero() {
+			annotations[contract.DrainStartedAnnotation] = now
 		}
-		annotations[CordonedAnnotation] = now
-		return p.writeMarks(ctx, node, annotations, map[string]any{"unschedulable": true})
+		if _, marked := node.Annotations[contract.DrainedAnnotation]; marked {
+			annotations[contract.DrainedAnnotation] = nil
+		}
+		if !node.Spec.Unschedulable {
+			annotations[CordonedAnnotation], spec["unschedulable"] = now, true
+		}
+		return p.writeMarks(ctx, node, annotations, spec)
 	})
 }
 

@@ -21,7 +21,7 @@ func TestADrainBeginsWithACordonOfTheNodeAsItWasReadAndARecordOfItsBegin(t *test
 	asRead := func(annotations, spec string) string {
 		return `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{` + annotations + `}}` + spec + `}`
 	}
-	const now = `"` + contract.DrainStartedAnnotation + `":"2026-01-02T12:00:00Z","` + contract.DrainedAnnotation + `":null`
+	const now = `"` + contract.DrainStartedAnnotation + `":"2026-01-02T12:00:00Z"`
 	cordons := asRead(now+`,"`+CordonedAnnotation+`":"2026-01-02T12:00:00Z"`, `,"spec":{"unschedulable":true}`)
 	for name, tc := range map[string]struct {
 		cordoned bool
@@ -31,7 +31,7 @@ func TestADrainBeginsWithACordonOfTheNodeAsItWasReadAndARecordOfItsBegin(t *test
 		"it has yet to begin":                       {want: cordons},
 		"it was cordoned by another":                {cordoned: true, want: asRead(now, "")},
 		"it has begun":                              {cordoned: true, says: began},
-		"it has begun, and the Node was uncordoned": {says: began, want: cordons},
+		"it has begun, and the Node was uncordoned": {says: began, want: asRead(`"`+CordonedAnnotation+`":"2026-01-02T12:00:00Z"`, `,"spec":{"unschedulable":true}`)},
 		"it begins in a minute":                     {cordoned: true, says: early},
 		"it begins in hours":                        {cordoned: true, says: ahead, want: asRead(now, "")},
 		"what the Node says is no time":             {cordoned: true, says: "yesterday", want: asRead(now, "")},
@@ -97,6 +97,7 @@ func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
 	uncordoned := begunNode("a", func(n *corev1.Node) {
 		n.Spec.Unschedulable, n.Annotations[contract.DrainedAnnotation] = false, "a-uid"
+		n.Annotations[CordonedAnnotation] = n.Annotations[contract.DrainStartedAnnotation]
 	})
 	require.False(t, p.wasDrained(uncordoned), "pods may be on it")
 	for range 3 {
@@ -104,9 +105,15 @@ func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"b", "b", "b"}, drainer.asked)
-	require.Len(t, a.patched, 3)
-	require.Contains(t, a.patched[0], `"`+contract.DrainedAnnotation+`":null`, "the provider is not to delete its instance")
-	require.Contains(t, a.patched[0], `"`+contract.DrainStartedAnnotation+`":"2026-01-02T12:00:00Z"`, "its limit counts anew")
+	require.JSONEq(t, `{"metadata":{"uid":"a-uid","resourceVersion":"","annotations":{"`+contract.DrainedAnnotation+`":null,"`+
+		CordonedAnnotation+`":"2026-01-02T12:00:00Z"}},"spec":{"unschedulable":true}}`, a.patched[0],
+		"the provider is not to delete its instance, and the limit counts on")
+	delete(uncordoned.Annotations, contract.DrainedAnnotation)
+	drainer.result, drainer.asked = runner.Result{Done: true, Event: &drain.Blocker{Message: "somebody insists"}}, nil
+	left, err := p.drain(t.Context(), []*corev1.Node{uncordoned})
+	require.NoError(t, err)
+	require.Zero(t, left, "no Pod is left")
+	require.Equal(t, []string{"a"}, drainer.asked)
 }
 
 // synced are Nodes that are known.

@@ -57,6 +57,9 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
+	if result.Event != nil {
+		p.warn(EventNodeUncordoned, "Node %s: %s", node.Name, result.Event.Message)
+	}
 	p.Requeue(result.RequeueAfter)
 	if !result.Done {
 		return false, nil
@@ -74,6 +77,11 @@ func (p *Scope) ends(ctx context.Context, node *corev1.Node, tell func()) (bool,
 	}
 	tell()
 	return true, nil
+}
+
+// marksDrained reports whether a Node has the mark that it was drained.
+func marksDrained(node *corev1.Node) bool {
+	return node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
 // drainLimit returns how long the drain of a Node may take, zero for no limit.

@@ -168,5 +168,5 @@ func (p *Scope) isExcluded() bool {
 // removed. Where Nodes are drained, one that was uncordoned since is not drained: pods may be on it again.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
 	return (node.Spec.Unschedulable || !p.canDrain()) && !p.env.frame.Writer.Behind(node) &&
-		node.Annotations[contract.DrainedAnnotation] == string(node.UID)
+		marksDrained(node)
 }

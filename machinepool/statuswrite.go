@@ -131,6 +131,8 @@ const (
 	EventNodesMatched = "SuccessfulSetNodeRefs"
 	// EventNodeDrained: a Node was drained because its instance leaves.
 	EventNodeDrained = "SuccessfulDrainNode"
+	// EventNodeUncordoned: others make a Node schedulable again during its drain.
+	EventNodeUncordoned = "NodeUncordoned"
 	// EventVolumesLeft: volumes were not detached in time.
 	EventVolumesLeft = "NodeVolumesLeftAttached"
 	// EventNodeDeleted: a Node was deleted because its instance has left.

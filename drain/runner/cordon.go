@@ -32,6 +32,7 @@ type cordon struct {
 	undone      int
 	first, last time.Time
 	by          string
+	told        bool // in an Event
 	// contested: they have done so at least contestedAfter times, and the next cordon is put off. Only then a drain ends without it.
 	contested bool
 	next      time.Duration // until the Node can be cordoned again; 0 for now
@@ -105,6 +106,9 @@ func (c *cordon) report(node string, result *Result, now time.Time) {
 			"let the other one leave the Node alone", by, times, c.first.UTC().Format(time.RFC3339)),
 	}
 	result.Blockers = append(result.Blockers, b)
+	if !c.told {
+		c.told, result.Event = true, &b
+	}
 	result.Message = joinLines("* "+b.Message, result.Message)
 	if c.next > 0 {
 		result.RequeueAfter = min(result.RequeueAfter, c.next)

@@ -198,7 +198,8 @@ func (d *drains) step(ctx context.Context, n *nodeDrain) {
 		d.queue.Forget(n.Node)
 		d.tell(n, result, nil)
 		rest := result.RequeueAfter
-		if _, contested := result.Uncordoned(); !n.node.Spec.Unschedulable && !contested {
+		undone := slices.ContainsFunc(result.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
+		if !n.node.Spec.Unschedulable && !undone {
 			rest = min(rest, d.runner.cfg.Debounce) // the cordon was sent: read whether the Node shows it
 		}
 		d.queue.AddAfter(n.Node, rest)

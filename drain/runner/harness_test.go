@@ -180,6 +180,7 @@ type rig struct {
 	nodes   *memoryNodes
 	runner  *Runner
 	policy  *drain.Policy // of every Step
+	events  int           // of the Steps of resets
 	stop    func()
 }
 

@@ -105,11 +105,11 @@ func (l *lists) failed(kind string, err error) {
 
 // kindList is the list of one kind.
 type kindList struct {
-	of       *lists
-	kind     client.Object
-	field    string // of the index; empty without
-	key      client.IndexerFunc
-	changed  func(client.Object) // is called for each event; may be nil
+	of      *lists
+	kind    client.Object
+	field   string // of the index; empty without
+	key     client.IndexerFunc
+	changed func(client.Object) // is called for each event; may be nil
 
 	once   sync.Once
 	synced func() bool

@@ -55,20 +55,13 @@ type Result struct {
 	// Blockers are sorted; one with [drain.ReasonUncordoned], which has no Pods, is the last. Their Since is as far as this process
 	// remembers.
 	Blockers []drain.Blocker
+	// Event is what an event is to report, once for each drain in a process: that others make the Node schedulable again. Nil otherwise.
+	Event *drain.Blocker
 	// Message says what is left to do, in the lines of Cluster API without the first one; empty when Done. Equal states give equal
 	// messages.
 	Message string
 	// RequeueAfter is when to call Step again even if the owner is not woken; 0 when Done.
 	RequeueAfter time.Duration
-}
-
-// Uncordoned returns the blocker that others make the Node schedulable again during the drain.
-func (r *Result) Uncordoned() (drain.Blocker, bool) {
-	at := slices.IndexFunc(r.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
-	if at < 0 {
-		return drain.Blocker{}, false
-	}
-	return r.Blockers[at], true
 }
 
 // againAt requests the next Step at a time that is known already; zero is none.

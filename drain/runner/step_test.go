@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
 func TestNew_NamesEverythingThatIsMissing(t *testing.T) {
@@ -209,6 +211,15 @@ func TestStep_ANodeWithAnotherUIDStartsAnew(t *testing.T) {
 	require.Len(t, g.runner.ring, 1)
 }
 
+// uncordoned returns the blocker that others make the Node schedulable again.
+func uncordoned(r Result) (b drain.Blocker, found bool) {
+	at := slices.IndexFunc(r.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
+	if at < 0 {
+		return b, false
+	}
+	return r.Blockers[at], true
+}
+
 // resets steps through a fight about the cordon: another writer makes the Node schedulable again right after each cordon.
 func (g *rig) resets(version, times int, every time.Duration) (last Result, took int) {
 	g.t.Helper()
@@ -216,6 +227,9 @@ func (g *rig) resets(version, times int, every time.Duration) (last Result, took
 		g.nodes.version = fmt.Sprint(version + 2*i)
 		result, err := g.runner.Step(g.t.Context(), Request{Node: schedulable("n", fmt.Sprint(version+2*i+1))})
 		require.NoError(g.t, err)
+		if result.Event != nil {
+			g.events++
+		}
 		if last = result; result.Done {
 			return last, i
 		}
@@ -237,13 +251,14 @@ func TestUncordoned(t *testing.T) {
 		g.pods.put(pod("n", "a"))
 		last, _ := g.resets(100, 100, 100*time.Millisecond)
 		require.Equal(t, 5+3, cordons(g), "a burst, and one after 1 s, 2 s and 4 s")
-		b, found := last.Uncordoned()
+		b, found := uncordoned(last)
 		require.True(t, found)
 		require.Equal(t, g.clock.Now().Add(-9900*time.Millisecond), b.Since, "the second Step was shown the first uncordon")
 		require.Equal(t, "the Node was made schedulable again during its drain, 8 times since 2026-01-01T00:00:00Z; "+
 			"it is cordoned again, later each time: let the other one leave the Node alone", b.Message)
 		require.Contains(t, last.Message, "* "+b.Message+"\n* Pod default/a")
 		require.LessOrEqual(t, last.RequeueAfter, 8*time.Second)
+		require.Equal(t, 1, g.events)
 	})
 	t.Run("the drain ends when no Pod is left", func(t *testing.T) {
 		g := newRig(t, settling)
@@ -272,7 +287,7 @@ func TestUncordoned(t *testing.T) {
 		g.step("n")
 		g.resets(300, 1, time.Second)
 		got := g.step("n")
-		b, found := got.Uncordoned()
+		b, found := uncordoned(got)
 		require.True(t, found)
 		require.Contains(t, b.Message, "once since")
 		g.pods.remove("n", "uid-a")
@@ -280,7 +295,7 @@ func TestUncordoned(t *testing.T) {
 		g.pods.put(pod("n", "a"))
 		g.clock.Step(2 * time.Minute)
 		got = g.step("n")
-		_, found = got.Uncordoned()
+		_, found = uncordoned(got)
 		require.False(t, found)
 	})
 }
