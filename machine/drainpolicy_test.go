@@ -98,6 +98,13 @@ func TestADrainGetsItsPolicyAndWhatTheProviderReportsOfTheMachine(t *testing.T) 
 	}
 }
 
+func TestANodeThatOthersUncordonIsAnEvent(t *testing.T) {
+	t.Parallel()
+	a := &asked{answer: runner.Result{Done: true, Event: &drain.Blocker{Message: "the Node was made schedulable again"}}}
+	w := deletedBy(t, a, func(*machine.Scope) {})
+	require.Contains(t, w.recorded(machine.EventNodeUncordoned, 1)[0].Note, "made schedulable again")
+}
+
 func TestADrainPolicyThatIsWrongIsReportedAtOnce(t *testing.T) {
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	_, err := machine.New(kind, machine.Ports{},

@@ -66,11 +66,13 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	if err != nil {
 		return nil, err
 	}
-	pods, errPods := NewScopedPodSource(live)
-	evictor, errEvictor := NewRESTEvictor(clientset)
-	cfg := Config{Nodes: live, Pods: pods, Evictor: evictor, Budgets: lists.cache}
+	evictor, err := NewRESTEvictor(clientset)
+	if err != nil {
+		return nil, err
+	}
+	cfg := Config{Nodes: live, Pods: newScopedPodSource(live), Evictor: evictor, Budgets: lists.cache}
 	change(&cfg, live)
-	if err := errors.Join(errPods, errEvictor, cfg.complete()); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	r := newRunner(cfg)

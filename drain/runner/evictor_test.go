@@ -101,8 +101,6 @@ func TestRESTEvictor_WorksOverAFakeClientset(t *testing.T) {
 func TestEvictors_NeedAClient(t *testing.T) {
 	_, err := runner.NewRESTEvictor(nil)
 	require.Error(t, err)
-	_, err = runner.NewScopedPodSource(nil)
-	require.Error(t, err)
 }
 
 func TestRESTDeleter_WorksOverAFakeClientset(t *testing.T) {

@@ -21,6 +21,8 @@ var (
 	ErrStopped      = errStopped
 	ErrNodeReplaced = errNodeReplaced
 	Trim            = trim
+
+	NewScopedPodSource = newScopedPodSource
 )
 
 // SetWorkers limits the requests in flight.
@@ -44,7 +46,7 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	return r.setUnschedulable(ctx, r.cfg.Nodes, node, false)
 }
 
-// SetBackoff shortens the pauses after failures of a source of NewScopedPodSource.
+// SetBackoff shortens the pauses after failures of a source of newScopedPodSource.
 func SetBackoff(of PodSource, least, most time.Duration) {
 	s := of.(*scopedPodSource)
 	s.minBackoff, s.maxBackoff = least, most

@@ -49,8 +49,7 @@ func (b *bench) config(t *testing.T, callTimeout time.Duration) runner.Config {
 	require.NoError(t, err)
 	evictor, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
-	pods, err := runner.NewScopedPodSource(b.client)
-	require.NoError(t, err)
+	pods := runner.NewScopedPodSource(b.client)
 	return runner.Config{
 		Nodes: b.client, Pods: pods, Evictor: evictor, CallTimeout: callTimeout, Debounce: 5 * time.Millisecond, Settle: 20 * time.Millisecond,
 	}

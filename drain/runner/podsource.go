@@ -43,23 +43,17 @@ type scopedPodSource struct {
 	ran   bool
 }
 
-// NewScopedPodSource returns a [PodSource] that reads through c, which must not be a cache. It has one watch per Node, by the field
+// newScopedPodSource returns a [PodSource] that reads through c, which must not be a cache. It has one watch per Node, by the field
 // selector spec.nodeName, from the first call of Pods for the Node until Release. The watch also returns the existing Pods; if the API
 // server does not stream lists, a list precedes it. Both are consistent reads.
-func NewScopedPodSource(c client.WithWatch) (PodSource, error) {
-	if c == nil {
-		return nil, errors.New("new pod source: the client is nil")
-	}
+func newScopedPodSource(c client.WithWatch) *scopedPodSource {
 	return &scopedPodSource{
 		client: c, minBackoff: 800 * time.Millisecond, maxBackoff: 10 * time.Second, nodes: map[string]*nodeWatch{},
-	}, nil
+	}
 }
 
 // Pods implements [PodSource]. Before Run and after its end nothing is synced.
 func (s *scopedPodSource) Pods(node string) ([]*corev1.Pod, bool, error) {
-	if node == "" {
-		return nil, false, errors.New("pods of a node: the name is empty")
-	}
 	s.mu.Lock()
 	w := s.nodes[node]
 	if w == nil {

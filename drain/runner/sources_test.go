@@ -79,8 +79,7 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s, err := NewScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
-	require.NoError(t, err)
+	s := newScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
 	_, _, _ = s.Pods("n")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -26,7 +26,7 @@ type drainer struct {
 	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
 }
 
-// podCache has the Pods of draining Nodes as one process knows them. As with runner.NewScopedPodSource, the first look at a Node begins a
+// podCache has the Pods of draining Nodes as one process knows them. As in a runner.Runner of a cluster, the first look at a Node begins a
 // list, which is a consistent read; later events come in their order, each when the choices say so.
 type podCache map[string]*viewed
 

@@ -8,12 +8,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/machinist-dev/machinist/drain/runner"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -64,34 +61,8 @@ func startOurs(ctx context.Context, to *rest.Config) (Drainer, error) {
 
 // start runs the manager until ctx ends, and returns when its informers are synced.
 func (o *ours) start(ctx context.Context, to *rest.Config) error {
-	live, err := client.NewWithWatch(to, client.Options{
-		HTTPClient: o.mgr.GetHTTPClient(), Scheme: o.mgr.GetScheme(), Mapper: o.mgr.GetRESTMapper(),
-	})
-	if err != nil {
-		return err
-	}
-	clientset, err := kubernetes.NewForConfigAndClient(to, o.mgr.GetHTTPClient())
-	if err != nil {
-		return err
-	}
-	evictor, err := runner.NewRESTEvictor(clientset)
-	if err != nil {
-		return err
-	}
-	pods, err := runner.NewScopedPodSource(live)
-	if err != nil {
-		return err
-	}
-	o.runner, err = runner.New(runner.Config{
-		Nodes: live, Pods: pods, Evictor: evictor, Budgets: o.mgr.GetCache(), Informers: o.mgr.GetCache(),
-	})
-	if err != nil {
-		return err
-	}
-	if err := o.mgr.Add(o.runner); err != nil {
-		return err
-	}
-	if _, err := o.mgr.GetCache().GetInformer(ctx, &policyv1.PodDisruptionBudget{}); err != nil {
+	var err error
+	if o.runner, err = runner.AddToManager(o.mgr); err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(o.mgr).For(&corev1.Node{}).WatchesRawSource(o.runner.Source()).

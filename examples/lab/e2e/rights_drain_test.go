@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -25,7 +26,10 @@ import (
 // rightsOfADrain drains a Node without a manager, with all that a Runner may have: one pod is evicted, and one that two
 // budgets select is deleted.
 func (w *world) rightsOfADrain() {
-	rules := append(runner.PolicyRules(),
+	volumes := func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "persistentvolumes") || slices.Contains(rule.Resources, "volumeattachments")
+	}
+	rules := append(slices.DeleteFunc(runner.PolicyRules(), volumes),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}) // by Drain
 	user, err := rights.Grant(w.t.Context(), w.plane, "rights-of-a-drain", rights.Asked{Cluster: rules})
 	require.NoError(w.t, err)
@@ -39,12 +43,9 @@ func (w *world) rightsOfADrain() {
 			},
 		}))
 	}
-	cfg, opts, err := runner.Standalone(user.Config())
-	require.NoError(w.t, err)
-	cfg.Volumes = true
-	opts.Timeout = time.Minute
-	opts.Policy = &drain.Policy{DeleteAfter: 5 * time.Second}
-	_, err = runner.Drain(w.t.Context(), cfg, opts, "drained")
+	_, err = runner.Drain(w.t.Context(), user.Config(), runner.DrainOptions{
+		Timeout: time.Minute, Policy: &drain.Policy{DeleteAfter: 5 * time.Second},
+	}, "drained")
 	require.NoError(w.t, err)
 	w.exactly(user, nil)
 }
