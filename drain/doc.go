@@ -8,8 +8,9 @@
 //
 // # Usage
 //
-// Rules are a slice and are applied in its order: rules about orders first ([SystemCriticalLast], or a [Rule] of the caller), then rules
-// that decide. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
+// Rules are a slice and are applied in its order: rules about orders first ([OrderByPriority], [OneAtATimeWithVolumes],
+// [SystemCriticalLast], or a [Rule] of the caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are
+// last. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
 // kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
 // with its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]).
 //

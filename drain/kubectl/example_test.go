@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/kubectl"
+	"github.com/machinist-dev/machinist/machine"
 )
 
 func pod(name string, labels map[string]string) *corev1.Pod {
@@ -53,11 +54,24 @@ func ExampleRules() {
 	// web Evict
 }
 
+// The deletion of a Machine drains its Node by filters that exist for kubectl.
+func ExampleRules_ofMachines() {
+	rules := kubectl.Rules(kubectl.Options{
+		KubectlOptions:    drain.KubectlOptions{Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true},
+		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus { return kubectldrain.MakePodDeleteStatusOkay() }},
+	})
+	options := machine.Options{Policy: machine.Policy{
+		DrainRules: func(context.Context, *machine.Scope) ([]drain.Rule, error) { return rules, nil },
+	}}
+	fmt.Println(options.Policy.DrainRules != nil)
+	// Output: true
+}
+
 func ExampleNewHelper() {
 	helper, err := kubectl.NewHelper(context.Background(), fake.NewClientset(), kubectl.HelperOptions{
-		IgnoreAllDaemonSets: true,
-		Timeout:             10 * time.Minute,
-		Out:                 os.Stdout,
+		Options: kubectl.Options{KubectlOptions: drain.KubectlOptions{IgnoreAllDaemonSets: true}},
+		Timeout: 10 * time.Minute,
+		Out:     os.Stdout,
 	})
 	if err != nil {
 		fmt.Println(err)

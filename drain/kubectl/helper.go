@@ -22,10 +22,9 @@ const (
 // HelperOptions configure [NewHelper]. Every zero value is what the kubectl command uses, apart from Timeout: there the
 // caller has to choose. Other fields of the Helper may be set afterwards.
 type HelperOptions struct {
-	// Force, IgnoreAllDaemonSets and DeleteEmptyDirData are kubectl's flags; see [drain.KubectlOptions].
-	Force               bool
-	IgnoreAllDaemonSets bool
-	DeleteEmptyDirData  bool
+	// Options are those of [Rules], so that one value decides about Pods in both. A Helper has a clock, reads DaemonSets, and evicts the
+	// finished Pods of these itself; it cannot apply rules, so Additional must be empty.
+	Options
 
 	// Timeout ends a drain that is not done; the pods stay as they are. It is required, because Helper regards 0 as no limit.
 	Timeout time.Duration
@@ -47,6 +46,9 @@ func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions
 		errs = append(errs,
 			fmt.Errorf("a Timeout above 0 is required: without one a drain behind a closed budget never ends; got %s", o.Timeout))
 	}
+	if len(o.Additional) > 0 {
+		errs = append(errs, errors.New("a Helper applies no Additional rules: pass them as AdditionalFilters"))
+	}
 	if ctx == nil {
 		errs = append(errs, errors.New("ctx is required: nothing else stops a drain early"))
 	}
@@ -56,6 +58,10 @@ func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	selector := ""
+	if o.PodSelector != nil {
+		selector = o.PodSelector.String()
+	}
 	out := serialize(o.Out)
 	return &kubectldrain.Helper{
 		Ctx:                 ctx,
@@ -63,6 +69,10 @@ func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions
 		Force:               o.Force,
 		IgnoreAllDaemonSets: o.IgnoreAllDaemonSets,
 		DeleteEmptyDirData:  o.DeleteEmptyDirData,
+		PodSelector:         selector,
+		AdditionalFilters:   o.AdditionalFilters,
+
+		SkipWaitForDeleteTimeoutSeconds: int(o.SkipWaitForDeleteTimeout.Seconds()),
 
 		Timeout:              o.Timeout,
 		GracePeriodSeconds:   podsOwnGrace,

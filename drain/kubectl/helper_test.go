@@ -18,11 +18,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	kubectldrain "k8s.io/kubectl/pkg/drain"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
 // harmless are the fields whose zero value is what the kubectl command uses without flags, or that nothing reads.
@@ -70,14 +73,19 @@ func TestNewHelper_KnowsEveryFieldThatTheZeroValueMakesUnsafe(t *testing.T) {
 
 func TestNewHelper_HandsEveryOptionOn(t *testing.T) {
 	var out bytes.Buffer
-	h, err := NewHelper(t.Context(), fake.NewClientset(), HelperOptions{
-		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Timeout: time.Minute, Out: &out,
-	})
+	h, err := NewHelper(t.Context(), fake.NewClientset(), HelperOptions{Options: Options{
+		KubectlOptions: drain.KubectlOptions{
+			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, SkipWaitForDeleteTimeout: 90 * time.Second,
+			PodSelector: labels.SelectorFromSet(labels.Set{"app": "web"}),
+		},
+		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus { return kubectldrain.MakePodDeleteStatusSkip() }},
+	}, Timeout: time.Minute, Out: &out})
 	require.NoError(t, err)
 	fmt.Fprintln(h.Out, "a")
 	fmt.Fprintln(h.ErrOut, "b")
-	got := []any{h.Force, h.IgnoreAllDaemonSets, h.DeleteEmptyDirData, h.Timeout, out.String()}
-	want := []any{true, true, true, time.Minute, "a\nb\n"}
+	got := []any{h.Force, h.IgnoreAllDaemonSets, h.DeleteEmptyDirData, h.Timeout, out.String(), h.PodSelector,
+		h.SkipWaitForDeleteTimeoutSeconds, len(h.AdditionalFilters)}
+	want := []any{true, true, true, time.Minute, "a\nb\n", "app=web", 90, 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -90,6 +98,7 @@ func TestNewHelper_SaysWhatIsWrong(t *testing.T) {
 	}{
 		"no timeout":         {func(o *HelperOptions) { o.Timeout = 0 }, "a Timeout above 0 is required"},
 		"a negative timeout": {func(o *HelperOptions) { o.Timeout = -1 }, "got -1ns"},
+		"a rule":             {func(o *HelperOptions) { o.Additional = drain.DefaultRules() }, "applies no Additional rules"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 
@@ -49,6 +50,9 @@ const (
 	byClaim = "spec.claimRef"
 )
 
+// errUnserved says that the API server does not serve a kind.
+var errUnserved = errors.New("the kind is not served")
+
 // newLists returns lists that send no request before they are asked.
 func newLists(restConfig *rest.Config, httpClient *http.Client) (l *lists, err error) {
 	l = listsOf(nil)
@@ -88,19 +92,26 @@ func builtInKinds() meta.RESTMapper {
 // VolumeAttachments is asked for, because a proxy may have answered in its place. Without budgets nothing is left out: the API server respects
 // them itself. Without VolumeAttachments nothing that could be read here is attached.
 func (l *lists) failed(kind string, err error) {
+	failure := errors.New(contract.SteadyText(err.Error()))
 	for _, k := range []*kindList{&l.budgets, &l.attached} {
-		if gvk, _ := apiutil.GVKForObject(k.kind, scheme.Scheme); l.kinds != nil && fmt.Sprintf("%T", k.kind) == kind {
-			if _, unserved := l.kinds.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(unserved) {
-				err = unserved
-			}
+		if fmt.Sprintf("%T", k.kind) == kind && l.isUnserved(k, err) {
+			failure = errUnserved
 		}
-	}
-	if !meta.IsNoMatchError(err) {
-		err = errors.New(contract.SteadyText(err.Error()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failures[kind] = err
+	l.failures[kind] = failure
+}
+
+// isUnserved asks for what is served, unless the server that failed does not answer: such a request does not end with a context.
+func (l *lists) isUnserved(k *kindList, err error) bool {
+	slow := net.Error(nil)
+	if l.kinds == nil || errors.As(err, &slow) && slow.Timeout() {
+		return false
+	}
+	gvk, _ := apiutil.GVKForObject(k.kind, scheme.Scheme) // a kind of the scheme
+	_, err = l.kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	return meta.IsNoMatchError(err)
 }
 
 // kindList is the list of one kind.
@@ -126,7 +137,7 @@ func (k *kindList) ask(ctx context.Context) (known bool, why string) {
 	switch {
 	case k.err != nil:
 		return false, ": " + k.err.Error()
-	case k.synced(), meta.IsNoMatchError(failure):
+	case k.synced(), errors.Is(failure, errUnserved):
 		return true, ""
 	case failure != nil:
 		return false, ": " + failure.Error()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,12 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientsetfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -117,18 +116,19 @@ func TestErrors_TemporaryTroubleIsReported(t *testing.T) {
 
 func TestRights_MissingOnesAreNamedBeforeTheFirstCordon(t *testing.T) {
 	t.Parallel()
-	clientset := clientsetfake.NewClientset()
 	var asked []string
-	clientset.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		what := review.Spec.ResourceAttributes
-		asked = append(asked, what.Verb+" "+what.Resource+"/"+what.Subresource)
-		review.Status.Allowed = what.Subresource == "" && what.Group == ""
-		return true, review, nil
+	reviews := interceptor.NewClient(nil, interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			review := obj.(*authorizationv1.SelfSubjectAccessReview)
+			what := review.Spec.ResourceAttributes
+			asked = append(asked, what.Verb+" "+what.Resource+"/"+what.Subresource)
+			review.Status.Allowed = what.Subresource == "" && what.Group == ""
+			return nil
+		},
 	})
 	o, err := parse([]string{"run", "a", "--disable-eviction"}, &screen{})
 	require.NoError(t, err)
-	s := &session{client: clientset, options: o}
+	s := &session{client: reviews, options: o}
 	err = s.checkRights(t.Context())
 	require.EqualError(t, err,
 		"rights are missing: create pods/eviction; list poddisruptionbudgets.policy; watch poddisruptionbudgets.policy; nothing was changed; "+

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,11 @@ import (
 func TestFollower(t *testing.T) {
 	var out bytes.Buffer
 	snap := &snapshot{nodes: []*corev1.Node{newNode("a")}, pods: []drain.NodePods{{Node: "a", Pods: numbered("a", "web", 5)}}}
-	f := newFollower(&out, judged(t, snap, "run", "a"), noon)
+	o, err := parse([]string{"run", "a"}, io.Discard)
+	require.NoError(t, err)
+	s := sessionOf(o)
+	s.stdout = &out
+	f := s.follow(s.judge(snap))
 	t.Run("does not count pods that are not known yet as gone", func(t *testing.T) {
 		f.progress(runner.NodeResult{Node: "a"})
 		require.Equal(t, "   0.0s a: 0 of 5 pods gone, 0 blocked", f.status())

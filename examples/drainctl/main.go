@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/examples/command"
 )
 
@@ -56,6 +56,14 @@ type program struct {
 	quick          bool // tests wait for less
 }
 
+// session is one command with a cluster.
+type session struct {
+	*program
+	options
+	config *rest.Config
+	client client.Client
+}
+
 // execute runs one command. An ended ctx is a person's Ctrl-C.
 func (p *program) execute(ctx context.Context, args []string) int {
 	o, err := parse(args, p.stdout)
@@ -65,59 +73,50 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	if o.printRBAC {
 		return p.fail(ctx, printRBAC(p.stdout, o))
 	}
-	s, err := p.open(o)
-	if err != nil {
+	s := &session{program: p, options: o}
+	if s.config, err = p.connect(o); err != nil {
 		return p.fail(ctx, err)
+	}
+	if s.client, err = client.New(s.config, client.Options{}); err != nil {
+		return p.fail(ctx, fmt.Errorf("the configuration for %s cannot be used: %w", s.config.Host, err))
 	}
 	switch o.command {
 	case commandUncordon:
-		return s.uncordon(ctx)
+		return p.fail(ctx, s.uncordon(ctx))
 	case commandPlan:
 		return s.plan(ctx)
 	}
 	return s.run(ctx)
 }
 
-// session is one command with a cluster.
-type session struct {
-	*program
-	options
-	config *rest.Config
-	client kubernetes.Interface
-	reader client.Reader
-}
-
-func (p *program) open(o options) (*session, error) {
-	cfg, err := p.connect(o)
-	if err != nil {
-		return nil, err
-	}
-	clientset, err := kubernetes.NewForConfig(cfg)
-	if err == nil {
-		s := &session{program: p, options: o, config: cfg, client: clientset}
-		if s.reader, err = client.New(cfg, client.Options{}); err == nil {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("the configuration for %s cannot be used: %w", cfg.Host, err)
-}
-
-// say prints an error. Joined errors get a line each.
-func (p *program) say(err error) {
-	for line := range strings.Lines(printable(err.Error())) {
-		fmt.Fprintf(p.stderr, "drainctl: %s\n", strings.TrimRight(line, "\n"))
-	}
-}
-
-// fail prints an error from before the first change, and returns the exit code.
+// fail prints an error from before the first change, each of several in a line, and returns the exit code.
 func (p *program) fail(ctx context.Context, err error) int {
+	code := exitFailed
 	switch {
 	case err == nil:
 		return exitDone
 	case ctx.Err() != nil:
-		p.say(errors.New("interrupted; nothing was changed"))
-		return exitInterrupted
+		err, code = errors.New("interrupted; nothing was changed"), exitInterrupted
 	}
-	p.say(err)
-	return exitFailed
+	for line := range strings.Lines(printable(err.Error())) {
+		fmt.Fprintf(p.stderr, "drainctl: %s\n", strings.TrimRight(line, "\n"))
+	}
+	return code
+}
+
+// uncordon makes Nodes schedulable again. What a drain has evicted stays where it is.
+func (s *session) uncordon(ctx context.Context) error {
+	nodes, err := s.readNodes(ctx)
+	for _, node := range nodes {
+		state := "already"
+		if node.Spec.Unschedulable {
+			if failed := runner.Uncordon(ctx, s.config, node.Name); failed != nil {
+				err = errors.Join(err, s.explain("patch", "nodes", failed))
+				continue
+			}
+			state = "again"
+		}
+		fmt.Fprintf(s.stdout, "%s is schedulable %s\n", node.Name, state)
+	}
+	return err
 }

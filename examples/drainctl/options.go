@@ -21,14 +21,17 @@ const (
 	commandUncordon = "uncordon"
 )
 
-const podsOwn = -1 // as a grace period
+const (
+	podsOwn    = -1 // as a grace period
+	outputJSON = "json"
+)
 
 // options are the flags.
 type options struct {
 	command string
 	nodes   []string
 
-	selector                string
+	selector, output        string
 	kubeconfig, context     string
 	force, ignoreDaemonSets bool
 	deleteEmptyDirData      bool
@@ -97,6 +100,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.selector, "selector", "", "label `selector` of the Nodes, instead of their names")
 	flags.StringVar(&o.selector, "l", "", "short for --selector")
 	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
+	flags.StringVar(&o.output, "o", "", "plan, run: `json`, an object for programs, or one for each event; empty: text for people")
 	o.podFlags(flags)
 	flags.DurationVar(&o.deleteAfter, "delete-after", 0,
 		"run: after this `time` on a Node, delete what could not be evicted, which ignores disruption budgets; 0 is never")
@@ -127,6 +131,7 @@ func (o *options) validate() error {
 	}
 	_, err := labels.Parse(o.selector)
 	add(err != nil, "invalid --selector %q: %v", o.selector, err)
+	add(o.output != "" && o.output != outputJSON, "invalid -o %q: must be json, or nothing for people", o.output)
 	add(o.gracePeriod == 0, "--grace-period 0 forgets pods while they may still run; give 1 for the shortest time that is safe")
 	add(o.gracePeriod < podsOwn, "invalid --grace-period %d: must be a number of seconds, or -1 for each pod's own", o.gracePeriod)
 	add(o.skipWaitForDelete < 0, "invalid --skip-wait-for-delete-timeout %d: must be a number of seconds, or 0", o.skipWaitForDelete)

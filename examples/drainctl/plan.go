@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -25,19 +26,46 @@ const (
 	whenGoing = "terminating" // already
 	whenNever = "never"       // a person has to change something before
 	whenStays = "stays"       // it does not go, and the drain does not wait for it
+)
 
+const (
 	pageNames = 3 // pods that a group names
 	allNames  = math.MaxInt
 )
 
-// report is a plan for people.
+// report is a plan for people, and with -o json for programs.
 type report struct {
-	nodes []*corev1.Node
-	plan  drain.Plan
-	never map[drain.PodRef]drain.Reason // pods that never go, and why
-	// obstacles are not removed by waiting. One that stands keeps the drain from ever ending.
-	obstacles []drain.Obstacle
-	stands    func(drain.Reason) bool
+	Nodes    []nodeReport  `json:"nodes"`
+	InTheWay []groupReport `json:"inTheWay,omitempty"` // obstacles that waiting does not remove
+	Held     []groupReport `json:"held,omitempty"`     // for now
+	Warnings []groupReport `json:"warnings,omitempty"` // what is lost
+	Blocked  bool          `json:"blocked"`            // an obstacle keeps the drain from ever ending
+
+	plan drain.Plan
+}
+
+type nodeReport struct {
+	Name        string      `json:"name"`
+	Cordoned    bool        `json:"cordoned"`
+	SilentSince *time.Time  `json:"silentSince,omitempty"`
+	ToGo        int         `json:"toGo"`
+	Pods        []podReport `json:"pods"`
+}
+
+type podReport struct {
+	Pod     string       `json:"pod"`
+	Action  string       `json:"action"`
+	When    string       `json:"when"`
+	Budgets []string     `json:"budgets,omitempty"`
+	Reason  drain.Reason `json:"reason"`
+}
+
+// groupReport is about pods of one Node. Good: the drain never ends because of them.
+type groupReport struct {
+	Node   string `json:"node"`
+	Good   bool   `json:"forGood,omitempty"`
+	Text   string `json:"text"`
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // plan shows what a drain would do and changes nothing.
@@ -47,11 +75,16 @@ func (s *session) plan(ctx context.Context) int {
 		return s.fail(ctx, err)
 	}
 	r := s.judge(snap)
-	text := r.text() + "Nothing was changed. To drain: the same command with run in place of plan.\n"
-	if r.blocked() {
-		text = r.text() + "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: run --wait.\n"
+	if s.output == outputJSON {
+		err = json.NewEncoder(s.stdout).Encode(r)
+	} else {
+		text := "Nothing was changed. To drain: the same command with run in place of plan.\n"
+		if r.Blocked {
+			text = "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: run --wait.\n"
+		}
+		_, err = io.WriteString(s.stdout, r.text()+text)
 	}
-	if _, err = io.WriteString(s.stdout, text); err == nil && r.blocked() {
+	if err == nil && r.Blocked {
 		return exitBlocked
 	}
 	return s.fail(ctx, err)
@@ -60,160 +93,161 @@ func (s *session) plan(ctx context.Context) int {
 // judge plans a drain of all Nodes, with the flags' rules and policy at this moment.
 func (s *session) judge(snap *snapshot) *report {
 	now := s.now()
-	nodes := slices.Clone(snap.pods)
-	for i := range nodes {
+	pods := slices.Clone(snap.pods)
+	for i := range pods {
 		last := s.policyOf().Rule(drain.Situation{Now: now, StartedAt: now, Node: snap.nodes[i]})
-		nodes[i].Rules = append(s.rulesOf(s.now), last)
+		pods[i].Rules = append(s.rulesOf(s.now), last)
 	}
-	plan := drain.Planner{}.Plan(nodes, drain.Facts{Now: now, Budgets: snap.budgets})
-	r := &report{
-		nodes: snap.nodes, plan: plan, obstacles: plan.Permanent(pageNames), stands: s.stands, never: map[drain.PodRef]drain.Reason{},
-	}
-	for _, ob := range plan.Permanent(allNames) {
+	r := &report{plan: drain.Planner{}.Plan(pods, drain.Facts{Now: now, Budgets: snap.budgets})}
+	never, inTheWay := map[drain.PodRef]drain.Reason{}, map[string]bool{}
+	for _, ob := range r.plan.Permanent(allNames) {
+		good := s.stands(ob.Reason)
+		r.Blocked, inTheWay[ob.Key()] = r.Blocked || good, true
 		for _, pod := range ob.Pods {
-			if s.stands(ob.Reason) {
-				r.never[pod] = ob.Reason
+			if good {
+				never[pod] = ob.Reason
 			}
 		}
+		ob.Pods = ob.Pods[:min(len(ob.Pods), pageNames)]
+		g := groupOf(&ob.Blocker)
+		g.Good, g.Remedy = good, oneLine(remedyOf(&ob))
+		r.InTheWay = append(r.InTheWay, g)
+	}
+	for _, b := range r.plan.Blockers(pageNames) {
+		if !inTheWay[b.Key()] {
+			r.Held = append(r.Held, groupOf(&b))
+		}
+	}
+	for _, w := range r.plan.Warnings(pageNames) {
+		r.Warnings = append(r.Warnings, groupOf(&w))
+	}
+	for _, node := range snap.nodes {
+		r.Nodes = append(r.Nodes, r.node(node, never))
 	}
 	return r
 }
 
-// blocked reports whether an obstacle stands: the exit code is 3, and run refuses without --wait.
-func (r *report) blocked() bool {
-	return slices.ContainsFunc(r.obstacles, func(ob drain.Obstacle) bool { return r.stands(ob.Reason) })
-}
-
-// when returns when a pod goes, and why not now.
-func (r *report) when(d *drain.Decision) (when string, why drain.Reason) {
-	why, never := r.never[drain.RefOf(d.Pod)]
-	switch {
-	case never:
-		return whenNever, why
-	case d.Action == drain.Ignore:
-		return whenStays, d.Reason
-	case d.Action == drain.Evict || d.Action == drain.Delete:
-		return whenNow, d.Reason
-	case d.Pod.DeletionTimestamp != nil:
-		return whenGoing, d.Reason
+func (r *report) node(node *corev1.Node, never map[drain.PodRef]drain.Reason) nodeReport {
+	n := nodeReport{Name: node.Name, Cordoned: node.Spec.Unschedulable}
+	if since, silent := drain.UnreachableSince(node); silent {
+		n.SilentSince = &since
 	}
-	return whenLater, d.Reason
-}
-
-// counts returns the number of pods of a Node by when they go, and those that have to go.
-func (r *report) counts(node string) (counts map[string]int, leave int) {
-	counts = map[string]int{}
 	for i := range r.plan.Decisions {
-		if d := &r.plan.Decisions[i]; d.Node == node {
-			when, _ := r.when(d)
-			counts[when]++
-			leave++
+		d := &r.plan.Decisions[i]
+		if d.Node != node.Name {
+			continue
 		}
+		p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenOf(d), Reason: d.Reason}
+		if why, is := never[drain.RefOf(d.Pod)]; is {
+			p.When, p.Reason = whenNever, why
+		}
+		if p.When != whenStays {
+			n.ToGo++
+		}
+		for _, name := range d.Budgets {
+			p.Budgets = append(p.Budgets, types.NamespacedName(name).String())
+		}
+		n.Pods = append(n.Pods, p)
 	}
-	return counts, leave - counts[whenStays]
+	return n
+}
+
+func whenOf(d *drain.Decision) string {
+	switch {
+	case d.Action == drain.Ignore:
+		return whenStays
+	case d.Action == drain.Evict || d.Action == drain.Delete:
+		return whenNow
+	case d.Pod.DeletionTimestamp != nil:
+		return whenGoing
+	}
+	return whenLater
+}
+
+// groupOf names the pods of a group, and what the group is about.
+func groupOf(b *drain.Blocker) groupReport {
+	names := make([]string, 0, len(b.Pods))
+	for _, pod := range b.Pods {
+		names = append(names, pod.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := b.Count - len(b.Pods); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return groupReport{Node: b.Node, Text: strings.TrimPrefix(text+": "+oneLine(b.Message), ": ")}
 }
 
 func (r *report) text() string {
 	var b strings.Builder
-	for _, node := range r.nodes {
-		r.nodeText(&b, node)
+	for i := range r.Nodes {
+		r.Nodes[i].text(&b)
 	}
-	b.WriteString(r.obstacleText())
-	title := "Held for now:\n"
-	for _, blocker := range r.plan.Blockers(pageNames) {
-		if !slices.ContainsFunc(r.obstacles, func(ob drain.Obstacle) bool { return ob.Key() == blocker.Key() }) {
-			fmt.Fprintf(&b, "%s  %s: %s\n", title, blocker.Node, groupText(blocker.Pods, blocker.Count, blocker.Message))
-			title = ""
+	b.WriteString(r.obstacles())
+	for i, g := range r.Held {
+		if i == 0 {
+			b.WriteString("Held for now:\n")
 		}
+		fmt.Fprintf(&b, "  %s: %s\n", g.Node, g.Text)
 	}
-	for _, text := range r.warnings() {
-		fmt.Fprintf(&b, "Warning: %s\n", text)
+	for _, g := range r.Warnings {
+		fmt.Fprintf(&b, "Warning: %s: %s\n", g.Node, g.Text)
 	}
 	return b.String()
 }
 
-// warnings are what is lost.
-func (r *report) warnings() []string {
-	var lines []string
-	for _, w := range r.plan.Warnings(pageNames) {
-		lines = append(lines, w.Node+": "+groupText(w.Pods, w.Count, w.Message))
+func (r *report) obstacles() string {
+	var b strings.Builder
+	for _, g := range r.InTheWay {
+		title := "May stay in the way"
+		if g.Good {
+			title = "In the way for good"
+		}
+		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, g.Node, g.Text, g.Remedy)
 	}
-	return lines
+	return b.String()
 }
 
-func (r *report) nodeText(b *strings.Builder, node *corev1.Node) {
-	counts, leave := r.counts(node.Name)
-	fmt.Fprintf(b, "%s: %s to go", node.Name, count(leave, "pod", "pods"))
+func (n *nodeReport) text(b *strings.Builder) {
+	counts := map[string]int{}
+	for _, p := range n.Pods {
+		counts[p.When]++
+	}
+	fmt.Fprintf(b, "%s: %s to go", n.Name, count(n.ToGo, "pod"))
 	for _, when := range []string{whenNow, whenLater, whenGoing, whenNever, whenStays} {
 		if counts[when] > 0 {
 			fmt.Fprintf(b, ", %d %s", counts[when], when)
 		}
 	}
 	b.WriteString("\n")
-	if node.Spec.Unschedulable {
+	if n.Cordoned {
 		b.WriteString("  It is cordoned already.\n")
 	}
-	if since, silent := drain.UnreachableSince(node); silent {
+	if n.SilentSince != nil {
 		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n",
-			since.UTC().Format(time.RFC3339))
+			n.SilentSince.UTC().Format(time.RFC3339))
 	}
-	if len(counts) == 0 {
+	if len(n.Pods) == 0 {
 		return
 	}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\n  POD\tACTION\tWHEN\tBUDGETS\tREASON")
-	for i := range r.plan.Decisions {
-		if d := &r.plan.Decisions[i]; d.Node == node.Name {
-			when, why := r.when(d)
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", drain.RefOf(d.Pod), strings.ToLower(d.Intended.String()), when, budgetNames(d.Budgets), why)
+	for _, p := range n.Pods {
+		budgets := strings.Join(p.Budgets, ",")
+		if budgets == "" {
+			budgets = "-"
 		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", p.Pod, p.Action, p.When, budgets, p.Reason)
 	}
 	_ = w.Flush() // a buffer does not fail
 	b.WriteString(table.String() + "\n")
 }
 
-func (r *report) obstacleText() string {
-	var b strings.Builder
-	for i := range r.obstacles {
-		ob, title := &r.obstacles[i], "May stay in the way"
-		if r.stands(ob.Reason) {
-			title = "In the way for good"
-		}
-		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, groupText(ob.Pods, ob.Count, ob.Message), oneLine(remedyOf(ob)))
-	}
-	return b.String()
-}
-
-// groupText names the pods of a group, and what the group is about.
-func groupText(pods []drain.PodRef, all int, message string) string {
-	names := make([]string, 0, len(pods))
-	for _, pod := range pods {
-		names = append(names, pod.String())
-	}
-	text := strings.Join(names, ", ")
-	if more := all - len(pods); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + ": " + oneLine(message)
-}
-
-func budgetNames(of []types.NamespacedName) string {
-	if len(of) == 0 {
-		return "-"
-	}
-	names := make([]string, 0, len(of))
-	for _, name := range of {
-		names = append(names, name.String())
-	}
-	return strings.Join(names, ",")
-}
-
-func count(n int, one, many string) string {
+func count(n int, what string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // oneLine makes a text of the cluster fit for a line of a terminal.

@@ -40,9 +40,10 @@ func judged(t *testing.T, snap *snapshot, args ...string) *report {
 	t.Helper()
 	o, err := parse(args, io.Discard)
 	require.NoError(t, err)
-	s := &session{program: &program{now: noon}, options: o}
-	return s.judge(snap)
+	return sessionOf(o).judge(snap)
 }
+
+func sessionOf(o options) *session { return &session{program: &program{now: noon}, options: o} }
 
 // twoNodes have one of everything that a plan can say.
 func twoNodes() *snapshot {
@@ -72,10 +73,10 @@ func TestPlan_AsATable(t *testing.T) {
 	t.Parallel()
 	r := judged(t, twoNodes(), "plan", "worker-1", "worker-2")
 	golden(t, "plan.txt", r.text())
-	require.True(t, r.blocked())
+	require.True(t, r.Blocked)
 	r = judged(t, twoNodes(), "plan", "worker-1", "worker-2", "--force", "--delete-emptydir-data", "--disable-eviction")
 	golden(t, "plan-all.txt", r.text())
-	require.False(t, r.blocked(), "nothing is left that never goes")
+	require.False(t, r.Blocked, "nothing is left that never goes")
 }
 
 func TestPlan_WhatStandsInTheWayForGood(t *testing.T) {
@@ -113,11 +114,10 @@ func TestPlan_WhatStandsInTheWayForGood(t *testing.T) {
 				nodes: []*corev1.Node{newNode("n")}, pods: []drain.NodePods{{Node: "n", Pods: []*corev1.Pod{c.pod}}}, budgets: c.budgets,
 			}
 			r := judged(t, snap, append([]string{"plan", "n"}, c.flags...)...)
-			when, _ := r.when(&r.plan.Decisions[0])
-			require.Equal(t, c.when, when, c.reason)
-			require.Equal(t, c.remedy != "", r.blocked(), c.reason)
+			require.Equal(t, c.when, r.Nodes[0].Pods[0].When, c.reason)
+			require.Equal(t, c.remedy != "", r.Blocked, c.reason)
 			if c.remedy != "" {
-				require.Contains(t, r.obstacleText(), c.remedy)
+				require.Contains(t, r.obstacles(), c.remedy)
 			}
 		})
 	}
@@ -143,12 +143,10 @@ func TestPlan_DoesNotWaitForPodsThatShouldBeGone(t *testing.T) {
 	stuck.DeletionTimestamp = new(metav1.NewTime(noon().Add(-2 * time.Minute)))
 	snap := &snapshot{nodes: []*corev1.Node{newNode("n")}, pods: []drain.NodePods{{Node: "n", Pods: []*corev1.Pod{stuck}}}}
 	r := judged(t, snap, "plan", "n")
-	when, _ := r.when(&r.plan.Decisions[0])
-	require.Equal(t, whenGoing, when)
+	require.Equal(t, whenGoing, r.Nodes[0].Pods[0].When)
 	r = judged(t, snap, "plan", "n", "--skip-wait-for-delete-timeout=60")
-	when, why := r.when(&r.plan.Decisions[0])
-	require.Equal(t, whenStays, when)
-	require.Equal(t, drain.ReasonStuckTerminating, why)
+	require.Equal(t, whenStays, r.Nodes[0].Pods[0].When)
+	require.Equal(t, drain.ReasonStuckTerminating, r.Nodes[0].Pods[0].Reason)
 }
 
 func TestPlan_TextOfAClusterCannotSteerTheTerminal(t *testing.T) {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/drain"
 )
 
 func TestRun_DrainsAndSaysSoInLines(t *testing.T) {
@@ -129,4 +132,24 @@ func TestUncordon_GivesNodesBack(t *testing.T) {
 	require.Equal(t, exitDone, got.code, got.stderr)
 	require.Equal(t, "a is schedulable again\nb is schedulable already\n", got.stdout)
 	require.False(t, s.node("a").Spec.Unschedulable)
+}
+
+func TestOutputAsJSON(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "a")
+	s.pods(newPod("a", "web-0"))
+	var plan report
+	got := s.do("plan", "a", "-o", "json")
+	require.Equal(t, exitDone, got.code, got.stderr)
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &plan))
+	require.Equal(t, []podReport{{Pod: "default/web-0", Action: "evict", When: whenNow, Reason: drain.ReasonEvictable}}, plan.Nodes[0].Pods)
+	got = s.do("run", "a", "-o", "json")
+	require.Equal(t, exitDone, got.code, got.stderr)
+	var events []string
+	for line := range strings.Lines(got.stdout) {
+		var h happening
+		require.NoError(t, json.Unmarshal([]byte(line), &h), line)
+		events = append(events, h.Event)
+	}
+	require.Equal(t, []string{"draining", "evicting", "drained", "end"}, events)
 }

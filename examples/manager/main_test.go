@@ -26,6 +26,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
@@ -48,6 +49,17 @@ func TestAStatusDelayOfZeroMeansAtOnce(t *testing.T) {
 	t.Parallel()
 	require.Negative(t, statusDelay(given(t, "--status-delay=0")), "which the library spells as a negative time")
 	require.Equal(t, time.Second, statusDelay(given(t)))
+}
+
+func TestPodsWithVolumesLeaveOneAfterTheOtherWhenAsked(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, drainRules(given(t)).Rules, "as Cluster API")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}},
+	}}}}
+	v := drain.Decide(pod, drainRules(given(t, "--drain-volumes-one-at-a-time")).Rules(nil, nil))
+	require.Equal(t, drain.Evict, v.Action)
+	require.Positive(t, v.Order)
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
@@ -57,7 +58,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 	}
 	options := machine.Options{
 		Options: passOptions(mgr, o),
-		Policy:  machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})},
+		Policy:  machine.Policy{DrainRules: machine.MachineDrainRules(drainRules(o))},
 	}
 	if options.Metrics, err = newMetrics(ctx, mgr, o, has); err != nil {
 		return nil, err
@@ -67,6 +68,16 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
+}
+
+// drainRules decide as Cluster API does, in the order that the flags ask for.
+func drainRules(o settings) machine.DrainRulesOptions {
+	if !o.Machines.DrainVolumesInTurn {
+		return machine.DrainRulesOptions{}
+	}
+	return machine.DrainRulesOptions{Rules: func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+		return append(drain.ClusterAPIRules(ofMachine, namespaces), drain.OneAtATimeWithVolumes)
+	}}
 }
 
 // lookAround checks for problems on this computer and in the cluster before the start.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/kubectl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,7 +44,8 @@ func (k *kubectlArm) Drain(ctx context.Context, nodes []string) error {
 // drainOne does what the command does with one Node: read it, cordon it, list its pods, evict them.
 func (k *kubectlArm) drainOne(ctx context.Context, name string) error {
 	helper, err := kubectl.NewHelper(ctx, k.client, kubectl.HelperOptions{
-		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Timeout: 24 * time.Hour,
+		Options: kubectl.Options{KubectlOptions: drain.KubectlOptions{Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true}},
+		Timeout: 24 * time.Hour,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -91,10 +92,28 @@ func TestE2EAFightWithAnotherWriterCostsFewWrites(t *testing.T) {
 	w.fights(m, fight{
 		obj: node, resource: "nodes", undo: `{"spec":{"unschedulable":false}}`,
 		isSet:     func(obj client.Object) bool { n, ok := obj.(*corev1.Node); return ok && n.Spec.Unschedulable },
-		condition: contract.ConditionDeleting, says: "spec.unschedulable of Node " + name + " is changed back",
+		condition: contract.ConditionDeleting, says: "the Node was made schedulable again by opponent during its drain",
 	})
+	defer w.insists(node.DeepCopy(), `{"spec":{"unschedulable":false}}`)()
 	require.NoError(t, w.client.Patch(t.Context(), stays, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-	w.gone(m)
+	w.gone(m) // the drain ends when no pod is left, whoever has the last word about the Node
+}
+
+// insists lets another writer patch an object twenty times a second until the returned function is called.
+func (w *world) insists(obj client.Object, patch string) (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(50 * time.Millisecond):
+				_ = w.client.Patch(context.WithoutCancel(w.t.Context()), obj, client.RawPatch(types.MergePatchType, []byte(patch))) // or it is gone
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
 }
 
 // noFights checks that nothing was put off: no object has the condition, which stays when a fight is over.

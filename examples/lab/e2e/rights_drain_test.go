@@ -59,7 +59,7 @@ func (w *world) rightsOfKubectl() {
 	clients, err := kubernetes.NewForConfig(user.Config())
 	require.NoError(w.t, err)
 	helper, err := kubectl.NewHelper(w.t.Context(), clients, kubectl.HelperOptions{
-		Force: true, IgnoreAllDaemonSets: true, Timeout: time.Minute,
+		Options: kubectl.Options{KubectlOptions: drain.KubectlOptions{Force: true, IgnoreAllDaemonSets: true}}, Timeout: time.Minute,
 	})
 	require.NoError(w.t, err)
 	pods, errs := helper.GetPodsForDeletion(name)

@@ -30,6 +30,8 @@ type Machines struct {
 	Workers int
 	// StatusDelay is the delay before an intermediate status is written; 0 writes every stage.
 	StatusDelay time.Duration
+	// DrainVolumesInTurn drains Pods with volumes one after the other.
+	DrainVolumesInTurn bool
 	// Clusters is ClustersAuto, ClustersAlways or ClustersNever.
 	Clusters string
 	// Namespaces are those of what is reconciled; none: all. Nodes, and the Pods on them, have none of these limits.
@@ -51,6 +53,8 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
 			"a new Machine has no status until then; it grows up to a minute while writes are slow; "+
 			"0 writes every stage, which costs more requests")
+	flags.BoolVar(&m.DrainVolumesInTurn, "drain-volumes-one-at-a-time", m.DrainVolumesInTurn,
+		"a drain evicts Pods with volumes one after the other, after the Pods without; for storage that attaches slowly")
 	flags.StringVar(&m.Clusters, "clusters", m.Clusters,
 		"whether Machines follow the Cluster object of spec.clusterName: while it is paused they are not reconciled, and without it "+
 			"they are only deleted; auto: if the kind is served when the manager starts, and --api-group is cluster.x-k8s.io; always; "+
