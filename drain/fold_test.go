@@ -18,7 +18,8 @@ import (
 func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 	builtin := []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, SkipSelected(labels.Everything()), waitCompleted,
-		SystemCriticalLast, OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }), orderInText, setOrder(int32(random.Uint32())),
+		SystemCriticalLast, OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }),
+		orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
 		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})}).Rule(read),
 	}

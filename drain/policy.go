@@ -31,10 +31,10 @@ type Policy struct {
 	// DeleteAfter is how long after its start a drain deletes Pods instead of evicting them, which ignores budgets; 0 means never. Orders
 	// still apply.
 	DeleteAfter time.Duration
-	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown until the drain reckons with a kubelet that ends
-	// no Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that still
-	// terminate a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all of
-	// this applies at once.
+	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown until the drain reckons with a kubelet that
+	// ends no Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that still
+	// terminate a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
+	// of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
 
@@ -160,8 +160,8 @@ func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
 }
 
 // DeleteBy returns a [Rule] for a deadline, as the last one (Karpenter's terminationGracePeriod): Pods leave by eviction while more than
-// their grace period is left before the deadline. Then they are deleted, which ignores budgets, with what is left, at least a second. now is
-// called for each Pod.
+// their grace period is left before the deadline. Then they are deleted, which ignores budgets, with what is left, at least a second. now
+// is called for each Pod.
 func DeleteBy(deadline time.Time, now func() time.Time) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		left := int64(deadline.Sub(now()) / time.Second)

@@ -258,9 +258,9 @@ type DrainRulesOptions struct {
 // their CRD there are no rules; a CRD that is installed later is noticed.
 //
 // Cluster selectors are matched against the result of Ports.ClusterOf, and namespace selectors against the labels that the Drainer reports.
-// The Drainer must have the method NamespaceLabels of a runner.Runner of a cluster if a rule has a namespace selector. A pod that an invalid
-// rule may select, or whose labels were not read, is not evicted: the drain waits, and its message names the rule. While the rules are
-// not listed yet, the error matches cluster.ErrNotSynced.
+// The Drainer must have the method NamespaceLabels of a runner.Runner of a cluster if a rule has a namespace selector. A pod that an
+// invalid rule may select, or whose labels were not read, is not evicted: the drain waits, and its message names the rule. While the rules
+// are not listed yet, the error matches cluster.ErrNotSynced.
 func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]drain.Rule, error) {
 	if o.Rules == nil {
 		o.Rules = drain.ClusterAPIRules

@@ -35,8 +35,8 @@ func (p *Scope) isYetToBegin(node *corev1.Node) bool {
 	return p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero() || isToCordon(node)
 }
 
-// isToCordon: the first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is marked
-// as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
+// isToCordon: the first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is
+// marked as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
 func isToCordon(node *corev1.Node) bool {
 	_, ours := node.Annotations[CordonedAnnotation]
 	return !node.Spec.Unschedulable && (!ours || marksDrained(node))

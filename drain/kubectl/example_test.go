@@ -57,8 +57,10 @@ func ExampleRules() {
 // The deletion of a Machine drains its Node by filters that exist for kubectl.
 func ExampleRules_ofMachines() {
 	rules := kubectl.Rules(kubectl.Options{
-		KubectlOptions:    drain.KubectlOptions{Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true},
-		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus { return kubectldrain.MakePodDeleteStatusOkay() }},
+		KubectlOptions: drain.KubectlOptions{Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true},
+		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus {
+			return kubectldrain.MakePodDeleteStatusOkay()
+		}},
 	})
 	options := machine.Options{Policy: machine.Policy{
 		DrainRules: func(context.Context, *machine.Scope) ([]drain.Rule, error) { return rules, nil },

@@ -29,8 +29,8 @@ type HelperOptions struct {
 	// Timeout ends a drain that is not done; the pods stay as they are. It is required, because Helper regards 0 as no limit.
 	Timeout time.Duration
 
-	// Out gets kubectl's lines, errors too; nil means nowhere. It is written to one line at a time, although kubectl writes from a goroutine
-	// per pod.
+	// Out gets kubectl's lines, errors too; nil means nowhere. It is written to one line at a time, although kubectl writes from a
+	// goroutine per pod.
 	Out io.Writer
 }
 

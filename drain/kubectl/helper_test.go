@@ -78,7 +78,9 @@ func TestNewHelper_HandsEveryOptionOn(t *testing.T) {
 			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, SkipWaitForDeleteTimeout: 90 * time.Second,
 			PodSelector: labels.SelectorFromSet(labels.Set{"app": "web"}),
 		},
-		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus { return kubectldrain.MakePodDeleteStatusSkip() }},
+		AdditionalFilters: []kubectldrain.PodFilter{func(corev1.Pod) kubectldrain.PodDeleteStatus {
+			return kubectldrain.MakePodDeleteStatusSkip()
+		}},
 	}, Timeout: time.Minute, Out: &out})
 	require.NoError(t, err)
 	fmt.Fprintln(h.Out, "a")

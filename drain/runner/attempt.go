@@ -51,9 +51,9 @@ func hopeless(d *drain.Decision) bool {
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
 }
 
-// enqueue puts the eviction or deletion of a Pod into the queue of its Node, and lets the decision report it. A queued eviction may become a
-// deletion. A Pod that failed by an error, and a hopeless one, is reported as before until the answer, so that neither its message nor its
-// Since changes with every attempt.
+// enqueue puts the eviction or deletion of a Pod into the queue of its Node, and lets the decision report it. A queued eviction may become
+// a deletion. A Pod that failed by an error, and a hopeless one, is reported as before until the answer, so that neither its message nor
+// its Since changes with every attempt.
 func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) {
 	a := ns.attempts[d.Pod.UID]
 	if a == nil {
@@ -81,24 +81,26 @@ func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 	}
 	a.releaseToken()
-	again, never := a.hopeless, hopeless(d)
-	a.action, a.grace, a.state, a.hopeless, a.budget, a.shown = action, d.GracePeriodSeconds, queued, never, nil, drain.Hold{}
-	switch {
-	case action == drain.Delete:
-	case never:
-		a.shown = drain.Hold{Reason: d.Reason, Message: d.Message}
-		if again && a.rest.Reason != "" {
-			a.shown = a.rest
-		}
-	case a.failures > 0 && a.rest.Reason != drain.ReasonBudgetExhausted && a.rest.Reason != drain.ReasonBudgetStale:
-		a.shown = a.rest // about budgets, the plan knows more than the last answer
-	}
-	if action == drain.Evict && (len(d.Budgets) == 1 || never) {
+	a.shown = a.showing(d, action)
+	a.action, a.grace, a.state, a.hopeless, a.budget = action, d.GracePeriodSeconds, queued, hopeless(d), nil
+	if action == drain.Evict && (len(d.Budgets) == 1 || a.hopeless) {
 		a.budget = known[d.Budgets[0]]
 	}
 	if a.token = token && a.budget != nil; a.token {
 		a.budget.tokens[a.ref.UID] = a
 	}
+}
+
+// showing returns what is reported of a new request until its answer. About budgets, the plan knows more than the last answer.
+func (a *attempt) showing(d *drain.Decision, action drain.Action) drain.Hold {
+	ofBudget := a.rest.Reason == drain.ReasonBudgetExhausted || a.rest.Reason == drain.ReasonBudgetStale
+	switch never := hopeless(d); {
+	case action == drain.Delete, !never && (a.failures == 0 || ofBudget):
+		return drain.Hold{}
+	case never && (!a.hopeless || a.rest.Reason == ""):
+		return drain.Hold{Reason: d.Reason, Message: d.Message}
+	}
+	return a.rest
 }
 
 // withdraw removes a queued request.

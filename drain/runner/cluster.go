@@ -30,12 +30,12 @@ func AddToManager(mgr manager.Manager) (*Runner, error) {
 	return r, err
 }
 
-// NewForCluster returns a Runner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request. Start it once,
-// for example by adding it to the manager. Metrics are optional, as in Config.
+// NewForCluster returns a Runner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request. Start it
+// once, for example by adding it to the manager. Metrics are optional, as in Config.
 //
-// It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node is drained, in a cache of its own. A kind
-// that the API server does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result contains
-// the answer of the API server.
+// It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node needs them, in a cache of its own. A
+// kind that the API server does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result
+// contains the answer of the API server.
 func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
 	forLists := c.GetHTTPClient()
 	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
@@ -47,7 +47,7 @@ func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
-	r.lists.withVolumes, r.lists.kinds = true, c.GetRESTMapper()
+	r.lists.kinds = c.GetRESTMapper()
 	return r, nil
 }
 

@@ -81,8 +81,8 @@ func (c *Config) complete() error {
 	return errors.Join(errs...)
 }
 
-// PolicyRules are the rights that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes are drained.
-// Drain gets Nodes in addition and needs nothing about volumes; a Runner of [New] needs those of its parts.
+// PolicyRules are the rights that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes are
+// drained. Drain gets Nodes in addition and needs nothing about volumes; a Runner of [New] needs those of its parts.
 func PolicyRules() []rbacv1.PolicyRule {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}

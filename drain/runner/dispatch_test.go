@@ -92,7 +92,7 @@ func TestStart_OnceAndWithoutLeftovers(t *testing.T) {
 
 func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Debounce = time.Millisecond })
-	g.runner.Follow(&memoryVolumes{}, false)
+	g.runner.Follow(&memoryVolumes{})
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,16 +17,17 @@
 //
 //   - Step does not wait for a Pod, an eviction or an informer. It sends at most one request: the cordon patch.
 //   - Every eviction and deletion carries the UID of the planned Pod. A Pod that was created again under the same name is not affected.
-//   - A drain is Done only when the Pods of the Node are completely known, none of them blocks, and the Node is cordoned, Config.Settle after
-//     the first Step that was shown the cordon and after the last new Pod, and only by a list of the Pods that is made after that: a watch may
-//     be behind. A new process does both again.
-//   - A Node that others make schedulable again is cordoned again, and a blocker reports since when and how often. When they have done so five
-//     times, cordons become rarer, up to one a minute, and the drain ends without the cordon when no Pod is left.
+//   - A drain is Done only when the Pods of the Node are completely known, none of them blocks, and the Node is cordoned, Config.Settle
+//     after the first Step that was shown the cordon and after the last new Pod, and only by a list of the Pods that is made after that: a
+//     watch may be behind. A new process does both again.
+//   - A Node that others make schedulable again is cordoned again, and a blocker reports since when and how often. When they have done so
+//     five times, cordons become rarer, up to one a minute, and the drain ends without the cordon when no Pod is left.
 //   - No Pod is deleted unless a rule or a policy asks for it.
-//   - No more evictions of one budget are in flight, over all Nodes, than its status allows, and at most four. One Pod of a closed budget is
-//     requested every 15 s in addition, because the API server decides.
-//   - A Pod that its budgets can never let go is requested once, and again a minute after a refusal, doubled up to 5 min. Webhooks act on the
-//     request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as before.
+//   - No more evictions of one budget are in flight, over all Nodes, than its status allows, and at most four. One Pod of a closed budget
+//     is requested every 15 s in addition, because the API server decides.
+//   - A Pod that its budgets can never let go is requested once, and again a minute after a refusal, doubled up to 5 min. Webhooks act on
+//     the request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as
+//     before.
 //   - Nodes take turns. At most 64 requests are in flight, and 32 per Node. An answer that throttles halves the number and delays all
 //     requests, for a minute at most; each success increases the number by one. Refused credentials stop all requests, and every Step
 //     returns the error. Any other refusal rests one Pod; [drain.Rest] is the schedule.
@@ -36,8 +37,8 @@
 //
 // # Limits
 //
-// One Runner serves one cluster and one set of owners. After the drain of a Node, call [Runner.Release]; otherwise its watch stays open. The
-// attempts are a cache: if the process ends, at most one more request per Pod is sent.
+// One Runner serves one cluster and one set of owners. After the drain of a Node, call [Runner.Release]; otherwise its watch stays open.
+// The attempts are a cache: if the process ends, at most one more request per Pod is sent.
 //
 // The number of requests per second is not limited: the requests in flight are, and a fixed rate would slow large drains down that the API
 // server can serve. Deletions take no token of a budget, because they ignore budgets; the status of the budget shows them soon after.

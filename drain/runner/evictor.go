@@ -16,8 +16,8 @@ import (
 type PodRef = drain.PodRef
 
 // Evictor requests that one Pod goes, once. Its methods must return when ctx ends, must not retry, must refuse a Pod with another UID, and
-// must return the API server's answer unchanged, so that [drain.Classify] recognizes it. graceSeconds replaces the Pod's grace period when it
-// is not nil, and is never 0. Implementations are safe for concurrent use.
+// must return the API server's answer unchanged, so that [drain.Classify] recognizes it. graceSeconds replaces the Pod's grace period when
+// it is not nil, and is never 0. Implementations are safe for concurrent use.
 type Evictor interface {
 	// Evict creates an Eviction, which respects budgets.
 	Evict(ctx context.Context, pod PodRef, graceSeconds *int64) error
@@ -31,8 +31,8 @@ type restEvictor struct {
 	core, policy rest.Interface
 }
 
-// NewRESTEvictor returns an Evictor over a clientset. It turns the retries of the client off: they would occupy a place for up to ten answers
-// that carry Retry-After. Fake clientsets have no REST client; their typed methods are called.
+// NewRESTEvictor returns an Evictor over a clientset. It turns the retries of the client off: they would occupy a place for up to ten
+// answers that carry Retry-After. Fake clientsets have no REST client; their typed methods are called.
 func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
 	if c == nil {
 		return nil, errors.New("new REST evictor: the clientset is nil")
@@ -40,8 +40,8 @@ func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
 	return restEvictor{c, c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}, nil
 }
 
-// Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of failure
-// in the body.
+// Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of
+// failure in the body.
 func (e restEvictor) Evict(ctx context.Context, pod PodRef, graceSeconds *int64) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: deletion(pod, graceSeconds),

@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-// clusterWith returns a simulated cluster that has these Nodes with a Pod each.
+// clusterWith returns a simulated cluster, which refuses nothing, that has these Nodes with a Pod each.
 func clusterWith(ctx context.Context, nodes ...string) *fake.Store {
 	store := fake.NewStore(fake.Options{})
 	store.Start(ctx, fake.AllLoops())
@@ -27,9 +27,7 @@ func clusterWith(ctx context.Context, nodes ...string) *fake.Store {
 			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "web", Image: "web"}}},
 		}
 		for _, obj := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, pod} {
-			if err := store.Client().Create(ctx, obj); err != nil {
-				fmt.Println(err)
-			}
+			_ = store.Client().Create(ctx, obj)
 		}
 	}
 	return store

@@ -29,10 +29,7 @@ var (
 func (r *Runner) SetWorkers(n int) { r.limit, r.workers = n, n }
 
 // Follow lets the Runner read budgets and volumes from a cache.
-func (r *Runner) Follow(c cache.Cache, withVolumes bool) {
-	r.follow(listsOf(c))
-	r.lists.withVolumes = withVolumes
-}
+func (r *Runner) Follow(c cache.Cache) { r.follow(listsOf(c)) }
 
 // Configure changes the parts of a Runner of a cluster.
 func (r *Runner) Configure(change func(*Config)) { change(&r.cfg) }

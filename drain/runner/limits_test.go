@@ -57,7 +57,8 @@ func (b *bench) config(t *testing.T, callTimeout time.Duration) runner.Config {
 
 func TestDrain_ATimeoutEndsTheReadOfANode(t *testing.T) {
 	b := newBench(t, 1, 0)
-	_, err := runner.DrainBy(t.Context(), b.config(t, time.Hour), hanging(b.client, 1000), runner.DrainOptions{Timeout: 50 * time.Millisecond}, "n0")
+	opts := runner.DrainOptions{Timeout: 50 * time.Millisecond}
+	_, err := runner.DrainBy(t.Context(), b.config(t, time.Hour), hanging(b.client, 1000), opts, "n0")
 	require.ErrorIs(t, err, runner.ErrOutOfTime)
 	require.ErrorContains(t, err, "drain node n0: ", "an error names its Node, read or not")
 }

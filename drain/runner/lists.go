@@ -26,17 +26,14 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// lists are what a drain reads besides the Node and its Pods, from a cache of its own: a source of controller-runtime waits for every informer
-// of its cache. A kind is listed and watched from the first time that it is asked for. It is safe for concurrent use.
+// lists are what a drain reads besides the Node and its Pods, from a cache of its own: a source of controller-runtime waits for every
+// informer of its cache. A kind is listed and watched from the first time that it is asked for. It is safe for concurrent use.
 type lists struct {
 	cache    cache.Cache
 	budgets  kindList
 	attached kindList // VolumeAttachments
 	volumes  kindList // PersistentVolumes
 	spaces   kindList // Namespaces
-
-	// withVolumes: volumes are listed when the first Node is drained, so that they are known when its Pods have left.
-	withVolumes bool
 
 	kinds meta.RESTMapper // which kinds the API server serves; may be nil
 
@@ -89,8 +86,8 @@ func builtInKinds() meta.RESTMapper {
 }
 
 // failed records why a kind cannot be listed, in a text that is the same in the next attempt. Whether the API server serves budgets and
-// VolumeAttachments is asked for, because a proxy may have answered in its place. Without budgets nothing is left out: the API server respects
-// them itself. Without VolumeAttachments nothing that could be read here is attached.
+// VolumeAttachments is asked for, because a proxy may have answered in its place. Without budgets nothing is left out: the API server
+// respects them itself. Without VolumeAttachments nothing that could be read here is attached.
 func (l *lists) failed(kind string, err error) {
 	failure := errors.New(contract.SteadyText(err.Error()))
 	for _, k := range []*kindList{&l.budgets, &l.attached} {
@@ -127,8 +124,8 @@ type kindList struct {
 	err    error
 }
 
-// ask begins the list, and reports whether all objects are known. Otherwise why is ": " and the reason, empty when none is known. The objects
-// of a kind that is not served must not be read: the cache would wait for them.
+// ask begins the list, and reports whether all objects are known. Otherwise why is ": " and the reason, empty when none is known. The
+// objects of a kind that is not served must not be read: the cache would wait for them.
 func (k *kindList) ask(ctx context.Context) (known bool, why string) {
 	k.once.Do(func() { k.synced, k.err = k.follow(ctx) })
 	k.of.mu.Lock()

@@ -20,14 +20,14 @@ import (
 
 // PodSource provides the Pods of draining Nodes. Implementations are safe for concurrent use.
 type PodSource interface {
-	// Pods returns the Pods bound to a Node, as shared objects that must not be changed. It does not block; the first call for a Node starts
-	// its watch. synced is false until the Pods are completely known and while the watch fails; an empty result then does not mean that there
-	// are none. err says why the source cannot read the Pods.
+	// Pods returns the Pods bound to a Node, as shared objects that must not be changed. It does not block; the first call for a Node
+	// starts its watch. synced is false until the Pods are completely known and while the watch fails; an empty result then does not mean
+	// that there are none. err says why the source cannot read the Pods.
 	Pods(node string) (pods []*corev1.Pod, synced bool, err error)
 	// Release ends the watch of a Node. The next call of Pods begins another one with a consistent list: a drain ends with one.
 	Release(node string)
-	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed. All goroutines
-	// of the source end before it returns.
+	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed. All
+	// goroutines of the source end before it returns.
 	Run(ctx context.Context, changed func(node string)) error
 }
 

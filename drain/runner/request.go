@@ -15,7 +15,8 @@ import (
 type Request struct {
 	// Node as the caller last observed it. It is shared and not changed.
 	Node *corev1.Node
-	// Owner is enqueued through [Runner.Source] when the state of the drain changes; empty: the name of the Node, for a reconciler of Nodes.
+	// Owner is enqueued through [Runner.Source] when the state of the drain changes; empty: the name of the Node, for a reconciler of
+	// Nodes.
 	Owner types.NamespacedName
 	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules].
 	Rules []drain.Rule
@@ -49,7 +50,8 @@ func (req *Request) rules(now time.Time) []drain.Rule {
 
 // Result is the state of the drain of a Node.
 type Result struct {
-	// Done: the Pods of the Node are completely known, none of them blocks, and the Node is cordoned, unless others undo that again and again.
+	// Done: the Pods of the Node are completely known, none of them blocks, and the Node is cordoned, unless others undo that again and
+	// again.
 	Done   bool
 	Counts drain.Counts
 	// Blockers are sorted; one with [drain.ReasonUncordoned], which has no Pods, is the last. Their Since is as far as this process
@@ -71,8 +73,8 @@ func (r *Result) againAt(at, now time.Time) {
 	}
 }
 
-// settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that. The settle time counts
-// from the cordon, and from the last Pod that was bound after it.
+// settle decides whether a Node without blocking Pods is drained, or its Pods are to be listed again to confirm that. The settle time
+// counts from the cordon, and from the last Pod that was bound after it.
 func (r *Result) settle(ns *nodeState, settle time.Duration, now time.Time) (confirm bool) {
 	since := ns.cordon.since
 	if ns.boundAt.After(since) && !ns.boundAt.After(now) {

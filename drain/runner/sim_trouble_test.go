@@ -89,7 +89,9 @@ type simFaults struct {
 func (s *sim) build(t *testing.T) {
 	t.Helper()
 	s.nodes, s.pods, s.budgets = map[string]*corev1.Node{}, map[types.NamespacedName]*simPod{}, map[types.NamespacedName]*simBudget{}
-	s.spaces, s.facts = map[string]simSpace{}, simFacts{uncordoned: map[string]time.Time{}, undone: map[string]int{}, jumped: time.Now().Add(-time.Hour)}
+	s.spaces, s.facts = map[string]simSpace{}, simFacts{
+		uncordoned: map[string]time.Time{}, undone: map[string]int{}, jumped: time.Now().Add(-time.Hour),
+	}
 	s.faults = simFaults{webhook: map[string]time.Time{}, access: map[string]time.Time{}}
 	pick := func(choices ...int) int { return choices[s.rng.IntN(len(choices))] }
 	s.setup = simSetup{

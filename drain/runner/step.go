@@ -95,10 +95,6 @@ func unlisted(message, why string) *Result {
 // readBudgets lists the budgets of all Namespaces that have a Pod on the Node.
 func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, *Result, error) {
 	if r.lists != nil {
-		if r.lists.withVolumes {
-			r.lists.attached.ask(ctx)
-			r.lists.volumes.ask(ctx)
-		}
 		if known, why := r.lists.budgets.ask(ctx); !known {
 			return nil, unlisted(waitsForBudgets, why), nil
 		}

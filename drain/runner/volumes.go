@@ -76,8 +76,8 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 	return r.reportVolumes(&req, plan, now), nil
 }
 
-// planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is what
-// is not listed yet.
+// planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is
+// what is not listed yet.
 func (r *Runner) planVolumes(
 	ctx context.Context, ns *nodeState, req *VolumeRequest, now time.Time,
 ) (plan drain.VolumePlan, missing *Result, err error) {

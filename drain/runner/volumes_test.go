@@ -24,7 +24,8 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// memoryVolumes is the cache behind lists, which tests fill by hand. Every volume is bound to a claim of its name, and there are no budgets.
+// memoryVolumes is the cache behind lists, which tests fill by hand. Every volume is bound to a claim of its name, and there are no
+// budgets.
 type memoryVolumes struct {
 	cache.Cache
 	mu      sync.Mutex
@@ -130,7 +131,7 @@ func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
 	t.Helper()
 	volumes := &memoryVolumes{}
 	g := newRig(t, change)
-	g.runner.Follow(volumes, true)
+	g.runner.Follow(volumes)
 	return g, volumes
 }
 

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -145,7 +144,7 @@ func (r *report) node(node *corev1.Node, never map[drain.PodRef]drain.Reason) no
 			n.ToGo++
 		}
 		for _, name := range d.Budgets {
-			p.Budgets = append(p.Budgets, types.NamespacedName(name).String())
+			p.Budgets = append(p.Budgets, name.String())
 		}
 		n.Pods = append(n.Pods, p)
 	}

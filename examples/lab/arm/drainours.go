@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/machinist-dev/machinist/drain/runner"
@@ -77,7 +78,24 @@ func (o *ours) start(ctx context.Context, to *rest.Config) error {
 	if !o.mgr.GetCache().WaitForCacheSync(ctx) {
 		return context.Cause(ctx)
 	}
-	return nil
+	return o.warmUp(ctx)
+}
+
+// warmUp drains a Node that does not exist: an operator keeps the list of budgets open for its whole life.
+func (o *ours) warmUp(ctx context.Context) error {
+	nobody := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "warm-up", UID: "warm-up"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	defer o.runner.Release(nobody.Name)
+	for {
+		result, err := o.runner.Step(ctx, runner.Request{Node: nobody})
+		if err != nil || result.Done {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Drain implements Drainer.
