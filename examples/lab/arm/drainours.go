@@ -53,7 +53,7 @@ func startOurs(ctx context.Context, to *rest.Config) (Drainer, error) {
 		return nil, fmt.Errorf("start our arm: %w", err)
 	}
 	ctx, o.cancel = context.WithCancel(ctx)
-	if err := o.start(ctx, to); err != nil {
+	if err := o.start(ctx); err != nil {
 		o.cancel()
 		return nil, fmt.Errorf("start our arm: %w", err)
 	}
@@ -61,7 +61,7 @@ func startOurs(ctx context.Context, to *rest.Config) (Drainer, error) {
 }
 
 // start runs the manager until ctx ends, and returns when its informers are synced.
-func (o *ours) start(ctx context.Context, to *rest.Config) error {
+func (o *ours) start(ctx context.Context) error {
 	var err error
 	if o.runner, err = runner.AddToManager(o.mgr); err != nil {
 		return err

@@ -92,7 +92,7 @@ func TestE2EAFightWithAnotherWriterCostsFewWrites(t *testing.T) {
 	w.fights(m, fight{
 		obj: node, resource: "nodes", undo: `{"spec":{"unschedulable":false}}`,
 		isSet:     func(obj client.Object) bool { n, ok := obj.(*corev1.Node); return ok && n.Spec.Unschedulable },
-		condition: contract.ConditionDeleting, says: "the Node was made schedulable again by opponent during its drain",
+		condition: contract.ConditionDeleting, says: "the Node was made schedulable again during its drain, ",
 	})
 	defer w.insists(node.DeepCopy(), `{"spec":{"unschedulable":false}}`)()
 	require.NoError(t, w.client.Patch(t.Context(), stays, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
