@@ -42,7 +42,7 @@ func TestFollower(t *testing.T) {
 		stopped := runner.NodeResult{Node: "a", Ended: true, Err: context.Canceled, Result: runner.Result{
 			Counts: drain.Counts{Total: 5, Blocked: 2, Ignored: 1}}}
 		f.progress(stopped)
-		f.end(exitInterrupted, context.Canceled, []runner.NodeResult{stopped})
-		require.Contains(t, out.String(), "\n  a: stopped, 1 gone, 4 left\n")
+		f.end(exitInterrupted, context.Canceled)
+		require.Contains(t, out.String(), "   0.0s a: stopped: 1 gone, 4 left\n")
 	})
 }

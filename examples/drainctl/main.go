@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/examples/command"
 )
 
@@ -70,9 +69,6 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	if code, refused := command.Refused("drainctl", err, p.stderr); refused {
 		return code
 	}
-	if o.printRBAC {
-		return p.fail(ctx, printRBAC(p.stdout, o))
-	}
 	s := &session{program: p, options: o}
 	if s.config, err = p.connect(o); err != nil {
 		return p.fail(ctx, err)
@@ -80,10 +76,7 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	if s.client, err = client.New(s.config, client.Options{}); err != nil {
 		return p.fail(ctx, fmt.Errorf("the configuration for %s cannot be used: %w", s.config.Host, err))
 	}
-	switch o.command {
-	case commandUncordon:
-		return p.fail(ctx, s.uncordon(ctx))
-	case commandPlan:
+	if o.command == commandPlan {
 		return s.plan(ctx)
 	}
 	return s.run(ctx)
@@ -102,21 +95,4 @@ func (p *program) fail(ctx context.Context, err error) int {
 		fmt.Fprintf(p.stderr, "drainctl: %s\n", strings.TrimRight(line, "\n"))
 	}
 	return code
-}
-
-// uncordon makes Nodes schedulable again. What a drain has evicted stays where it is.
-func (s *session) uncordon(ctx context.Context) error {
-	nodes, err := s.readNodes(ctx)
-	for _, node := range nodes {
-		state := "already"
-		if node.Spec.Unschedulable {
-			if failed := runner.Uncordon(ctx, s.config, node.Name); failed != nil {
-				err = errors.Join(err, s.explain("patch", "nodes", failed))
-				continue
-			}
-			state = "again"
-		}
-		fmt.Fprintf(s.stdout, "%s is schedulable %s\n", node.Name, state)
-	}
-	return err
 }

@@ -16,9 +16,8 @@ import (
 
 // Commands.
 const (
-	commandPlan     = "plan"
-	commandRun      = "run"
-	commandUncordon = "uncordon"
+	commandPlan = "plan"
+	commandRun  = "run"
 )
 
 const (
@@ -38,17 +37,16 @@ type options struct {
 	disableEviction         bool
 	gracePeriod             int
 	skipWaitForDelete       int
-	wait, printRBAC         bool
+	wait                    bool
 	deleteAfter, timeout    time.Duration
 }
 
-const usage = `drainctl shows what draining Nodes would do, drains them, and gives them back.
+const usage = `drainctl shows what draining Nodes would do, and drains them.
 
   drainctl plan worker-1                      what would happen to every pod; changes nothing
   drainctl run worker-1 worker-2              drains; Ctrl-C stops, the same command resumes
   drainctl run -l pool=old                    all Nodes of a pool at once; budgets are counted over all of them
-  drainctl uncordon worker-1                  makes Nodes schedulable again
-  drainctl --print-rbac | kubectl apply -f -  the rights that it needs, as a ClusterRole
+  kubectl uncordon worker-1                   gives it back
 
 Flags that kubectl drain has mean the same here. What differs, and why:
   --ignore-daemonsets is on: pods of DaemonSets ignore the cordon, so a drain can do nothing else. =false refuses as kubectl does.
@@ -77,9 +75,6 @@ func parse(args []string, out io.Writer) (options, error) {
 			rest = rest[1:]
 		}
 	}
-	if o.printRBAC {
-		return o, nil
-	}
 	return o, o.validate()
 }
 
@@ -99,7 +94,6 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.context, "context", "", "`name` of the kubeconfig's context; empty: its current one")
 	flags.StringVar(&o.selector, "selector", "", "label `selector` of the Nodes, instead of their names")
 	flags.StringVar(&o.selector, "l", "", "short for --selector")
-	flags.BoolVar(&o.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
 	flags.StringVar(&o.output, "o", "", "plan, run: `json`, an object for programs, or one for each event; empty: text for people")
 	o.podFlags(flags)
 	flags.DurationVar(&o.deleteAfter, "delete-after", 0,
@@ -144,9 +138,9 @@ func (o *options) validate() error {
 func (o *options) validateCommand() error {
 	switch {
 	case o.command == "":
-		return errors.New("give a command: plan, run or uncordon")
-	case !slices.Contains([]string{commandPlan, commandRun, commandUncordon}, o.command):
-		return fmt.Errorf("unknown command %q: must be plan, run or uncordon", o.command)
+		return errors.New("give a command: plan or run")
+	case o.command != commandPlan && o.command != commandRun:
+		return fmt.Errorf("unknown command %q: must be plan or run", o.command)
 	case o.selector == "" && len(o.nodes) == 0:
 		return errors.New("name the Nodes, or select them with -l")
 	case o.selector != "" && len(o.nodes) > 0:

@@ -44,7 +44,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		want string
 	}{
 		"nothing":                   {nil, "give a command"},
-		"an unknown command":        {[]string{"drain", "a"}, `unknown command "drain": must be plan, run or uncordon`},
+		"an unknown command":        {[]string{"drain", "a"}, `unknown command "drain": must be plan or run`},
 		"no Node":                   {[]string{"run"}, "name the Nodes, or select them with -l"},
 		"names and a selector":      {[]string{"run", "a", "-l", "x=y"}, "-l x=y and names (a)"},
 		"a selector that is none":   {[]string{"plan", "-l", "x in"}, `--selector "x in"`},
@@ -76,31 +76,5 @@ func TestHelpTeaches(t *testing.T) {
 	require.ErrorIs(t, err, flag.ErrHelp)
 	for _, want := range []string{"drainctl plan worker-1", "What differs, and why", "-delete-emptydir-data", "Exit codes", "130"} {
 		require.Contains(t, out.String(), want)
-	}
-}
-
-func TestPrintRBAC_HasWhatTheCommandNeeds(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args          []string
-		want, without []string
-	}{
-		"all": {[]string{"--print-rbac"}, []string{"kind: ClusterRole", "pods/eviction"},
-			[]string{"delete", "persistentvolumes"}},
-		"plan":     {[]string{"plan", "--print-rbac"}, []string{"poddisruptionbudgets"}, []string{"patch", "watch", "create"}},
-		"uncordon": {[]string{"uncordon", "--print-rbac"}, []string{"nodes", "patch"}, []string{"pods"}},
-		"more":     {[]string{"run", "a", "--print-rbac", "--delete-after=1s"}, []string{"- delete"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitDone, execute(c.args, &stdout, &stderr))
-			for _, want := range c.want {
-				require.Contains(t, stdout.String(), want)
-			}
-			for _, without := range c.without {
-				require.NotContains(t, stdout.String(), without)
-			}
-		})
 	}
 }

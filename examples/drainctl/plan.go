@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -27,44 +26,33 @@ const (
 	whenStays = "stays"       // it does not go, and the drain does not wait for it
 )
 
-const (
-	pageNames = 3 // pods that a group names
-	allNames  = math.MaxInt
-)
+const pageNames = 3 // pods that a group names
 
 // report is a plan for people, and with -o json for programs.
 type report struct {
-	Nodes    []nodeReport  `json:"nodes"`
-	InTheWay []groupReport `json:"inTheWay,omitempty"` // obstacles that waiting does not remove
-	Held     []groupReport `json:"held,omitempty"`     // for now
-	Warnings []groupReport `json:"warnings,omitempty"` // what is lost
-	Blocked  bool          `json:"blocked"`            // an obstacle keeps the drain from ever ending
+	Nodes    []nodeReport
+	InTheWay []drain.Obstacle // what waiting does not remove
+	Held     []drain.Blocker  // for now
+	Warnings []drain.Blocker  // what is lost
+	Blocked  bool             // an obstacle keeps the drain from ever ending
 
-	plan drain.Plan
+	plan   drain.Plan
+	stands func(drain.Reason) bool
 }
 
 type nodeReport struct {
-	Name        string      `json:"name"`
-	Cordoned    bool        `json:"cordoned"`
-	SilentSince *time.Time  `json:"silentSince,omitempty"`
-	ToGo        int         `json:"toGo"`
-	Pods        []podReport `json:"pods"`
+	Name     string
+	Cordoned bool
+	// SilentSince is since when the kubelet has not answered.
+	SilentSince *time.Time `json:",omitempty"`
+	ToGo        int
+	Pods     []podReport
 }
 
 type podReport struct {
-	Pod     string       `json:"pod"`
-	Action  string       `json:"action"`
-	When    string       `json:"when"`
-	Budgets []string     `json:"budgets,omitempty"`
-	Reason  drain.Reason `json:"reason"`
-}
-
-// groupReport is about pods of one Node. Good: the drain never ends because of them.
-type groupReport struct {
-	Node   string `json:"node"`
-	Good   bool   `json:"forGood,omitempty"`
-	Text   string `json:"text"`
-	Remedy string `json:"remedy,omitempty"`
+	Pod, Action, When string
+	Budgets           []string
+	Reason            drain.Reason
 }
 
 // plan shows what a drain would do and changes nothing.
@@ -97,74 +85,59 @@ func (s *session) judge(snap *snapshot) *report {
 		last := s.policyOf().Rule(drain.Situation{Now: now, StartedAt: now, Node: snap.nodes[i]})
 		pods[i].Rules = append(s.rulesOf(s.now), last)
 	}
-	r := &report{plan: drain.Planner{}.Plan(pods, drain.Facts{Now: now, Budgets: snap.budgets})}
+	r := &report{plan: drain.Planner{}.Plan(pods, drain.Facts{Now: now, Budgets: snap.budgets}), stands: s.stands}
 	never, inTheWay := map[drain.PodRef]drain.Reason{}, map[string]bool{}
-	for _, ob := range r.plan.Permanent(allNames) {
-		good := s.stands(ob.Reason)
-		r.Blocked, inTheWay[ob.Key()] = r.Blocked || good, true
+	for _, ob := range r.plan.Permanent(math.MaxInt) {
+		inTheWay[ob.Key()] = true
 		for _, pod := range ob.Pods {
-			if good {
-				never[pod] = ob.Reason
+			if s.stands(ob.Reason) {
+				r.Blocked, never[pod] = true, ob.Reason
 			}
 		}
-		ob.Pods = ob.Pods[:min(len(ob.Pods), pageNames)]
-		g := groupOf(&ob.Blocker)
-		g.Good, g.Remedy = good, oneLine(remedyOf(&ob))
-		r.InTheWay = append(r.InTheWay, g)
+		ob.Pods, ob.Remedy = ob.Pods[:min(len(ob.Pods), pageNames)], remedyOf(&ob)
+		r.InTheWay = append(r.InTheWay, ob)
 	}
-	for _, b := range r.plan.Blockers(pageNames) {
-		if !inTheWay[b.Key()] {
-			r.Held = append(r.Held, groupOf(&b))
-		}
-	}
-	for _, w := range r.plan.Warnings(pageNames) {
-		r.Warnings = append(r.Warnings, groupOf(&w))
-	}
+	r.Held = slices.DeleteFunc(r.plan.Blockers(pageNames), func(b drain.Blocker) bool { return inTheWay[b.Key()] })
+	r.Warnings = r.plan.Warnings(pageNames)
 	for _, node := range snap.nodes {
-		r.Nodes = append(r.Nodes, r.node(node, never))
+		n := nodeReport{Name: node.Name, Cordoned: node.Spec.Unschedulable}
+		if since, silent := drain.UnreachableSince(node); silent {
+			n.SilentSince = &since
+		}
+		for i := range r.plan.Decisions {
+			if d := &r.plan.Decisions[i]; d.Node == node.Name {
+				n.add(d, never)
+			}
+		}
+		r.Nodes = append(r.Nodes, n)
 	}
 	return r
 }
 
-func (r *report) node(node *corev1.Node, never map[drain.PodRef]drain.Reason) nodeReport {
-	n := nodeReport{Name: node.Name, Cordoned: node.Spec.Unschedulable}
-	if since, silent := drain.UnreachableSince(node); silent {
-		n.SilentSince = &since
-	}
-	for i := range r.plan.Decisions {
-		d := &r.plan.Decisions[i]
-		if d.Node != node.Name {
-			continue
-		}
-		p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenOf(d), Reason: d.Reason}
-		if why, is := never[drain.RefOf(d.Pod)]; is {
-			p.When, p.Reason = whenNever, why
-		}
-		if p.When != whenStays {
-			n.ToGo++
-		}
-		for _, name := range d.Budgets {
-			p.Budgets = append(p.Budgets, name.String())
-		}
-		n.Pods = append(n.Pods, p)
-	}
-	return n
-}
-
-func whenOf(d *drain.Decision) string {
+func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason) {
+	p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenLater, Reason: d.Reason}
+	why, is := never[drain.RefOf(d.Pod)]
 	switch {
+	case is:
+		p.When, p.Reason = whenNever, why
 	case d.Action == drain.Ignore:
-		return whenStays
+		p.When = whenStays
 	case d.Action == drain.Evict || d.Action == drain.Delete:
-		return whenNow
+		p.When = whenNow
 	case d.Pod.DeletionTimestamp != nil:
-		return whenGoing
+		p.When = whenGoing
 	}
-	return whenLater
+	if p.When != whenStays {
+		n.ToGo++
+	}
+	for _, name := range d.Budgets {
+		p.Budgets = append(p.Budgets, name.String())
+	}
+	n.Pods = append(n.Pods, p)
 }
 
-// groupOf names the pods of a group, and what the group is about.
-func groupOf(b *drain.Blocker) groupReport {
+// textOf names the pods of a blocker, and what it is about.
+func textOf(b *drain.Blocker) string {
 	names := make([]string, 0, len(b.Pods))
 	for _, pod := range b.Pods {
 		names = append(names, pod.String())
@@ -173,7 +146,7 @@ func groupOf(b *drain.Blocker) groupReport {
 	if more := b.Count - len(b.Pods); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return groupReport{Node: b.Node, Text: strings.TrimPrefix(text+": "+oneLine(b.Message), ": ")}
+	return strings.TrimPrefix(text+": "+oneLine(b.Message), ": ")
 }
 
 func (r *report) text() string {
@@ -182,26 +155,23 @@ func (r *report) text() string {
 		r.Nodes[i].text(&b)
 	}
 	b.WriteString(r.obstacles())
-	for i, g := range r.Held {
-		if i == 0 {
-			b.WriteString("Held for now:\n")
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", g.Node, g.Text)
+	for i := range r.Held {
+		fmt.Fprintf(&b, "Held for now: %s: %s\n", r.Held[i].Node, textOf(&r.Held[i]))
 	}
-	for _, g := range r.Warnings {
-		fmt.Fprintf(&b, "Warning: %s: %s\n", g.Node, g.Text)
+	for i := range r.Warnings {
+		fmt.Fprintf(&b, "Warning: %s: %s\n", r.Warnings[i].Node, textOf(&r.Warnings[i]))
 	}
 	return b.String()
 }
 
 func (r *report) obstacles() string {
 	var b strings.Builder
-	for _, g := range r.InTheWay {
-		title := "May stay in the way"
-		if g.Good {
+	for i := range r.InTheWay {
+		ob, title := &r.InTheWay[i], "May stay in the way"
+		if r.stands(ob.Reason) {
 			title = "In the way for good"
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, g.Node, g.Text, g.Remedy)
+		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(&ob.Blocker), oneLine(ob.Remedy))
 	}
 	return b.String()
 }

@@ -197,7 +197,7 @@ func TestPlan_CountsBudgetsOverAllNodes(t *testing.T) {
 	require.Equal(t, exitDone, got.code, got.stderr)
 	require.Contains(t, got.stdout, "a: 1 pod to go, 1 now")
 	require.Contains(t, got.stdout, "b: 1 pod to go, 1 later")
-	require.Contains(t, got.stdout, "Held for now:\n  b: default/web-1: ")
+	require.Contains(t, got.stdout, "Held for now: b: default/web-1: ")
 }
 
 func TestPlan_ExitCodeTellsWhetherSomethingStandsInTheWay(t *testing.T) {

@@ -25,12 +25,9 @@ func (s *session) run(ctx context.Context) int {
 			"To see all pods: plan in place of run. To start nevertheless, and wait until the obstacles are removed: --wait.\n", plan.obstacles())
 		return exitBlocked
 	}
-	if err := s.checkRights(ctx); err != nil {
-		return s.fail(ctx, err)
-	}
 	f := s.follow(plan)
 	policy := s.policyOf()
-	drained, err := runner.Drain(ctx, s.config, runner.DrainOptions{
+	_, err = runner.Drain(ctx, s.config, runner.DrainOptions{
 		Timeout: s.timeout, Rules: s.rulesOf(s.now), Policy: &policy, Progress: f.progress,
 		Configure: func(cfg *runner.Config) {
 			cfg.Evictor = telling{cfg.Evictor, f}
@@ -49,28 +46,19 @@ func (s *session) run(ctx context.Context) int {
 	default:
 		code = exitFailed
 	}
-	f.end(code, err, drained)
+	f.end(code, err)
 	return code
 }
 
-// progressOf is what is known of a Node's drain.
-type progressOf struct {
-	name                   string
-	planned, left, blocked int // pods that had to go at the start, and those of now
-	state                  string
-	stuck                  map[string]bool // the keys of blockers that were printed
-}
-
-func (n *progressOf) gone() int { return max(0, n.planned-n.left) }
-
 // follower prints what happens to the Nodes. It is safe for concurrent use.
 type follower struct {
-	now   func() time.Time
+	*session
 	start time.Time
-	json  bool
+	plan  *report
 
 	mu    sync.Mutex
-	nodes []*progressOf
+	last  map[string]runner.NodeResult // by Node
+	stuck map[string]bool              // the keys of blockers that were printed
 	view  *command.Progress
 }
 
@@ -83,17 +71,16 @@ type happening struct {
 }
 
 func (s *session) follow(plan *report) *follower {
-	f := &follower{now: s.now, start: s.now(), view: command.NewProgress(s.stdout), json: s.output == outputJSON}
+	f := &follower{
+		session: s, start: s.now(), plan: plan, view: command.NewProgress(s.stdout), last: map[string]runner.NodeResult{}, stuck: map[string]bool{},
+	}
 	all := 0
 	for i := range plan.Nodes {
-		n := &plan.Nodes[i]
-		all += n.ToGo
-		f.nodes = append(f.nodes, &progressOf{name: n.Name, planned: n.ToGo, left: n.ToGo, state: "waiting", stuck: map[string]bool{}})
+		all += plan.Nodes[i].ToGo
 	}
-	f.line("", "draining", fmt.Sprintf("draining %s: %s to go (Ctrl-C stops, the same command resumes)", count(len(f.nodes), "Node"),
-		count(all, "pod")))
-	for _, w := range plan.Warnings {
-		f.line(w.Node, "warning", "warning: "+w.Node+": "+w.Text)
+	f.line("", "draining", fmt.Sprintf("%s: %s to go (Ctrl-C stops, the same command resumes)", count(len(plan.Nodes), "Node"), count(all, "pod")))
+	for i := range plan.Warnings {
+		f.line(plan.Warnings[i].Node, "warning", textOf(&plan.Warnings[i]))
 	}
 	return f
 }
@@ -102,50 +89,45 @@ func (f *follower) seconds() float64 { return f.now().Sub(f.start).Seconds() }
 
 // line prints what has happened. f.mu is held, or nothing runs yet.
 func (f *follower) line(node, event, text string) {
-	if f.json {
-		data, _ := json.Marshal(happening{f.seconds(), node, event, text}) // never fails
-		f.view.Line(string(data))
-		return
+	line := event + " " + text
+	if node != "" {
+		line = strings.TrimSuffix(node+": "+event+": "+text, ": ")
 	}
-	f.view.Line(fmt.Sprintf("%6.1fs %s", f.seconds(), oneLine(text)))
+	line = fmt.Sprintf("%6.1fs %s", f.seconds(), oneLine(line))
+	if f.output == outputJSON {
+		data, _ := json.Marshal(happening{f.seconds(), node, event, text}) // never fails
+		line = string(data)
+	}
+	f.view.Line(line)
 }
 
 // progress takes the result of the runner for a Node.
 func (f *follower) progress(r runner.NodeResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, n := range f.nodes {
-		if n.name == r.Node {
-			f.advance(n, &r)
-		}
+	if !r.Done && r.Counts.Total == 0 { // of a look at pods that are not known yet
+		r.Counts = f.last[r.Node].Counts
 	}
-	if !f.json {
-		f.view.Show(f.status())
-	}
-}
-
-func (f *follower) advance(n *progressOf, r *runner.NodeResult) {
-	if r.Done || r.Counts.Total > 0 { // an empty result is of a look at pods that are not known yet
-		n.left, n.blocked = r.Counts.Total-r.Counts.Ignored, r.Counts.Blocked
-	}
-	switch n.state = stateOf(r); {
-	case r.Ended && r.Done:
-		f.line(n.name, "drained", n.name+": drained")
-	case r.Ended && n.state == "failed":
-		f.line(n.name, "failed", n.name+": failed: "+r.Err.Error())
-	case !r.Ended && r.Err != nil:
-		f.line(n.name, "retrying", n.name+": trying again: "+r.Err.Error())
+	f.last[r.Node] = r
+	switch state := stateOf(&r); {
+	case state == "drained":
+		f.line(r.Node, state, "")
+	case r.Err != nil && state != "stopped":
+		f.line(r.Node, state, r.Err.Error())
 	}
 	for i := range r.Blockers {
-		if b := &r.Blockers[i]; !n.stuck[b.Key()] { // what a budget holds comes and goes: one line is enough
-			n.stuck[b.Key()] = true
-			f.line(n.name, "blocked", n.name+": blocked: "+groupOf(b).Text)
+		if b := &r.Blockers[i]; !f.stuck[b.Key()] { // what a budget holds comes and goes: one line is enough
+			f.stuck[b.Key()] = true
+			f.line(r.Node, "blocked", textOf(b))
 		}
 	}
+	f.view.Show(f.status())
 }
 
 func stateOf(r *runner.NodeResult) string {
 	switch {
+	case !r.Ended && r.Err != nil:
+		return "trying again"
 	case !r.Ended:
 		return "draining"
 	case r.Done:
@@ -156,49 +138,56 @@ func stateOf(r *runner.NodeResult) string {
 	return "failed"
 }
 
+// left returns how many pods of a Node have to go still, and how many had to at the start have gone.
+func (f *follower) left(n *nodeReport) (left, gone int) {
+	left = n.ToGo
+	if r, known := f.last[n.Name]; r.Done || known && r.Counts.Total > 0 {
+		left = r.Counts.Total - r.Counts.Ignored
+	}
+	return left, max(0, n.ToGo-left)
+}
+
 // status is one line about all Nodes that are at work.
 func (f *follower) status() string {
 	var parts []string
-	for _, n := range f.nodes {
-		if n.state == "draining" {
-			parts = append(parts, fmt.Sprintf("%s: %d of %d pods gone, %d blocked", n.name, n.gone(), n.planned, n.blocked))
+	for i := range f.plan.Nodes {
+		n := &f.plan.Nodes[i]
+		if r := f.last[n.Name]; !r.Ended && f.output == "" {
+			_, gone := f.left(n)
+			parts = append(parts, fmt.Sprintf("%s: %d of %d pods gone, %d blocked", n.Name, gone, n.ToGo, r.Counts.Blocked))
 		}
 	}
 	return fmt.Sprintf("%6.1fs %s", f.seconds(), strings.Join(parts, "; "))
 }
 
 // end prints what the drain leaves.
-func (f *follower) end(code int, err error, results []runner.NodeResult) {
+func (f *follower) end(code int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.view.Show("")
-	say := f.view.Line
-	if f.json {
-		say = func(text string) { f.line("", "end", strings.TrimSpace(text)) }
-	}
 	switch code {
 	case exitDone:
-		say(fmt.Sprintf("Drained %s in %.1fs.", count(len(f.nodes), "Node"), f.seconds()))
+		f.line("", "Drained", fmt.Sprintf("%s in %.1fs.", count(len(f.plan.Nodes), "Node"), f.seconds()))
 		return
 	case exitInterrupted:
-		say("Stopped: no further evictions are asked for. Pods that are terminating go on.")
+		f.line("", "Stopped", "by a signal: no further evictions are asked for. Pods that are terminating go on.")
 	case exitOutOfTime:
-		say("Stopped, the time has passed: no further evictions are asked for.")
+		f.line("", "Stopped", "because the time has passed: no further evictions are asked for.")
 	default:
-		say("Failed: " + oneLine(err.Error()))
+		f.line("", "Failed", "because of: "+err.Error())
 	}
-	names := make([]string, 0, len(f.nodes))
-	for _, n := range f.nodes {
-		say(fmt.Sprintf("  %s: %s, %d gone, %d left", n.name, n.state, n.gone(), n.left))
-		names = append(names, n.name)
-	}
-	for i := range results {
-		for j := range results[i].Blockers {
-			say("  " + results[i].Node + ": blocked: " + groupOf(&results[i].Blockers[j]).Text)
+	names := make([]string, 0, len(f.plan.Nodes))
+	for i := range f.plan.Nodes {
+		n := &f.plan.Nodes[i]
+		r := f.last[n.Name]
+		left, gone := f.left(n)
+		f.line(n.Name, stateOf(&r), fmt.Sprintf("%d gone, %d left", gone, left))
+		for j := range r.Blockers {
+			f.line(n.Name, "blocked", textOf(&r.Blockers[j]))
 		}
+		names = append(names, n.Name)
 	}
-	say("To go on: the same command again.")
-	say("To give up and let pods onto the Nodes again: drainctl uncordon " + strings.Join(names, " "))
+	f.line("", "To go on", "is the same command again; to give up and let pods onto the Nodes again, kubectl uncordon "+strings.Join(names, " "))
 }
 
 // telling prints what the API server has accepted.
@@ -221,7 +210,7 @@ func (f *follower) told(what string, pod runner.PodRef, err error) error {
 	if err == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.line("", what, what+" "+pod.String())
+		f.line("", what, pod.String())
 	}
 	return err
 }

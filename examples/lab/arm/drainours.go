@@ -81,13 +81,12 @@ func (o *ours) start(ctx context.Context) error {
 	return o.warmUp(ctx)
 }
 
-// warmUp drains a Node that does not exist: an operator keeps the list of budgets open for its whole life.
+// warmUp begins the list of budgets, as of a Node that does not exist: an operator keeps it open for its whole life. Half a second is enough.
 func (o *ours) warmUp(ctx context.Context) error {
 	nobody := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "warm-up", UID: "warm-up"}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	defer o.runner.Release(nobody.Name)
-	for {
-		result, err := o.runner.Step(ctx, runner.Request{Node: nobody})
-		if err != nil || result.Done {
+	for range 5 {
+		if _, err := o.runner.Step(ctx, runner.Request{Node: nobody}); err != nil {
 			return err
 		}
 		select {
@@ -96,6 +95,7 @@ func (o *ours) warmUp(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+	return nil
 }
 
 // Drain implements Drainer.
