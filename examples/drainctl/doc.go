@@ -8,6 +8,6 @@
 // evicts as soon as a budget allows it instead of every five seconds; and after Ctrl-C it prints the state, which the same command resumes.
 //
 // Read the files in this order: main.go and options.go (flags), rules.go (what flags mean for package drain), cluster.go
-// (what is read), plan.go (the plan), run.go (package drain/runner carries it out, and what is printed meanwhile and at the end). The rights
-// that it needs are those of runner.PolicyRules without volumes, and to get and list Nodes.
+// (what is read), plan.go (the plan), run.go (package drain/runner carries it out, and what is printed meanwhile and at the end). The
+// rights that it needs are those of runner.PolicyRules without volumes, and to get and list Nodes.
 package main

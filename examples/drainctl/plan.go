@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -46,7 +45,7 @@ type nodeReport struct {
 	// SilentSince is since when the kubelet has not answered.
 	SilentSince *time.Time `json:",omitempty"`
 	ToGo        int
-	Pods     []podReport
+	Pods        []podReport
 }
 
 type podReport struct {

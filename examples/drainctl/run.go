@@ -72,13 +72,15 @@ type happening struct {
 
 func (s *session) follow(plan *report) *follower {
 	f := &follower{
-		session: s, start: s.now(), plan: plan, view: command.NewProgress(s.stdout), last: map[string]runner.NodeResult{}, stuck: map[string]bool{},
+		session: s, start: s.now(), plan: plan, view: command.NewProgress(s.stdout),
+		last: map[string]runner.NodeResult{}, stuck: map[string]bool{},
 	}
 	all := 0
 	for i := range plan.Nodes {
 		all += plan.Nodes[i].ToGo
 	}
-	f.line("", "draining", fmt.Sprintf("%s: %s to go (Ctrl-C stops, the same command resumes)", count(len(plan.Nodes), "Node"), count(all, "pod")))
+	f.line("", "draining", fmt.Sprintf("%s: %s to go (Ctrl-C stops, the same command resumes)",
+		count(len(plan.Nodes), "Node"), count(all, "pod")))
 	for i := range plan.Warnings {
 		f.line(plan.Warnings[i].Node, "warning", textOf(&plan.Warnings[i]))
 	}
@@ -187,7 +189,7 @@ func (f *follower) end(code int, err error) {
 		}
 		names = append(names, n.Name)
 	}
-	f.line("", "To go on", "is the same command again; to give up and let pods onto the Nodes again, kubectl uncordon "+strings.Join(names, " "))
+	f.line("", "To go on", "is the same command again; to let pods onto the Nodes again, kubectl uncordon "+strings.Join(names, " "))
 }
 
 // telling prints what the API server has accepted.

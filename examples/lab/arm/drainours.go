@@ -81,7 +81,8 @@ func (o *ours) start(ctx context.Context) error {
 	return o.warmUp(ctx)
 }
 
-// warmUp begins the list of budgets, as of a Node that does not exist: an operator keeps it open for its whole life. Half a second is enough.
+// warmUp begins the list of budgets, as of a Node that does not exist: an operator keeps it open for its whole life. Half a second is
+// enough.
 func (o *ours) warmUp(ctx context.Context) error {
 	nobody := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "warm-up", UID: "warm-up"}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	defer o.runner.Release(nobody.Name)
