@@ -19,7 +19,8 @@ import (
 const (
 	// lagLimit is for how long a cache that does not show an object is taken for late, before it is said to leave the object out.
 	lagLimit = 30 * time.Second
-	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a change.
+	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a
+	// change.
 	askAgain = time.Minute
 )
 
@@ -43,16 +44,17 @@ func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, m
 		"namespaces), or look for a webhook that takes its labels away", kind, slices.Min(missing)), askAgain
 }
 
-// ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt: it makes one
-// consistent list in a pass. Call it before something is done that counts on their number. Without an error, false sets Waiting for a cache
-// that is behind, and adds a hold, with the reason of NotShown, for one that leaves a child out, and for a child of another Cluster.
+// ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt, and how far their
+// updates in place are, which decides whether a set counts them: it makes one consistent list in a pass. Call it before something is done
+// that counts on their number. Without an error, false sets Waiting for a cache that is behind, and adds a hold, with the reason of
+// NotShown, for one that leaves a child out, and for a child of another Cluster.
 func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	if s.names != nil {
 		return s.shows, nil
 	}
-	shown := make(map[types.UID]bool, len(s.candidates))
+	shown := make(map[types.UID]string, len(s.candidates))
 	for _, m := range s.candidates {
-		shown[m.UID] = true
+		shown[m.UID] = m.Annotations[contract.InPlaceStateAnnotation]
 	}
 	var missing []string
 	names := map[string]bool{}
@@ -62,7 +64,7 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
 			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, s.owner.Common(), cluster))
 		}
-		if s.concerns(m) && !shown[m.UID] {
+		if state, known := shown[m.UID]; s.concerns(m) && (!known || state != m.Annotations[contract.InPlaceStateAnnotation]) {
 			missing = append(missing, m.Name)
 		}
 	})
