@@ -100,10 +100,10 @@ func (l *lists) failed(kind string, err error) {
 	l.failures[kind] = failure
 }
 
-// isUnserved asks for what is served, unless the server that failed does not answer: such a request does not end with a context.
+// isUnserved asks for what is served, unless the API server did not answer: such a request does not end with a context.
 func (l *lists) isUnserved(k *kindList, err error) bool {
-	slow := net.Error(nil)
-	if l.kinds == nil || errors.As(err, &slow) && slow.Timeout() {
+	broken, slow := (*net.OpError)(nil), net.Error(nil)
+	if l.kinds == nil || errors.As(err, &broken) || errors.As(err, &slow) && slow.Timeout() {
 		return false
 	}
 	gvk, _ := apiutil.GVKForObject(k.kind, scheme.Scheme) // a kind of the scheme

@@ -265,16 +265,18 @@ func (w *chaosWorld) unfinished(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	versions, available := map[string]int{}, 0
+	versions, available, left := map[string]int{}, 0, ""
 	for i := range ours {
 		version, _, _ := unstructured.NestedString(ours[i].Object, "spec", "version")
-		versions[version]++
+		if versions[version]++; version != versionText(w.version) && left == "" {
+			left = ours[i].GetName() + " " + describe(&ours[i])
+		}
 		if countsAsAvailable(&ours[i]) {
 			available++
 		}
 	}
 	if len(versions) != 1 || versions[versionText(w.version)] != chaotic || available != chaotic {
-		return fmt.Sprintf("%v, %d available", versions, available), nil
+		return fmt.Sprintf("%v, %d available, %s", versions, available, left), nil
 	}
 	return "", nil
 }
