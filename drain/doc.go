@@ -31,8 +31,8 @@
 //   - A MachineDrainRule that is invalid, or that asks for labels that were not read, holds only the Pods that it may select.
 //   - A volume that was not read is an error and does not count as detached. Inline, shared and orphaned volumes and those of
 //     ignored Pods are not waited for.
-//   - Only a [Policy] forces anything. Without one, Pods are evicted without a time limit, with their own grace periods.
-//   - A policy never sets a grace period of 0.
+//   - Only a [Policy] and [DeleteBy] force anything. Without them, Pods are evicted without a time limit, with their own grace periods.
+//   - Neither sets a grace period of 0.
 //   - A completed Pod does not block a drain that waits for its completion.
 //
 // # Limits

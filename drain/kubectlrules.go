@@ -56,8 +56,8 @@ type KubectlOptions struct {
 	// creates them again on the same Node; with a Pod that always fails this does not end (Cluster API #12640). [DefaultRules] behave as if
 	// it was set.
 	JudgeFinishedDaemonSetPods bool
-	// Additional rules are applied after kubectl's own filters and before the remaining Pods are evicted. Like kubectl's additional
-	// filters, they are not applied to ignored Pods. Package drain/kubectl turns a PodFilter into such a rule.
+	// Additional rules are applied after kubectl's own filters and before the remaining Pods are evicted. Like kubectl's additional filters,
+	// they are not applied to ignored Pods. Package drain/kubectl turns a PodFilter into such a rule.
 	Additional []Rule
 }
 

@@ -23,8 +23,8 @@ type DriverOptions struct {
 	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache. Required.
 	Calls provider.Calls
 	// RequestOf returns what the Driver is asked for: the specification, of the Machine or of its class, with Account and Credentials; the
-	// Token, the names, the version and the failure domain are filled in where it leaves them empty. It is called in every pass, from
-	// several goroutines, must not block, and neither keeps nor changes the state. An error is retried with back-off; in a deletion the
+	// Token, the names, the version and the failure domain are filled in where it leaves them empty. It is called in every pass, from several
+	// goroutines, must not block, and neither keeps nor changes the state. An error is retried with back-off; in a deletion the
 	// Driver is asked with what it returns beside the error, such as Credentials. Default: contract.MachineState.Provider.Spec, without
 	// credentials.
 	RequestOf func(context.Context, *contract.MachineState) (provider.Request, error)

@@ -34,8 +34,8 @@ type MachineClasses struct {
 	Classes client.Reader
 	// Secrets reads the Secrets of a class, in each pass too: another credential ends the wait of a Machine that was refused. Required.
 	Secrets client.Reader
-	// Token returns a bootstrap token for a Machine, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil: user data with
-	// that placeholder is an error.
+	// Token returns a bootstrap token for a Machine, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil: user data with that
+	// placeholder is an error.
 	Token func(context.Context, *contract.MachineState) (string, error)
 	// Fallback are the credentials with which an instance is deleted whose class is gone; nil: none.
 	Fallback provider.Credentials

@@ -8,8 +8,8 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 )
 
-// A stage of your own in a deletion: a backup of the machine before its drain, for ten minutes at most. The annotation of a person leaves
-// it out, and a Machine that never got a Node has nothing to back up.
+// A stage of your own in a deletion: a backup of the machine before its drain, for ten minutes at most. The annotation of a person leaves it
+// out, and a Machine that never got a Node has nothing to back up.
 func ExampleStage() {
 	backup := func(context.Context, string) (done bool, err error) { return true, nil } // your own API
 	stage := machine.Stage{

@@ -24,8 +24,8 @@ type notKeptFacts struct {
 	Update       contract.MachineUpdate
 	Wanted, Have *contract.MachineState
 	Finalizer    string
-	// Status: the status of the update was written. Whole: all of it was, and the pass ends so that it is stored before a later pass acts
-	// on a Node.
+	// Status: the status of the update was written. Whole: all of it was, and the pass ends so that it is stored before a later pass acts on
+	// a Node.
 	Status, Whole bool
 }
 

@@ -29,8 +29,8 @@ type recollection struct {
 type ofDeletion struct {
 	// requestedAt is the deletion timestamp of the Machine.
 	requestedAt time.Time
-	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that
-	// it accepted is not requested again: caches show both later.
+	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that it
+	// accepted is not requested again: caches show both later.
 	gone      map[goneObject]struct{}
 	requested engine.Deletions
 	// instanceGone: the Driver has said that nothing is left of the instance.

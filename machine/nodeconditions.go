@@ -254,8 +254,8 @@ func later(a, b time.Time) time.Time {
 type unreadFacts struct {
 	// Down: the cluster is not connected. Failed: it is unknown why the Nodes are unread. Otherwise their first list is not complete.
 	Down, Failed bool
-	// Early: the first attempt to connect, or the first list of Nodes, since the start of this process is still running. The same is true
-	// of a process that ends: its last passes know nothing about the Node.
+	// Early: the first attempt to connect, or the first list of Nodes, since the start of this process is still running. The same is true of
+	// a process that ends: its last passes know nothing about the Node.
 	Early   bool
 	Message string
 	// HasNode: a Node was recorded.

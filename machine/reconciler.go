@@ -28,9 +28,9 @@ type Workload = cluster.Workload
 type Ports struct {
 	engine.Ports
 
-	// Workload is the cluster of all Machines; where NodesOf is set, that of Machines that name no cluster. Events of its Nodes wake
-	// Machines if Workload.Nodes has a Source as a cluster.NodeIndex does. Its Client defaults to Ports.Client, and its APIReader to
-	// Ports.APIReader where the Client is not set.
+	// Workload is the cluster of all Machines; where NodesOf is set, that of Machines that name no cluster. Events of its Nodes wake Machines
+	// if Workload.Nodes has a Source as a cluster.NodeIndex does. Its Client defaults to Ports.Client, and its APIReader to Ports.APIReader
+	// where the Client is not set.
 	Workload Workload
 
 	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Workload. A Machine's

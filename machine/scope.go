@@ -62,8 +62,8 @@ type Scope struct {
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
 	instanceGoing bool
-	// instanceToken is that of the instance, as the Driver reports it: usually the UID of the Machine that it was made for. instanceMade:
-	// that is this Machine.
+	// instanceToken is that of the instance, as the Driver reports it: usually the UID of the Machine that it was made for. instanceMade: that
+	// is this Machine.
 	instanceToken string
 	instanceMade  bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.

@@ -86,8 +86,8 @@ type Wiring struct {
 	Kind contract.Kind
 	// Resource is the resource name of the Machines' kind. Default: that of Kind.
 	Resource string
-	// References are the kinds of infrastructure and bootstrap objects that Machines may reference, as resources; "*" means all resources
-	// of a group. Without References, no CustomResourceDefinitions are read for them. Cluster API's providers install ClusterRoles with the
+	// References are the kinds of infrastructure and bootstrap objects that Machines may reference, as resources; "*" means all resources of
+	// a group. Without References, no CustomResourceDefinitions are read for them. Cluster API's providers install ClusterRoles with the
 	// label cluster.x-k8s.io/aggregate-to-manager for their kinds; those grant more than a Reconciler needs.
 	References []schema.GroupResource
 	// Clusters: Ports.ClusterOf is the one of external.Clusters.

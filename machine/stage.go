@@ -25,14 +25,13 @@ type Stage struct {
 	Reason string
 	// Excluded returns why a Machine goes without the stage, and an empty text when it does not. An event reports it. Nil: no Machine does.
 	Excluded func(*Scope) string
-	// Limit returns how long the stage may take, from the first pass on in which it waits; zero for as long as it takes. When it is over,
-	// the deletion goes on without the stage, and a Warning event reports that. Nil: no limit.
+	// Limit returns how long the stage may take, from the first pass on in which it waits; zero for as long as it takes. When it is over, the
+	// deletion goes on without the stage, and a Warning event reports that. Nil: no limit.
 	Limit func(*Scope) time.Duration
 	// Needs returns what the stage waits for before it can run, as a sentence, and an empty text when it has all. Nil: nothing.
 	Needs func(*Scope) string
-	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is
-	// done. It is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has
-	// a limit.
+	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done.
+	// It is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
 	Run func(context.Context, *Scope) (Result, error)
 
 	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without

@@ -32,8 +32,8 @@ type Ports struct {
 
 	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Workload. A pool's
 	// cluster has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not
-	// block. cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced
-	// means that the Nodes cannot be read now.
+	// block. cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means
+	// that the Nodes cannot be read now.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
 	// about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -23,7 +24,10 @@ func TestASetCountsAReceivedMachineWhoseMarkTheCacheStillShows(t *testing.T) {
 	w := newWorld(t, fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 		return map[bool]time.Duration{true: time.Duration(lag.Load())}[kind.Kind == "Machine"]
 	}}).live()
-	w.run(machineset.Options{})
+	mgr := w.manager(userAgent)
+	_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{})
+	require.NoError(t, err)
+	w.start(mgr)
 	set := w.set("workers", 2)
 	w.create(set)
 	w.has(set, 2)
@@ -39,8 +43,14 @@ func TestASetCountsAReceivedMachineWhoseMarkTheCacheStillShows(t *testing.T) {
 	}
 	w.change(set, annotate(scale.ReceivedAnnotation, moved.GetName()))
 	w.change(&moved, annotate(contract.InPlaceStateAnnotation, contract.InPlaceMoved))
-	w.has(set, 2)
-	time.Sleep(100 * time.Millisecond) // the cache shows the mark
+	w.eventually("the cache to show the mark", func() string {
+		seen := moved.DeepCopy()
+		require.NoError(t, mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(seen), seen))
+		if seen.GetAnnotations()[contract.InPlaceStateAnnotation] == "" {
+			return "it does not"
+		}
+		return ""
+	})
 	lag.Store(int64(time.Second))
 	w.change(&moved, annotate(contract.InPlaceStateAnnotation, ""))
 	w.change(set, annotate(scale.ReceivedAnnotation, ""))

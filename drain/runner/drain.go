@@ -285,7 +285,7 @@ func setAll(ctx context.Context, restConfig *rest.Config, unschedulable bool, na
 	var live client.Client
 	r, err := standalone(restConfig, func(_ *Config, c client.Client) { live = c })
 	if err != nil {
-		return fmt.Errorf("cordon nodes: %w", err)
+		return fmt.Errorf("change whether nodes are schedulable: %w", err)
 	}
 	var errs []error
 	for _, name := range names {

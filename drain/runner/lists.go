@@ -37,8 +37,7 @@ type lists struct {
 
 	kinds meta.RESTMapper // which kinds the API server serves; may be nil
 
-	mu       sync.Mutex
-	failures map[string]error // of the last request that failed, by Go type
+	mu sync.Mutex // guards the failures of all lists
 }
 
 // The indexes of lists.
@@ -65,9 +64,9 @@ func newLists(restConfig *rest.Config, httpClient *http.Client) (l *lists, err e
 
 // listsOf returns lists that a cache holds.
 func listsOf(c cache.Cache) *lists {
-	l := &lists{cache: c, failures: map[string]error{}}
-	l.budgets = kindList{of: l, kind: &policyv1.PodDisruptionBudget{}}
-	l.attached = kindList{of: l, kind: &storagev1.VolumeAttachment{}, field: byNode, key: nodeOf}
+	l := &lists{cache: c}
+	l.budgets = kindList{of: l, kind: &policyv1.PodDisruptionBudget{}, optional: true}
+	l.attached = kindList{of: l, kind: &storagev1.VolumeAttachment{}, optional: true, field: byNode, key: nodeOf}
 	l.volumes = kindList{of: l, kind: &corev1.PersistentVolume{}, field: byClaim, key: claimOf}
 	l.spaces = kindList{of: l, kind: &corev1.Namespace{}}
 	return l
@@ -85,19 +84,21 @@ func builtInKinds() meta.RESTMapper {
 	return mapper
 }
 
-// failed records why a kind cannot be listed, in a text that is the same in the next attempt. Whether the API server serves budgets and
-// VolumeAttachments is asked for, because a proxy may have answered in its place. Without budgets nothing is left out: the API server
-// respects them itself. Without VolumeAttachments nothing that could be read here is attached.
+// failed records why a kind, a Go type, cannot be listed, in a text that is the same in the next attempt. Whether the API server serves an
+// optional one is asked for, because a proxy may have answered in its place.
 func (l *lists) failed(kind string, err error) {
-	failure := errors.New(contract.SteadyText(err.Error()))
-	for _, k := range []*kindList{&l.budgets, &l.attached} {
-		if fmt.Sprintf("%T", k.kind) == kind && l.isUnserved(k, err) {
+	for _, k := range []*kindList{&l.budgets, &l.attached, &l.volumes, &l.spaces} {
+		if fmt.Sprintf("%T", k.kind) != kind {
+			continue
+		}
+		failure := errors.New(contract.SteadyText(err.Error()))
+		if k.optional && l.isUnserved(k, err) {
 			failure = errUnserved
 		}
+		l.mu.Lock()
+		k.failure = failure
+		l.mu.Unlock()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failures[kind] = failure
 }
 
 // isUnserved asks for what is served, unless the API server did not answer: such a request does not end with a context.
@@ -113,15 +114,19 @@ func (l *lists) isUnserved(k *kindList, err error) bool {
 
 // kindList is the list of one kind.
 type kindList struct {
-	of      *lists
-	kind    client.Object
-	field   string // of the index; empty without
-	key     client.IndexerFunc
-	changed func(client.Object) // is called for each event; may be nil
+	of   *lists
+	kind client.Object
+	// optional: a kind that the API server does not serve has no objects. Without budgets nothing is left out, because it respects them
+	// itself; without VolumeAttachments nothing that could be read here is attached.
+	optional bool
+	field    string // of the index; empty without
+	key      client.IndexerFunc
+	changed  func(client.Object) // is called for each event; may be nil
 
-	once   sync.Once
-	synced func() bool
-	err    error
+	once    sync.Once
+	synced  func() bool
+	err     error
+	failure error // of the last request that failed
 }
 
 // ask begins the list, and reports whether all objects are known. Otherwise why is ": " and the reason, empty when none is known. The
@@ -129,7 +134,7 @@ type kindList struct {
 func (k *kindList) ask(ctx context.Context) (known bool, why string) {
 	k.once.Do(func() { k.synced, k.err = k.follow(ctx) })
 	k.of.mu.Lock()
-	failure := k.of.failures[fmt.Sprintf("%T", k.kind)]
+	failure := k.failure
 	k.of.mu.Unlock()
 	switch {
 	case k.err != nil:

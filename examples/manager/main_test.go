@@ -53,13 +53,18 @@ func TestAStatusDelayOfZeroMeansAtOnce(t *testing.T) {
 
 func TestPodsWithVolumesLeaveOneAfterTheOtherWhenAsked(t *testing.T) {
 	t.Parallel()
-	require.Nil(t, drainRules(given(t)).Rules, "as Cluster API")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
 		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}},
 	}}}}
-	v := drain.Decide(pod, drainRules(given(t, "--drain-volumes-one-at-a-time")).Rules(nil, nil))
-	require.Equal(t, drain.Evict, v.Action)
-	require.Positive(t, v.Order)
+	asked := given(t, "--drain-volumes-one-at-a-time")
+	for name, rules := range map[string][]drain.Rule{
+		"of a Machine": drainRules(asked).Rules(nil, nil), "of a pool": inOrder(asked, drain.DefaultRules()),
+	} {
+		v := drain.Decide(pod, rules)
+		require.Equal(t, drain.Evict, v.Action, name)
+		require.Positive(t, v.Order, name)
+	}
+	require.Zero(t, drain.Decide(pod, drainRules(given(t)).Rules(nil, nil)).Order, "as Cluster API")
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {

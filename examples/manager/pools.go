@@ -6,6 +6,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
 )
@@ -46,6 +47,7 @@ func addPools(ctx context.Context, mgr ctrl.Manager, o settings, ports machine.P
 	}
 	r, err := machinepool.New(poolKinds(o), poolPorts(ports), machinepool.Options{
 		Options: shared, ConnectionGrace: options.ConnectionGrace, Matching: options.Matching,
+		Policy: machinepool.Policy{DrainRules: inOrder(o, drain.DefaultRules())},
 	})
 	if err != nil {
 		return err

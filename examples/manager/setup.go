@@ -70,14 +70,19 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 	return mgr, nil
 }
 
-// drainRules decide as Cluster API does, in the order that the flags ask for.
+// drainRules decide about the Pods of Machines as Cluster API does, in the order that the flags ask for.
 func drainRules(o settings) machine.DrainRulesOptions {
-	if !o.Machines.DrainVolumesInTurn {
-		return machine.DrainRulesOptions{}
-	}
 	return machine.DrainRulesOptions{Rules: func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
-		return append(drain.ClusterAPIRules(ofMachine, namespaces), drain.OneAtATimeWithVolumes)
+		return inOrder(o, drain.ClusterAPIRules(ofMachine, namespaces))
 	}}
+}
+
+// inOrder adds to some rules those about the order that the flags ask for.
+func inOrder(o settings, rules []drain.Rule) []drain.Rule {
+	if o.Machines.DrainVolumesInTurn {
+		rules = append(rules, drain.OneAtATimeWithVolumes)
+	}
+	return rules
 }
 
 // lookAround checks for problems on this computer and in the cluster before the start.

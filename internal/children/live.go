@@ -19,8 +19,7 @@ import (
 const (
 	// lagLimit is for how long a cache that does not show an object is taken for late, before it is said to leave the object out.
 	lagLimit = 30 * time.Second
-	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a
-	// change.
+	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a change.
 	askAgain = time.Minute
 )
 

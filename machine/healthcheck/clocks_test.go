@@ -156,8 +156,8 @@ func TestAMachineOfTheSecondOfTheNewestOnesIsASuccessorIfItIsKnownToBeNoneOfThem
 	}
 }
 
-// By a clock that is hours ahead m03 was marked after m02 was made, which has taken the place of another Machine. When the deletion of m03
-// is seen, that is known to be wrong.
+// By a clock that is hours ahead m03 was marked after m02 was made, which has taken the place of another Machine. When the deletion of m03 is
+// seen, that is known to be wrong.
 func TestAMachineThatHasTakenAPlaceTakesNoOtherWhenADeletionIsSeen(t *testing.T) {
 	t.Parallel()
 	f := planned(t, "hhhm", "50%")

@@ -49,9 +49,9 @@ type Facts struct {
 	// Cluster is absent where Machines have no Clusters.
 	Cluster contract.Opt[Cluster]
 	Checks  *Checks
-	// AnsweredAt is when the API servers that the Machine depends on answered again after an outage, zero without one. No limit begins
-	// before: a fleet that could not report during an outage is not replaced at its end. It may be yet to come, while caches are behind. It
-	// is safety.Reach.ThawedAt of machineset/safety.
+	// AnsweredAt is when the API servers that the Machine depends on answered again after an outage, zero without one. No limit begins before:
+	// a fleet that could not report during an outage is not replaced at its end. It may be yet to come, while caches are behind. It is
+	// safety.Reach.ThawedAt of machineset/safety.
 	AnsweredAt time.Time
 	Now        time.Time
 }

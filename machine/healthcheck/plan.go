@@ -90,8 +90,8 @@ type Outcome struct {
 
 // Decision is the result of Plan.
 type Decision struct {
-	// Expected counts the Machines, Healthy, Unhealthy and Pending those of each class, without the ones that are skipped or shared.
-	// InFlight counts the remediations that have not ended, those of Machines that are gone included.
+	// Expected counts the Machines, Healthy, Unhealthy and Pending those of each class, without the ones that are skipped or shared. InFlight
+	// counts the remediations that have not ended, those of Machines that are gone included.
 	Expected, Healthy, Unhealthy, Pending, InFlight int
 	// Targets are the sorted names of the expected Machines.
 	Targets []string

@@ -22,8 +22,8 @@ type Policy struct {
 // bounds are what keeps Machines from being remediated apart from the limit of their check; a negative one does not.
 type bounds struct {
 	// outageWindow: Machines that became unhealthy within it did so at once. All of them, or more than half of those of one failure domain
-	// while there are others, are taken for an outage, which new Machines would not end: none of these is remediated. When it ends, those
-	// that are still unhealthy have their own limits, such as the timeout of the check, to recover.
+	// while there are others, are taken for an outage, which new Machines would not end: none of these is remediated. When it ends, those that
+	// are still unhealthy have their own limits, such as the timeout of the check, to recover.
 	outageWindow time.Duration
 	// maxFailures is how many times in a row Machines of one owner may be remediated because they did not start, until one of them is
 	// healthy or a person requests more.

@@ -53,8 +53,8 @@ type Verdict struct {
 	// Since is when what is wrong began, or begins to be counted; of a Healthy Machine, when the last condition of its Node that counts
 	// changed. Zero when that is unknown, or the Machine is not judged.
 	Since time.Time
-	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is
-	// gone has as long to register again as a new one.
+	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is gone
+	// has as long to register again as a new one.
 	Limit time.Duration
 	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
 	Suspect bool

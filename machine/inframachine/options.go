@@ -24,9 +24,9 @@ type Options struct {
 	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache.
 	Calls provider.Calls
 	// Input returns what the Driver is asked for: the specification, of the InfraMachine or of its class, with Account and Credentials; the
-	// rest is filled in where it is empty. It is called in every pass, from several goroutines, must not block, and neither keeps nor
-	// changes the state. An error is retried with back-off; in a deletion the Driver is asked with what it returns beside the error, such
-	// as Credentials. Default: Spec.
+	// rest is filled in where it is empty. It is called in every pass, from several goroutines, must not block, and neither keeps nor changes
+	// the state. An error is retried with back-off; in a deletion the Driver is asked with what it returns beside the error, such as
+	// Credentials. Default: Spec.
 	Input func(context.Context, *contract.ProvidedMachineState) (provider.Request, error)
 	// UserData returns the first-boot data from the bootstrap Secret of the Machine, before each creation. Default: the key "value" of the
 	// Secret, read through Ports.APIReader.

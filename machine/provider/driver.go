@@ -19,8 +19,8 @@ type Driver interface {
 	// ones whose answer was lost, at most one makes an instance. It does not wait until the instance runs. A request that the
 	// provider will never accept is an error of the class Invalid, and leaves nothing behind.
 	Create(ctx context.Context, r Request) (Instance, error)
-	// Get returns the instance with Request.ProviderID, or without one that of Request.Token. An instance that does not exist is an error
-	// of the class NotFound; an instance that cannot be seen is any other error.
+	// Get returns the instance with Request.ProviderID, or without one that of Request.Token. An instance that does not exist is an error of
+	// the class NotFound; an instance that cannot be seen is any other error.
 	Get(ctx context.Context, r Request) (Instance, error)
 	// Delete begins or continues to delete the instance with Request.ProviderID, or without one that of Request.Token, with everything that
 	// Create has made for it. It does not wait: gone is true when nothing is left, also when there never was anything. It uses only
@@ -72,8 +72,7 @@ type Request struct {
 	Resume json.RawMessage
 	// Account names the credentials, for example the Secret that they are from: rate limits apply to an Account.
 	Account string
-	// Credentials returns the credentials; nil means that there are none. A Driver calls it in each call that needs them, and keeps
-	// nothing.
+	// Credentials returns the credentials; nil means that there are none. A Driver calls it in each call that needs them, and keeps nothing.
 	Credentials Credentials
 }
 

@@ -92,9 +92,8 @@ func retryAfter(err error) time.Duration {
 // Pause is how long to wait after errors of one Class: the first time for Base, and twice as long each time, up to Max.
 type Pause struct {
 	Base, Max time.Duration
-	// Parks: only a change of the specification or of the credentials is expected to help. Retried nevertheless when Max is not zero,
-	// because what the provider does not accept may become acceptable without a change that is seen: after Max, or with a Base as others
-	// are.
+	// Parks: only a change of the specification or of the credentials is expected to help. Retried nevertheless when Max is not zero, because
+	// what the provider does not accept may become acceptable without a change that is seen: after Max, or with a Base as others are.
 	Parks bool
 }
 

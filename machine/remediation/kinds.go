@@ -67,12 +67,12 @@ type Ports struct {
 
 	// Workload is the access to the Nodes of checks that name no cluster, or of all checks when NodesOf is nil.
 	Workload cluster.Workload
-	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; cluster.NodesOf makes one. Nil: all Nodes are
-	// those of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
+	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; cluster.NodesOf makes one. Nil: all Nodes are those
+	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
 	NodesOf        func(cluster types.NamespacedName) (cluster.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
-	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. While
-	// they do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
+	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. While they
+	// do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
 	ReachOf func(cluster types.NamespacedName) safety.Reach
 }
 

@@ -72,8 +72,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
 	Kinds Kinds
-	// Templates are the kinds of remediation templates that checks may refer to, as resources, and Requests those of what is made from
-	// them.
+	// Templates are the kinds of remediation templates that checks may refer to, as resources, and Requests those of what is made from them.
 	Templates, Requests []schema.GroupResource
 	// Clusters: Ports.ClusterOf is that of external.Clusters.
 	Clusters bool

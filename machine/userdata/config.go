@@ -84,8 +84,8 @@ type Node struct {
 	// Labels are those that a kubelet may give to itself; others have to be propagated, as package noderef/propagate does.
 	Labels map[string]string
 	// Taints are registered with the Node, and with them node.cluster.x-k8s.io/uninitialized:NoSchedule, which says that nothing has been
-	// propagated yet. The Machine reconciler removes it. A taint that the Machine has too, with the propagation OnInitialization, comes
-	// back once when the agent that removes it does so before the first propagation.
+	// propagated yet. The Machine reconciler removes it. A taint that the Machine has too, with the propagation OnInitialization, comes back
+	// once when the agent that removes it does so before the first propagation.
 	Taints []corev1.Taint
 	// OmitUninitialized leaves that taint out, for clusters where nothing removes it.
 	OmitUninitialized bool

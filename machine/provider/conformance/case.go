@@ -17,8 +17,8 @@ import (
 type Env struct {
 	// Driver is the one under test.
 	Driver provider.Driver
-	// Request is what the cases ask for: a specification that the Driver accepts, with its Account and Credentials. The cases fill in
-	// Token, Name and UserData; Cluster should be one that only the tests use.
+	// Request is what the cases ask for: a specification that the Driver accepts, with its Account and Credentials. The cases fill in Token,
+	// Name and UserData; Cluster should be one that only the tests use.
 	Request provider.Request
 	// Invalid is a specification that the provider will never accept.
 	Invalid json.RawMessage
