@@ -343,6 +343,15 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
 	facts.Requested = nil
+	paused := func(at int) { facts.Machines[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
+	paused(1)
+	paused(3)
+	plan = planMachines(facts)
+	got = [][]string{machineNames(plan.Orphaned), machineNames(plan.Replace)}
+	if diff := cmp.Diff([][]string{nil, {"sick-2"}}, got); diff != "" {
+		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
+	}
+	facts.Machines[1].Annotations, facts.Machines[3].Annotations = nil, nil
 	facts.Kind.Kind = "OtherMachine"
 	if got := planMachines(facts).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))

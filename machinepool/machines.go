@@ -107,9 +107,9 @@ func (f *machineFacts) goes(m *contract.MachineState) bool {
 }
 
 // planMachines: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
-// InfraMachine is gone, and when a health check requests its replacement; which instances leave when a pool shrinks is the decision of the
-// provider, which deletes Machines. A Machine whose InfraMachine is of another kind, from an earlier provider configuration, stays: that
-// InfraMachine was not looked up.
+// InfraMachine is gone, and when a health check requests its replacement, unless it is paused; which instances leave when a pool shrinks is
+// the decision of the provider, which deletes Machines. A Machine whose InfraMachine is of another kind, from an earlier provider
+// configuration, stays: that InfraMachine was not looked up.
 func planMachines(f machineFacts) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(f.Machines))
@@ -118,7 +118,7 @@ func planMachines(f machineFacts) machinePlan {
 		has.Insert(m.Infrastructure.Name)
 		_, there := f.Infra[m.Infrastructure.Name]
 		if !there && !f.goes(m) {
-			if m.Infrastructure.GroupKind() == f.Kind {
+			if m.Infrastructure.GroupKind() == f.Kind && !m.Paused() {
 				plan.Orphaned = append(plan.Orphaned, m)
 			}
 			continue
