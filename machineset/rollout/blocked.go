@@ -28,6 +28,16 @@ func (p *plan) blockLeaving() {
 	}
 }
 
+// blockPaused says which paused Machines keep the rollout from its end.
+func (p *plan) blockPaused() {
+	waited := p.named(func(s *set, m *Machine) bool {
+		return m.Paused && s != p.current && !s.loses(m) && !slices.Contains(s.victims, m)
+	})
+	if waited != "" && p.Strategy.Type != OnDelete {
+		p.block(ReasonMachinesPaused, "waiting for "+waited+" to be resumed: paused Machines are neither replaced nor updated")
+	}
+}
+
 // loses reports whether a Machine goes, because of an earlier plan or for another reason.
 func (s *set) loses(m *Machine) bool {
 	return s.Deleting || m.Deleting || slices.Contains(s.pending, m)

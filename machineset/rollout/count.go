@@ -39,6 +39,7 @@ type plan struct {
 	sets                        []*set // by creation and name
 	current                     *set   // nil while there is none
 	due                         bool   // what is older than After is outdated
+	excess                      int    // how many more Machines stay than there may be
 	updates                     updates
 	out                         Decision
 }
@@ -57,7 +58,9 @@ func newPlan(f Facts, desired int) *plan {
 		all[i].Set = &f.Sets[i]
 		p.sets = append(p.sets, &all[i])
 		p.count(&all[i])
+		p.excess += len(all[i].alive)
 	}
+	p.excess -= p.desired + p.surge
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
 	p.due = f.due()
 	for _, s := range p.sets {

@@ -18,7 +18,10 @@
 //   - it deletes no available Machine when fewer than replicas minus maxUnavailable would stay; OnDelete, Recreate and a plain scale-down
 //     do not look at availability;
 //   - it deletes no healthy Machine without a mark of others while one with such a mark stays;
-//   - a frozen set does not grow.
+//   - a frozen set does not grow;
+//   - no Machine goes for a set that cannot create, as far as its holds say so: what the API server refuses is known after the first
+//     attempt, by which MaxUnavailable Machines, or with Recreate all, are gone;
+//   - a paused Machine is neither replaced nor updated. It goes with a scale-down, after the others.
 //
 // A user's scaling and failing Nodes can break any of them. A set that is paused carries a plan out later, as it does in Kubernetes.
 //

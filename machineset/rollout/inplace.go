@@ -58,8 +58,9 @@ func (p *plan) inPlace() {
 // that is under way ends first.
 func (p *plan) bring(s *set, m *Machine) {
 	switch {
-	case m.InPlace == Selected:
+	case m.InPlace == Selected, m.InPlace == Updated && m.Paused:
 		p.updates.selected++
+	case m.Paused:
 	case p.selectable(m):
 		if (m.InPlace != Candidate || p.stale(m)) && p.Strategy.Type == InPlaceManual && p.current.Name != "" {
 			p.step(s, m, Candidate)
@@ -72,8 +73,12 @@ func (p *plan) bring(s *set, m *Machine) {
 	}
 }
 
-// selectable says whether a Machine of an outdated set can be selected.
+// selectable says whether a Machine of an outdated set can be selected. One that its set is to replace, because a health check has failed,
+// is not.
 func (p *plan) selectable(m *Machine) bool {
+	if m.Ailing {
+		return false
+	}
 	return m.InPlace == NotInPlace || m.InPlace == Candidate || m.InPlace != Selected && p.stale(m)
 }
 
@@ -99,14 +104,21 @@ func (p *plan) again(m *Machine) bool {
 	return p.stale(m) && (m.InPlace == Updated || m.InPlace == Failed)
 }
 
-// selectInPlace selects Machines, unavailable ones first, while enough stay available: as many as are due, and those that have
-// to be updated again.
+// selectInPlace selects Machines, available ones first, while enough stay available: as many as are due, and those that have to be updated
+// again. One that was unavailable before is so for another reason than the plan: the others do not wait for it.
 func (p *plan) selectInPlace() {
 	b, current := p.bounds(), p.current
 	b.budget -= p.updates.selected
-	for r := rankMarkedUnavailable; r <= rankOther; r++ {
+	for _, s := range p.outdated() {
+		for _, m := range s.alive {
+			if !m.Available && (m.InPlace == NotInPlace || m.InPlace == Candidate) {
+				b.slack++
+			}
+		}
+	}
+	for _, r := range []int{rankMarked, rankOther, rankMarkedUnavailable, rankUnavailable} {
 		for _, s := range p.outdated() {
-			ranked := slices.DeleteFunc(s.ranked(r), func(m *Machine) bool { return !p.selectable(m) })
+			ranked := slices.DeleteFunc(p.ranked(s, r), func(m *Machine) bool { return !p.selectable(m) })
 			n := min(len(ranked), max(p.updates.due, 0))
 			if p.Strategy.Type == InPlaceManual || current.Name == "" {
 				n = 0
@@ -115,7 +127,7 @@ func (p *plan) selectInPlace() {
 			p.updates.due -= n
 			p.choose(s, ranked, n)
 		}
-		ranked := slices.DeleteFunc(current.ranked(r), func(m *Machine) bool { return !p.again(m) })
+		ranked := slices.DeleteFunc(p.ranked(current, r), func(m *Machine) bool { return !p.again(m) })
 		n := len(ranked)
 		if r == rankMarked || r == rankOther {
 			n = b.allow(n, false, r)
@@ -142,6 +154,10 @@ func (p *plan) blockInPlace() {
 		p.block(ReasonUpdatingInPlace, count(n, "Machine")+" being updated in place")
 	} else if p.Strategy.Type == InPlaceManual && p.remaining() > 0 {
 		p.block(ReasonWaitingForSelection, "waiting for a user to select Machines for their update in place")
+	}
+	ailing := p.named(func(s *set, m *Machine) bool { return m.Ailing && s != p.current && !s.loses(m) })
+	if ailing != "" {
+		p.block(ReasonMachinesUnhealthy, "waiting for "+ailing+" to be replaced: a health check has failed")
 	}
 	if u.failed > 0 {
 		p.block(ReasonUpdateFailed, "the update in place of "+count(u.failed, "Machine")+" failed")

@@ -21,18 +21,27 @@ func Plan(f Facts) Decision {
 	switch {
 	case p.receive():
 	case f.Paused:
-		p.scale()
+		p.stand()
 		if len(p.outdatedInUse()) > 0 || p.current == nil {
 			p.block(ReasonPaused, "the rollout is paused")
 		}
-	case p.current == nil && len(f.Holds) > 0:
-		p.scale()
-		p.out.Blocked = append(p.out.Blocked, f.Holds...)
+	case p.current == nil && len(f.Holds) > 0, len(f.CannotCreate) > 0 && len(p.outdatedInUse()) > 0:
+		p.stand()
+		if p.current == nil {
+			p.out.Blocked = append(p.out.Blocked, f.Holds...)
+		}
+		p.out.Blocked = append(p.out.Blocked, f.CannotCreate...)
 	default:
 		p.rollOut()
 	}
 	p.finish()
 	return p.out
+}
+
+// stand scales without a rollout.
+func (p *plan) stand() {
+	p.out.Stands = true
+	p.scale()
 }
 
 // rollOut takes one step of the strategy. A set that is to be created takes part with no replicas.
@@ -55,6 +64,7 @@ func (p *plan) rollOut() {
 	default: // RollingUpdate
 		p.rolling()
 	}
+	p.blockPaused()
 	if creating {
 		p.out.Create = contract.Some(p.current.to)
 		p.current = nil
@@ -133,6 +143,7 @@ func (p *plan) finish() {
 	slices.SortFunc(p.out.Blocked, func(a, b scale.Hold) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
+	p.out.Blocked = slices.Compact(p.out.Blocked)
 	if p.After.After(p.Now) {
 		p.out.Wake = p.After
 	}

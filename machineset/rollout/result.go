@@ -57,6 +57,8 @@ type Decision struct {
 	DeleteSets []Ref
 	// Blocked is what the rollout waits for, sorted by reason and message.
 	Blocked []scale.Hold
+	// Stands: the rollout does not go on, because it is paused or the current set cannot create. Each set keeps what it has.
+	Stands bool
 	// Complete: all Machines are up to date and available, as many as desired, and no other exists.
 	Complete bool
 	// Wake is when to plan again although nothing changed; zero for never.
@@ -69,6 +71,10 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonFrozen: the current set creates nothing.
 	ReasonFrozen = "Frozen"
+	// ReasonMachinesPaused: a paused Machine is neither replaced nor updated.
+	ReasonMachinesPaused = "MachinesPaused"
+	// ReasonMachinesUnhealthy: their set is to replace Machines, which are not updated in place.
+	ReasonMachinesUnhealthy = "MachinesUnhealthy"
 	// ReasonMachinesNotAvailable: the next Machine goes when others are available.
 	ReasonMachinesNotAvailable = "MachinesNotAvailable"
 	// ReasonMachinesLeaving: the next Machine is created when others are gone.

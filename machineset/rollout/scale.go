@@ -58,6 +58,7 @@ func (p *plan) scale() {
 	case total < p.desired:
 		p.spread(used, min(p.desired-total, p.desired+p.surge-p.total()))
 	case total > p.desired:
+		p.excess = total - p.desired
 		p.collect(used, max(total-p.desired-surge, min(marked, total-p.desired)))
 	}
 }
@@ -97,8 +98,8 @@ func (p *plan) collect(used []*set, n int) {
 		used[i].to += part
 	}
 	for _, s := range used {
-		for r := rankMarkedUnavailable; r <= rankOther; r++ {
-			ranked := s.ranked(r)
+		for r := rankMarkedUnavailable; r <= rankPaused; r++ {
+			ranked := p.ranked(s, r)
 			s.victims = append(s.victims, p.first(ranked, min(len(ranked), len(s.alive)-s.to-len(s.victims)))...)
 		}
 	}

@@ -44,10 +44,14 @@ const (
 	rankMarked
 	rankUnavailable
 	rankOther
+	rankPaused
 )
 
-func rank(m *Machine) int {
+// rank: a paused Machine is not replaced. It goes when fewer are desired: last, unless others have marked it.
+func (p *plan) rank(m *Machine) int {
 	switch {
+	case m.Paused && (p.excess <= 0 || !foreign(m)):
+		return rankPaused
 	case foreign(m) && !usable(m):
 		return rankMarkedUnavailable
 	case foreign(m):
@@ -59,11 +63,11 @@ func rank(m *Machine) int {
 	}
 }
 
-// ranked are the Machines of a rank that may go.
-func (s *set) ranked(r int) []*Machine {
+// ranked are the Machines of a set and a rank that may go.
+func (p *plan) ranked(s *set, r int) []*Machine {
 	ranked := make([]*Machine, 0, len(s.alive))
 	for _, m := range s.alive {
-		if rank(m) == r && m.InPlace != Moved {
+		if p.rank(m) == r && m.InPlace != Moved {
 			ranked = append(ranked, m)
 		}
 	}
@@ -74,7 +78,7 @@ func (s *set) ranked(r int) []*Machine {
 func (p *plan) shrink(b bounds) {
 	olds := p.outdated()
 	held, blocked := false, false
-	b.alone = !slices.ContainsFunc(olds, func(s *set) bool { return len(s.alive) > 0 })
+	b.alone = !slices.ContainsFunc(olds, func(s *set) bool { return len(p.ranked(s, rankPaused)) < len(s.alive) })
 	for r := rankMarkedUnavailable; r <= rankOther && (b.surplus > 0 || !b.alone); r++ {
 		for _, s := range append(olds, p.current) {
 			if r == rankOther && held {
@@ -85,6 +89,7 @@ func (p *plan) shrink(b bounds) {
 			held = held || !took && r == rankMarked
 		}
 	}
+	p.takePaused(&b)
 	for _, s := range olds {
 		s.to = min(s.to, len(s.alive)-len(s.victims))
 	}
@@ -97,13 +102,34 @@ func (p *plan) shrink(b bounds) {
 	}
 }
 
+// takePaused takes paused Machines where even without the victims there are too many.
+func (p *plan) takePaused(b *bounds) {
+	sets := append(p.outdated(), p.current)
+	for _, s := range sets {
+		p.excess -= len(s.victims)
+	}
+	for _, s := range sets {
+		paused := p.ranked(s, rankPaused)
+		for _, m := range p.first(paused, len(paused)) {
+			if p.excess <= 0 || b.guarded && usable(m) && b.slack <= 0 {
+				continue
+			}
+			if usable(m) {
+				b.slack--
+			}
+			p.excess--
+			s.victims = append(s.victims, m)
+		}
+	}
+}
+
 // takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
 func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
 	limited := s == p.current && (b.alone || r >= rankUnavailable)
 	if limited && b.surplus == 0 {
 		return true
 	}
-	ranked := s.ranked(r)
+	ranked := p.ranked(s, r)
 	most := len(ranked)
 	if limited {
 		most = min(most, b.surplus)
