@@ -114,6 +114,9 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 			"the selector %s does not match the labels of the template: a new %s would not be the set's own", s.selector,
 			s.env.kinds.Machine.GVK.Kind))
 	}
+	if _, err := s.naming(); err != nil {
+		s.Hold(ReasonNaming, err.Error())
+	}
 	failed, err := s.preflight(ctx)
 	if err != nil {
 		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+engine.SeeLogs)

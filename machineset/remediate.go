@@ -80,7 +80,7 @@ func (s *Scope) remediationFacts() (facts scale.RemediationFacts, readable bool)
 	replacements, recordErr := scale.ParseReplacements(s.State.Annotations[scale.ReplacementsAnnotation], s.State.UID)
 	facts = scale.RemediationFacts{
 		Machines: s.plannable(), Next: s.machines.Ledger.Next, Replacements: replacements, Limits: limits,
-		Holds: s.remediationHolds(limitsErr, recordErr), Now: s.Now,
+		Holds: s.remediationHolds(limits.Elsewhere, limitsErr, recordErr), Now: s.Now,
 	}
 	if controlled {
 		facts.MinAvailable = contract.Some(int(s.State.Replicas.Or(0)) - limits.MaxUnavailable)
@@ -88,9 +88,12 @@ func (s *Scope) remediationFacts() (facts scale.RemediationFacts, readable bool)
 	return facts, recordErr == nil
 }
 
-// remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting.
-func (s *Scope) remediationHolds(unreadable ...error) []scale.Hold {
-	holds := slices.Clone(s.machines.Holds)
+// remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting. elsewhere: another set
+// creates.
+func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) []scale.Hold {
+	holds := slices.DeleteFunc(slices.Clone(s.machines.Holds), func(h scale.Hold) bool {
+		return elsewhere && (h.Reason == ReasonCreationDisabled || h.Reason == engine.ReasonTemplateMissing)
+	})
 	hold := func(reason, message string) { holds = append(holds, scale.Hold{Reason: reason, Message: message}) }
 	for _, err := range unreadable {
 		if err != nil {

@@ -68,11 +68,15 @@ func (s *Scope) plan(facts scale.Facts, orderErr error) {
 	}
 }
 
+// naming names the Machines of the set. The error says what is wrong with its template.
+func (s *Scope) naming() (scale.Naming, error) {
+	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
+}
+
 // reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
 func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
-	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
-	if err != nil {
-		s.Hold(ReasonNaming, err.Error())
+	naming, err := s.naming()
+	if err != nil { // holdsStep says it
 		return ledger, false
 	}
 	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)

@@ -31,13 +31,16 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 	return found, err
 }
 
-// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating.
+// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating. That it is not to create is
+// worth a word only where it lacks Machines.
 func (s *Scope) missing() (missing, blocked []string) {
 	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
 		if t.Presence == external.Absent {
 			missing = append(missing, t.Ref.Kind)
 		}
 	}
-	others := slices.Clone(s.machines.Holds)
-	return missing, blockedBy(slices.DeleteFunc(others, func(h scale.Hold) bool { return h.Reason == engine.ReasonTemplateMissing }))
+	enough := len(s.machines.Own) >= int(s.State.Replicas.Or(0))
+	return missing, blockedBy(slices.DeleteFunc(slices.Clone(s.machines.Holds), func(h scale.Hold) bool {
+		return h.Reason == engine.ReasonTemplateMissing || enough && h.Reason == ReasonCreationDisabled
+	}))
 }

@@ -147,13 +147,15 @@ func (f Summary) scalingUp() metav1.Condition {
 	}
 	current := int32(len(f.Machines))
 	if current >= desired {
-		message := ""
+		reason, message := contract.ReasonNotScalingUp, ""
 		if !f.Deleting && missing != "" {
 			message = "Scaling up would be blocked because " + missing
 		} else if !f.Deleting && len(f.Unclaimed) > 0 {
 			message = "Scaling up would be blocked because:" + Bullets(f.Unclaimed)
+		} else if !f.Deleting && len(f.Blocked) > 0 {
+			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), "Scaling up would be blocked because:"+Bullets(f.Blocked)
 		}
-		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, message)
+		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
 	}
 	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 	blocked := slices.Clone(f.Blocked)

@@ -110,11 +110,11 @@ func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.
 	})
 }
 
-// alike reports whether all Machines of a set that are not in deletion are available and have no marks.
+// alike reports whether all Machines of a set that are not in deletion are available, not paused, and have no marks.
 func (m *set) alike(marks []string) bool {
 	for _, one := range m.machines {
 		is := scale.Of(one.State, m.UID, marks...)
-		if !is.Deleting && (!is.Available || !is.Ready || is.Marked) {
+		if !is.Deleting && (!is.Available || !is.Ready || is.Marked || is.Paused) {
 			return false
 		}
 	}

@@ -1,12 +1,14 @@
 package deployment_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -19,15 +21,23 @@ import (
 // ail says what a health check says of a Machine that it wants to be replaced. Such a Machine is not available.
 func (w *world) ail(m *unstructured.Unstructured, status metav1.ConditionStatus) {
 	w.t.Helper()
-	w.eventually("say of "+m.GetName()+" what a health check says", func() string {
+	kinds := []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated}
+	if status == metav1.ConditionFalse {
+		kinds = append(kinds, contract.ConditionAvailable)
+	}
+	w.isFalse(m, kinds...)
+}
+
+// isFalse writes conditions of a Machine.
+func (w *world) isFalse(m *unstructured.Unstructured, kinds ...string) {
+	w.t.Helper()
+	w.eventually("write conditions of "+m.GetName(), func() string {
 		fresh := w.get(m)
 		var state contract.MachineState
 		require.NoError(w.t, w.kinds.Machine.Adapter.Read(fresh, &state))
 		var want []metav1.Condition
-		for _, kind := range []string{contract.ConditionHealthCheckSucceeded, contract.ConditionOwnerRemediated, contract.ConditionAvailable} {
-			if kind != contract.ConditionAvailable || status == metav1.ConditionFalse {
-				want = append(want, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: contract.ReasonWaitingForRemediation})
-			}
+		for _, kind := range kinds {
+			want = append(want, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: contract.ReasonWaitingForRemediation})
 		}
 		u := contract.MachineUpdate{Conditions: contract.ChangedConditions(state.Conditions, want, fresh.GetGeneration(), time.Now())}
 		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
@@ -139,13 +149,83 @@ func TestAMarkedMachineOfAnOutdatedSetIsLeftToTheRollout(t *testing.T) {
 	d := w.deployment(2)
 	w.rolled(d, "blue", 2)
 	before := w.list(w.kinds.Machine.GVK)
-	w.change(d, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
+	w.machines.NotReady(func(m client.Object) bool {
+		return m.GetUID() != before[0].GetUID() && m.GetUID() != before[1].GetUID()
+	})
 	w.change(d, template("green"))
 	w.limitsAre("blue", "outdated")
-	w.Quiet("others", 300*time.Millisecond)
 	w.ail(&before[0], metav1.ConditionFalse)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonCannotBeRemediated, "pending removal due to rollout")
 	require.Nil(t, w.get(&before[0]).GetDeletionTimestamp())
-	w.change(d, fake.WithField("RollingUpdate", "spec", "rollout", "strategy", "type"))
+	w.machines.NotReady(func(client.Object) bool { return false })
 	w.rolled(d, "green", 2)
+}
+
+func TestAMarkedMachineThatNoRolloutReplacesIsReplacedByItsSet(t *testing.T) {
+	onDelete := []fake.Option{fake.WithField("OnDelete", "spec", "rollout", "strategy", "type")}
+	inPlace := []fake.Option{annotated(contract.RolloutTypeAnnotation, contract.RolloutInPlace)}
+	tests := map[string]struct {
+		options []fake.Option
+		paused  bool
+		by      string // the template of the Machine that is made for it
+	}{
+		"by the current set, with OnDelete":    {onDelete, false, "green"},
+		"by the current set, in place":         {inPlace, false, "green"},
+		"by its own, while paused":             {nil, true, "blue"},
+		"by its own, with OnDelete and paused": {onDelete, true, "blue"},
+		"by its own, in place and paused":      {inPlace, true, "blue"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).live()
+			w.run()
+			zero, one := fake.WithField(int64(0), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"),
+				fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable")
+			d := w.deployment(3, append(test.options, zero, one)...)
+			w.has(map[string]int{"blue": 3})
+			w.change(d, template("green"), fake.WithField(test.paused, "spec", "paused"))
+			w.blocked(d, "Rolling out 3 not up-to-date replicas")
+			w.Quiet("others", 300*time.Millisecond)
+			before := w.list(w.kinds.Machine.GVK)
+			w.ail(&before[0], metav1.ConditionFalse)
+			w.Gone(&before[0])
+			want := map[string]int{"blue": 2}
+			want[test.by]++
+			w.has(want)
+			require.NotNil(t, w.get(&before[1]))
+			require.NotNil(t, w.get(&before[2]))
+		})
+	}
+}
+
+func TestABrokenMachineDoesNotKeepOthersFromTheirUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).live()
+	w.run()
+	d := w.inPlace(3)
+	w.rolled(d, "blue", 3)
+	machines := w.list(w.kinds.Machine.GVK)
+	w.machines.NotReady(func(m client.Object) bool { return m.GetName() == machines[0].GetName() })
+	w.isFalse(&machines[0], contract.ConditionAvailable)
+	w.change(d, version("v1.37.0"))
+	w.eventually("the two others to be updated, one at a time", func() string {
+		w.updateSelected(func(m *unstructured.Unstructured, _ string) string {
+			if m.GetName() == machines[0].GetName() {
+				return "" // it does not answer
+			}
+			return contract.InPlaceUpdated
+		})
+		n := 0
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if is, _, _ := unstructured.NestedString(m.Object, "spec", "version"); is == "v1.37.0" {
+				n++
+			}
+		}
+		if n < 2 {
+			return fmt.Sprint(n, w.condition(d, "RollingOut").Message)
+		}
+		return ""
+	})
+	require.Len(t, w.list(w.kinds.Machine.GVK), 3)
 }

@@ -59,6 +59,7 @@ func (s *Scope) decide() {
 		set.Frozen = frozen || s.inPlace() && one.lacks()
 		s.facts.Sets = append(s.facts.Sets, set)
 	}
+	s.facts.CannotCreate = s.cannotCreate()
 	s.plan = rollout.Plan(s.facts)
 	held := slices.Clone(s.children.Holds)
 	if frozen {
@@ -92,16 +93,56 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
+// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or what its own condition says. Before its
+// controller has looked at it, that is not known.
+func (s *Scope) cannotCreate() []scale.Hold {
+	holds := slices.Clone(s.missing)
+	current, found := rollout.Current(s.facts)
+	if !found {
+		return holds
+	}
+	name := s.env.kinds.Set.GVK.Kind + " " + current.Name
+	switch one := s.setBy(current.UID); {
+	case one.isNew():
+		s.unseen = true
+		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + name})
+	case one.isBlocked():
+		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: name + " cannot create Machines"})
+	}
+	return holds
+}
+
+// isNew reports whether no controller has looked at the set yet.
+func (m *set) isNew() bool {
+	return m.State.ObservedGeneration == 0 && len(m.State.Conditions) == 0 && !m.State.ObservedReplicas.Found()
+}
+
+// isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a reason of its own, also while it has as
+// many as it wants.
+func (m *set) isBlocked() bool {
+	c, found := engine.Find(m.State.Conditions, contract.ConditionScalingUp)
+	return found && !slices.Contains([]string{
+		contract.ReasonScalingUp, contract.ReasonNotScalingUp, contract.ReasonWaitingForReplicasSet, contract.ReasonInternalError,
+	}, c.Reason)
+}
+
+// goesOn reports whether the rollout removes outdated Machines, or lets others remove them. It is not known of a set that is new.
+func (s *Scope) goesOn() bool { return !s.facts.Paused && (!s.plan.Stands || s.unseen) }
+
 // limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
-// available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. While
-// a rollout is paused that has yet to begin, the set that there is goes on.
+// available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. Of
+// outdated sets, a rollout that replaces all Machines replaces these too. Otherwise the set deletes them, and the current one makes others,
+// or the set itself while the rollout stands.
 func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 	current, settled := s.plan.Current.UID, len(s.plan.Replicas) == 0 && !s.plan.Create.Found()
 	for _, one := range s.observed {
 		whole := one.UID == current && one.State.Replicas.Or(0) >= s.State.Replicas.Or(0)
 		settled = settled && (whole || one.UID != current && len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
 	}
-	l.Outdated = of != current && (current != "" || !s.State.RolloutPaused)
+	if of != current && s.goesOn() {
+		replaces := s.strategy.Type == rollout.RollingUpdate || s.strategy.Type == rollout.Recreate
+		l.Outdated, l.Elsewhere = replaces, !replaces
+	}
 	if settled {
 		l.MaxUnavailable = s.strategy.MaxUnavailable
 	}
@@ -185,12 +226,12 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if err := s.unmark(ctx); err != nil { // a set that is lowered now would take the Machine that keeps its mark
 		return engine.Result{}, err
 	}
+	if s.plan.Create.Found() { // nothing goes for a set that may never be
+		return engine.Result{}, s.createSet(ctx)
+	}
 	var errs []error
 	for _, one := range s.plan.Replicas {
 		errs = append(errs, s.scaleSet(ctx, one))
-	}
-	if s.plan.Create.Found() {
-		errs = append(errs, s.createSet(ctx))
 	}
 	return engine.Result{}, errors.Join(append(errs, s.updateInPlace(ctx))...)
 }

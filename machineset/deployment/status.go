@@ -26,6 +26,7 @@ const (
 	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
 	ReasonSelectorUnreadable = "SelectorUnreadable"           // spec.selector cannot be read
 	ReasonStrategyUnreadable = "StrategyUnreadable"           // the rollout strategy cannot be read
+	ReasonSetCannotCreate    = "SetCannotCreate"              // the current set makes no Machines, so that no others go for it
 	phaseScalingUp           = "ScalingUp"
 	phaseScalingDown         = "ScalingDown"
 	phaseRunning             = "Running"
@@ -186,7 +187,8 @@ func (s *Scope) heldSets() (said []string) {
 		}
 		for _, kind := range []string{contract.ConditionScalingUp, contract.ConditionScalingDown} {
 			c, _ := engine.Find(one.State.Conditions, kind)
-			if c.Status == metav1.ConditionTrue && c.Reason != contract.ReasonScalingUp && c.Reason != contract.ReasonScalingDown {
+			would := kind == contract.ConditionScalingUp && one.UID == s.plan.Current.UID && s.plan.Stands && one.isBlocked()
+			if (c.Status == metav1.ConditionTrue || would) && c.Reason != contract.ReasonScalingUp && c.Reason != contract.ReasonScalingDown {
 				said = append(said, name+":"+engine.Indented(c.Message))
 			}
 		}

@@ -80,7 +80,7 @@ func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		also.WriteString(key + "=" + annotations[key] + "\n")
 	}
-	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.limits(s.plan.Current.UID))
+	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(), s.limits(s.plan.Current.UID))
 	now := children.Step{Generation: s.State.Generation, Also: also.String()}
 	var result engine.Result
 	err := s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
@@ -100,13 +100,19 @@ func lasts(err error) bool {
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
+// keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that stands
+// lets it have again what it has lost, unless that has moved.
+func (s *Scope) keepsFromCreating(one *set) bool {
+	stands := s.State.RolloutPaused || !s.facts.Paused && !s.goesOn()
+	return one.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
+}
+
 func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
 	annotations = maps.Clone(annotations)
 	if child.UID == s.plan.Current.UID {
 		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
 	}
-	keeps := child.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && (s.inPlace() || !s.State.RolloutPaused) ||
-		s.inPlace() && s.setBy(child.UID).lacks() // a pause lets a set have again what it has lost, unless that has moved
+	keeps := s.keepsFromCreating(s.setBy(child.UID))
 	if err := s.seesMoves(ctx, child, keeps); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package deployment_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -222,6 +223,17 @@ func (w *world) images() map[string]int {
 		all[image]++
 	}
 	return all
+}
+
+// has waits until there are so many Machines of each template.
+func (w *world) has(want map[string]int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("have %v", want), func() string {
+		if got := w.images(); !maps.Equal(got, want) {
+			return fmt.Sprint(got, w.describeSets())
+		}
+		return ""
+	})
 }
 
 // hashOf is the label of the Machines of a template.

@@ -15,6 +15,8 @@ const LimitsAnnotation = "machinist.dev/remediation"
 type RemediationLimits struct {
 	// Outdated: the set does not have the template of the deployment, whose rollout removes its Machines. Nothing is replaced.
 	Outdated bool
+	// Elsewhere: another set of the deployment makes the Machines in place of those that this one deletes, which may not create any.
+	Elsewhere bool
 	// MaxInFlight is how many Machines may be remediated at once; absent is no limit.
 	MaxInFlight contract.Opt[int]
 	// MaxUnavailable is how many available Machines fewer than desired there may be because of remediations. A deployment allows none while
@@ -30,6 +32,9 @@ func (l RemediationLimits) String() string {
 	text := "max-unavailable=" + strconv.Itoa(l.MaxUnavailable)
 	if n, limited := l.MaxInFlight.Get(); limited {
 		text += ",max-in-flight=" + strconv.Itoa(n)
+	}
+	if l.Elsewhere {
+		text += ",elsewhere=1"
 	}
 	return text
 }
@@ -51,6 +56,8 @@ func ParseLimits(text string) (RemediationLimits, error) {
 			l.MaxUnavailable = n
 		case key == "max-in-flight":
 			l.MaxInFlight = contract.Some(n)
+		case key == "elsewhere":
+			l.Elsewhere = n > 0
 		default:
 			return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %q is unknown", text, key)
 		}

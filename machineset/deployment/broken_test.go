@@ -1,0 +1,56 @@
+package deployment
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
+)
+
+// Who replaces a broken Machine of an outdated set: the rollout, its set by itself, or its set together with the current one.
+func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
+	const rollsOut, alone, together, nobody = "outdated", "max-unavailable=0", "max-unavailable=0,elsewhere=1", "max-unavailable=0, creates nothing"
+	// Of each strategy: while it runs, before the current set has been looked at, while it is paused, frozen, and cannot create.
+	tests := map[rollout.Type][5]string{
+		rollout.RollingUpdate: {rollsOut, rollsOut, alone, alone, alone},
+		rollout.Recreate:      {rollsOut, rollsOut, alone, nobody, alone},
+		rollout.OnDelete:      {together, together, alone, nobody, alone},
+		rollout.InPlaceAuto:   {together, together, alone, nobody, alone},
+		rollout.InPlaceManual: {together, together, alone, nobody, alone},
+	}
+	states := []struct {
+		name                            string
+		unseen, paused, frozen, blocked bool
+	}{{name: "it runs"}, {name: "unseen", unseen: true}, {name: "paused", paused: true}, {name: "frozen", frozen: true}, {name: "blocked", blocked: true}}
+	for strategy, want := range tests {
+		for i, is := range states {
+			for _, current := range []types.UID{"new", ""} {
+				if current == "" && (is.unseen || is.blocked) {
+					continue
+				}
+				t.Run(string(strategy)+", "+is.name+", current "+string(current), func(t *testing.T) {
+					state := &contract.MachineSetState{}
+					state.UID, state.Replicas = "old", contract.Some[int32](3)
+					old := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
+					s := &Scope{strategy: rollout.Strategy{Type: strategy}, observed: []*set{old}, unseen: is.unseen}
+					s.State.RolloutPaused, s.facts.Paused = is.paused, is.paused || is.frozen
+					s.plan.Stands, s.plan.Current.UID = is.unseen || is.blocked || s.facts.Paused, current
+					got := s.limits("old").String()
+					limits, err := scale.ParseLimits(got)
+					require.NoError(t, err)
+					require.Equal(t, limits, s.limits("old"))
+					if s.keepsFromCreating(old) && got == alone {
+						got = nobody
+					}
+					require.Equal(t, want[i], got)
+					require.Equal(t, got == together || got == nobody || strategy == rollout.Recreate && got == rollsOut, s.keepsFromCreating(old))
+				})
+			}
+		}
+	}
+}
