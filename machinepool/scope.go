@@ -77,9 +77,27 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	}
 	result, err := p.Keep(ctx)
 	if err == nil {
+		err = p.nameReplicas(ctx)
+	}
+	if err == nil {
 		p.recordDeletion()
 	}
 	return result, err
+}
+
+// nameReplicas stores how many instances, or Nodes, there are in a pool that names no number, on the version that was read. A new one begins
+// with the first number.
+func (p *Scope) nameReplicas(ctx context.Context) error {
+	if p.State.Replicas.Found() || p.Deleting() || p.State.ReplicasManagedElsewhere() {
+		return nil
+	}
+	observed, known := p.State.ObservedReplicas.Get()
+	n := max(observed, int32(len(p.State.Nodes))) //nolint:gosec // so many fit into memory
+	if !known && n == 0 {
+		n = engine.FirstReplicas(&p.State.Metadata, p.env.frame.Kind.GVK.Group)
+	}
+	p.Update.Replicas = contract.SetTo(n)
+	return p.Commit(ctx)
 }
 
 // removeFinalizerStep completes a deletion.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Step is one part of the reconciler of MachineSets, with a name. engine.Step documents its fields.
@@ -109,7 +110,26 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.machines.Observe(ctx, s.selector); err != nil || s.machines.Waiting {
 		return Result{Stop: true}, err
 	}
+	if err := s.nameReplicas(ctx); err != nil {
+		return Result{Stop: true}, err
+	}
 	return Result{}, errors.Join(s.machines.Unclaimed...)
+}
+
+// nameReplicas stores how many Machines there are in a set that names no number, on the version that was read. A new one begins with the
+// first number.
+func (s *Scope) nameReplicas(ctx context.Context) error {
+	if s.State.Replicas.Found() || s.Deleting() {
+		return nil
+	}
+	observed, known := s.State.ObservedReplicas.Get()
+	_, made := s.State.Annotations[scale.LedgerAnnotation]
+	n := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // so many fit into memory
+	if !known && !made && n == 0 {
+		n = engine.FirstReplicas(&s.State.Metadata, s.env.kinds.Set.GVK.Group)
+	}
+	s.Update.Replicas = contract.SetTo(n)
+	return s.Commit(ctx)
 }
 
 func syncStep(ctx context.Context, s *Scope) (Result, error) {

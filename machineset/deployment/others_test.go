@@ -331,24 +331,6 @@ func TestADeploymentThatGoesInTheMiddleOfARolloutLeavesItsMachinesOrTakesThemAlo
 	}
 }
 
-func TestADeploymentWithoutReplicasMakesNothingAndKeepsWhatItHas(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	without := func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "replicas") }
-	d := w.deployment(2, without)
-	w.blocked(d, "the number of replicas is not set")
-	require.Empty(t, w.setsNow())
-	w.change(d, fake.WithField(int64(2), "spec", "replicas"))
-	w.rolled(d, "blue", 2)
-	w.change(d, without, template("green"))
-	w.blocked(d, "the number of replicas is not set")
-	w.settled(d)
-	require.Equal(t, map[string]int{"blue": 2}, w.images())
-	w.change(d, fake.WithField(int64(1), "spec", "replicas"))
-	w.rolled(d, "green", 1)
-}
-
 func TestWhatARolloutNeedsNoNewMachinesForReachesThoseThatThereAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()

@@ -103,7 +103,33 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 		s.children.Known = false
 		return engine.Result{Stop: true}, err
 	}
+	if err := s.nameReplicas(ctx); err != nil {
+		return engine.Result{Stop: true}, err
+	}
 	return engine.Result{}, errors.Join(s.children.Unclaimed...)
+}
+
+// nameReplicas stores how many Machines the sets are to have in a deployment that names no number, on the version that was read: in the
+// middle of a rollout that includes the surge. A new one begins with the first number. One whose sets were lost waits for a person.
+func (s *Scope) nameReplicas(ctx context.Context) error {
+	if s.State.Replicas.Found() || s.Deleting() {
+		return nil
+	}
+	n, _ := s.State.ObservedReplicas.Get()
+	_, made := s.State.Annotations[scale.LedgerAnnotation]
+	switch {
+	case len(s.observed) > 0:
+		n = 0
+		for _, one := range s.observed {
+			n += max(one.State.Replicas.Or(0), 0)
+		}
+	case made && n == 0:
+		return nil
+	case n == 0:
+		n = engine.FirstReplicas(&s.State.Metadata, s.env.kinds.Deployment.GVK.Group)
+	}
+	s.Update.Replicas = contract.SetTo(n)
+	return s.Commit(ctx)
 }
 
 // readSets reads the Machines of the sets, and whether the sets have the template of the deployment.

@@ -50,9 +50,9 @@ type MachineDeploymentSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
-	// Replicas is the wanted number of Machines.
+	// Replicas is the wanted number of Machines. Leave it out where an autoscaler decides: then what there is stays, and a new object begins
+	// with the annotation cluster-api-autoscaler-node-group-min-size, or with 1.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:default=1
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Rollout says how Machines are replaced when the template changes.
 	// +kubebuilder:default={strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}

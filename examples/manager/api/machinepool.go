@@ -48,9 +48,9 @@ type MachinePoolSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
-	// Replicas is the wanted number of instances. Users and autoscalers write it.
+	// Replicas is the wanted number of instances. Leave it out where an autoscaler decides: then what there is stays, and a new pool begins
+	// with the annotation cluster-api-autoscaler-node-group-min-size, or with 1.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:default=1
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Template is what the instances are made of.
 	// +required
