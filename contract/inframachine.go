@@ -44,6 +44,8 @@ type InfraMachineState struct {
 	HasAddresses bool
 	// FailureDomain is where the machine really is: what the status says in every version, and when that is absent or empty, the fallback.
 	FailureDomain Opt[string]
+	// FailureDomainFallback is what the fallback alone says: where the machine was placed, whatever was asked for.
+	FailureDomainFallback Opt[string]
 	// Interruptible is false while the object does not say.
 	Interruptible bool
 	// FailureReason and FailureMessage are empty without a failure.
@@ -111,6 +113,7 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	into.HasAddresses = r.has(l.Addresses.path)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
+	into.FailureDomainFallback = value(r, l.FailureDomainFallback)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	return r.err
 }

@@ -162,6 +162,8 @@ type MachineUpdate struct {
 
 	ProviderID     Change[string]
 	DataSecretName Change[string]
+	// WantedFailureDomain is where a provider of a contract version before v1beta2 has placed the machine, whatever was asked for.
+	WantedFailureDomain Change[string]
 
 	Phase                               Change[string]
 	Node                                Change[NodeRef]

@@ -67,6 +67,7 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	put(w, l.InfrastructureReady, u.InfrastructureReady)
 	putList(w, l.Addresses.path, u.Addresses, addressContent)
 	put(w, l.FailureDomain, orClear(u.FailureDomain))
+	put(w, l.WantedFailureDomain, orClear(u.WantedFailureDomain)) // it may be the same field
 	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	put(w, l.LastUpdated, orClear(u.LastUpdated))

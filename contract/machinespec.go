@@ -17,7 +17,7 @@ type MachineSpecLayout struct {
 	Class                   RefField               `by:"user" absent:"none"`
 	ProviderID              Field[string]          `by:"controller" absent:"not known yet"`
 	Version                 Field[string]          `by:"user" absent:"whatever the image brings"`
-	WantedFailureDomain     Field[string]          `by:"user" absent:"anywhere"`
+	WantedFailureDomain     Field[string]          `by:"user or controller" absent:"anywhere"`
 	NodeDrainTimeout        Field[time.Duration]   `by:"user" absent:"no limit"`
 	NodeVolumeDetachTimeout Field[time.Duration]   `by:"user" absent:"no limit"`
 	NodeDeletionTimeout     Field[time.Duration]   `by:"user" absent:"10 s"`

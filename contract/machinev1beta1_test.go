@@ -64,7 +64,7 @@ const updatedMachineV1Beta1 = `{
 		"annotations":{"other":"kept","note":""}
 	},
 	"spec":{
-		"clusterName":"c1","version":"v1.36.3","providerID":"p://2","failureDomain":"b",
+		"clusterName":"c1","version":"v1.36.3","providerID":"p://2","failureDomain":"c",
 		"bootstrap":{"configRef":{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta1","kind":"KubeadmConfig","namespace":"default","name":"b1"},
 			"dataSecretName":"secret"},
 		"infrastructureRef":{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"AWSMachine","namespace":"default","name":"i1","uid":"i-uid"},
@@ -114,7 +114,7 @@ func TestMachineV1Beta1_IsWrittenCompletelyAndReadBackEqual(t *testing.T) {
 	want := fullStateV1Beta1()
 	applyUpdate(&want)
 	delete(want.Annotations, contract.NodeUIDAnnotation)
-	want.WantedFailureDomain = want.FailureDomain // one field says both
+	want.FailureDomain = want.WantedFailureDomain // one field says both
 	var got contract.MachineState
 	require.NoError(t, kind.Adapter.Read(obj, &got))
 	if diff := diffStates(want, got); diff != "" {

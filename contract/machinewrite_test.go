@@ -23,7 +23,7 @@ func fullUpdate() contract.MachineUpdate {
 			Annotations:     map[string]contract.Change[string]{"note": contract.SetTo("")},
 		},
 
-		ProviderID: contract.SetTo("p://2"), DataSecretName: contract.SetTo("secret"),
+		ProviderID: contract.SetTo("p://2"), DataSecretName: contract.SetTo("secret"), WantedFailureDomain: contract.SetTo("c"),
 		Phase: contract.SetTo("Running"), Node: contract.SetTo(contract.NodeRef{Name: "n2", UID: "n2-uid"}),
 		BootstrapReady: contract.SetTo(false), InfrastructureReady: contract.SetTo(true),
 		Addresses:           contract.SetTo([]contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}),
@@ -80,7 +80,7 @@ func applyUpdate(s *contract.MachineState) {
 	s.Phase, s.Node = "Running", contract.NodeRef{Name: "n2", UID: "n2-uid"}
 	s.BootstrapReady, s.InfrastructureReady = contract.Some(false), contract.Some(true)
 	s.Addresses = []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "Hostname", Address: "h2"}}
-	s.FailureDomain, s.ObservedGeneration = "b", 8
+	s.FailureDomain, s.WantedFailureDomain, s.ObservedGeneration = "b", "c", 8
 	s.LastUpdated = noon.Add(time.Minute)
 	s.DrainStarted = noon.Add(2 * time.Minute)
 	s.VolumeDetachStarted = noon.Add(3 * time.Minute)
@@ -94,7 +94,7 @@ func TestMachine_WritingLeavesEveryOtherFieldAlone(t *testing.T) {
 	for _, path := range [][]string{
 		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "creationTimestamp"},
 		{"metadata", "labels", "cluster.x-k8s.io/cluster-name"}, {"metadata", "annotations", "other"},
-		{"spec", "clusterName"}, {"spec", "version"}, {"spec", "failureDomain"}, {"spec", "infrastructureRef"},
+		{"spec", "clusterName"}, {"spec", "version"}, {"spec", "infrastructureRef"},
 		{"spec", "bootstrap", "configRef"}, {"spec", "deletion"}, {"status", "nodeInfo"},
 	} {
 		want, found, err := unstructured.NestedFieldNoCopy(parseObject(t, fullMachine).Object, path...)

@@ -26,7 +26,8 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 				"initialization":{"provisioned":false},"conditions":[{"type":"Ready","status":"False","severity":"Info","reason":"R"}]}}`,
 			want: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
-				Ready: contract.Some(metav1.Condition{Type: "Ready", Status: "False", Reason: "R"}),
+				FailureDomainFallback: contract.Some("only read without the other"),
+				Ready:                 contract.Some(metav1.Condition{Type: "Ready", Status: "False", Reason: "R"}),
 			},
 		},
 		"a v1beta2 object": {
@@ -35,6 +36,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 				"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"failureDomain":"a","initialization":{"provisioned":true}}}`,
 			want: contract.InfraMachineState{
 				Provisioned: true, ProviderID: "p://1", Addresses: addresses, HasAddresses: true, FailureDomain: contract.Some("a"),
+				FailureDomainFallback: contract.Some("wanted"),
 			},
 		},
 		"v1beta2 does not fall back to the old flag": {
@@ -42,7 +44,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 		},
 		"v1beta2 falls back to the deprecated failure domain": {
 			version: contract.V1Beta2, object: `{"spec":{"failureDomain":"a"}}`,
-			want: contract.InfraMachineState{FailureDomain: contract.Some("a")},
+			want: contract.InfraMachineState{FailureDomain: contract.Some("a"), FailureDomainFallback: contract.Some("a")},
 		},
 		"v1beta1 falls back to the new failure domain": {
 			version: contract.V1Beta1, object: `{"status":{"failureDomain":"a"}}`,
@@ -50,11 +52,11 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 		},
 		"an empty failure domain gives way to one that says something": {
 			version: contract.V1Beta2, object: `{"spec":{"failureDomain":"a"},"status":{"failureDomain":""}}`,
-			want: contract.InfraMachineState{FailureDomain: contract.Some("a")},
+			want: contract.InfraMachineState{FailureDomain: contract.Some("a"), FailureDomainFallback: contract.Some("a")},
 		},
 		"two empty failure domains are one": {
 			version: contract.V1Beta2, object: `{"spec":{"failureDomain":""},"status":{"failureDomain":""}}`,
-			want: contract.InfraMachineState{FailureDomain: contract.Some("")},
+			want: contract.InfraMachineState{FailureDomain: contract.Some(""), FailureDomainFallback: contract.Some("")},
 		},
 		"a failure, a spot instance and a paused object": {
 			version: contract.V1Beta2,

@@ -130,6 +130,9 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 		if domain, found := facts.Machine.FailureDomain.Get(); found {
 			s.SetFailureDomain(domain)
 		}
+		if domain, found := facts.Machine.FailureDomainFallback.Get(); found {
+			change(&s.State.WantedFailureDomain, domain, &s.Update.WantedFailureDomain)
+		}
 	}
 	if decision.Provisioned {
 		s.SetInfrastructureReady()

@@ -107,7 +107,8 @@ func reference(obj *unstructured.Unstructured) map[string]any {
 }
 
 // Edge-case matrix: "failure domain". Where a machine really is stands in the status of a Machine that has a place for it there,
-// whatever contract its infrastructure speaks; what was asked for, in its spec, stays the user's.
+// whatever contract its infrastructure speaks. What was asked for, in its spec, stays the user's, unless the provider has a place of its own in
+// its spec: it placed the machine there, and who places the next one goes by it. Rule: Cluster API's reconcileInfrastructure.
 func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 	t.Parallel()
 	v1beta1 := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1())
@@ -122,11 +123,15 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 	}{
 		"both are new": {kind: v1beta2, speaks: contract.V1Beta2, at: []string{"status", "failureDomain"}, asked: "wanted",
 			status: map[string]any{"initialization": map[string]any{"provisioned": true}, "failureDomain": "real"}},
-		"an old provider": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "wanted",
+		"an old provider": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "real",
 			spec: map[string]any{"failureDomain": "real"}, status: map[string]any{"ready": true}},
 		"a new provider that still uses the old place": {kind: v1beta2, speaks: contract.V1Beta2, at: []string{"status", "failureDomain"},
-			asked: "wanted",
+			asked: "real",
 			spec:  map[string]any{"failureDomain": "real"}, status: map[string]any{"initialization": map[string]any{"provisioned": true}}},
+		"a provider with both": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "placed",
+			spec: map[string]any{"failureDomain": "placed"}, status: map[string]any{"ready": true, "failureDomain": "real"}},
+		"a place without a name takes the wish away": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "",
+			spec: map[string]any{"failureDomain": ""}, status: map[string]any{"ready": true, "failureDomain": "real"}},
 		"an old Machine has one place for both": {kind: v1beta1, speaks: contract.V1Beta2, at: []string{"spec", "failureDomain"}, asked: "real",
 			status: map[string]any{"initialization": map[string]any{"provisioned": true}, "failureDomain": "real"}},
 	} {

@@ -48,6 +48,7 @@ func writeMachine(m *clusterv1.Machine, u contract.MachineUpdate) error {
 		mapped(u.Node, func(n contract.NodeRef) string { return string(n.UID) })).ApplyTo(m)
 	u.ProviderID.ApplyTo(&m.Spec.ProviderID)
 	u.DataSecretName.ApplyToPointer(&m.Spec.Bootstrap.DataSecretName)
+	u.WantedFailureDomain.ApplyTo(&m.Spec.FailureDomain)
 	s := &m.Status
 	u.Phase.ApplyTo(&s.Phase)
 	mapped(u.Node, func(n contract.NodeRef) string { return n.Name }).ApplyTo(&s.NodeRef.Name)

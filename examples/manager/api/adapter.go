@@ -68,6 +68,7 @@ func write(m *Machine, u contract.MachineUpdate) error {
 	u.MetadataUpdate.ApplyTo(m)
 	u.ProviderID.ApplyTo(&m.Spec.ProviderID)
 	u.DataSecretName.ApplyToPointer(&m.Spec.Bootstrap.DataSecretName)
+	u.WantedFailureDomain.ApplyTo(&m.Spec.FailureDomain)
 	s := &m.Status
 	u.Phase.ApplyTo(&s.Phase)
 	if node, set := u.Node.Value(); set || u.Node.Clears() {
