@@ -77,8 +77,11 @@ func machineLabels(set *contract.MachineSetState) map[string]string {
 	return all
 }
 
-// syncPart gives what a Machine refers to the labels and annotations of the template.
+// syncPart gives what a Machine refers to the labels and annotations of the template. What Machines share belongs to nobody's set.
 func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.Given) error {
+	if shared := s.env.frame.Shared; shared != nil && shared(ref) {
+		return nil
+	}
 	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err != nil {
 		return err

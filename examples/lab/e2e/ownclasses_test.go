@@ -64,6 +64,22 @@ spec: {infrastructureRef: {apiGroup: machinist.dev, kind: MachineClass, name: la
 	change(deployment, `{"spec":{"template":{"spec":{"infrastructureRef":{"name":"large"}}}}}`)
 	w.cpusAre("8 8 8")
 	w.runningAs(api.Machinist, []string{"status", "phase"}, 3)
+	class := w.get(large).GetResourceVersion()
+	change(deployment, `{"spec":{"template":{"metadata":{"labels":{"tier":"gold"}}}}}`)
+	w.eventually("the label on the Machines of the deployment, and on their counter", func() string {
+		machines := w.listed(vm.GroupVersionKind())
+		n := 0
+		for i := range machines {
+			if machines[i].GetLabels()["tier"] == "gold" {
+				n++
+			}
+		}
+		if n != 2 {
+			return fmt.Sprint(n)
+		}
+		return ""
+	})
+	require.Equal(t, class, w.get(large).GetResourceVersion(), "nobody writes to what Machines share")
 	require.NoError(t, w.client.Delete(t.Context(), vm))
 	require.NoError(t, w.client.Delete(t.Context(), deployment))
 	w.gone(vm, deployment)
