@@ -74,6 +74,10 @@ func (s *Scope) summary() children.Summary {
 	if s.decision.Surplus > 0 && len(s.decision.Held) > 0 {
 		facts.Kept, facts.KeptCause = append(blockedBy(s.decision.Held), facts.Kept...), s.decision.Held[0].Reason
 	}
+	facts.LeftAs = "reserved names, of which a " + s.env.kinds.Machine.GVK.Kind + " may be made yet"
+	for _, e := range s.machines.Ledger.Pending {
+		facts.Left = append(facts.Left, e.Name)
+	}
 	for _, reason := range []string{ReasonFrozen, ReasonMachinesNotShown, ReasonMachinesNotRestored} {
 		if s.machines.IsHeld(reason) {
 			facts.Cause = reason

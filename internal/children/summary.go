@@ -40,6 +40,9 @@ type Summary struct {
 	// does not know.
 	Unclaimed, Kept []string
 	KeptCause       string
+	// Left is what an owner in deletion waits for that is no Machine, and LeftAs says what these are.
+	Left   []string
+	LeftAs string
 	Now             time.Time
 }
 
@@ -251,6 +254,8 @@ func (f Summary) deleting(stale string) metav1.Condition {
 		message = "Deleting 1 Machine" + Bullets(f.Kept) + stale
 	case n > 1:
 		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept) + stale
+	case len(f.Left) > 0:
+		message = fmt.Sprintf("Deleting %d %s", len(f.Left), f.LeftAs) + Bullets(f.Left)
 	}
 	return engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
 }

@@ -78,6 +78,10 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
 		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour), stateOf("m2"))), "Deleting",
 			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
+		"deleting what is no Machine": {
+			Summary{Deleting: true, Desired: contract.Some[int32](1), Left: []string{"workers-a"}, LeftAs: "MachineSets"}, "Deleting",
+			"True Deleting: Deleting 1 MachineSets\n* workers-a",
+		},
 		"deleted":      {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
 		"not deleting": {factsOf(3), "Deleting", "False NotDeleting: "},
 		"no Machines":  {factsOf(0), "MachinesReady", "True NoReplicas: "},

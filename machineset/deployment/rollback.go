@@ -70,12 +70,18 @@ func revisionOf(sets []*set, revision int64) (*set, error) {
 	}
 }
 
-// copyTemplate writes the template of a set to the deployment, on the version of the deployment that was read, and removes the request for
-// a rollback with it.
+// copyTemplate writes the template of a set, and why it was made, to the deployment, on the version of the deployment that was read, and
+// removes the request for a rollback with it.
 func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment, set contract.Object) error {
 	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
 		return kinds.Maker.CopyTemplate(set, obj)
 	})
-	_, err := engine.Write(ctx, w, kind, deployment, contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}, true)
+	u := contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}
+	cause := contract.Cleared[string]()
+	if text, found := set.GetAnnotations()[ChangeCauseAnnotation]; found {
+		cause = contract.SetTo(text)
+	}
+	u.Annotations = map[string]contract.Change[string]{ChangeCauseAnnotation: cause}
+	_, err := engine.Write(ctx, w, kind, deployment, u, true)
 	return err
 }

@@ -301,6 +301,8 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	case !patch.Retryable(err):
 		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale %s %q: %v",
 			s.env.kinds.Set.GVK.Kind, of.Key.Name, err)
+		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: ReasonScaleRefused, Message: engine.Bounded(contract.SteadyText(
+			fmt.Sprintf("scale %s %s to %d: %v", s.env.kinds.Set.GVK.Kind, of.Key.Name, change.To, err)), engine.MaxNoteLength)})
 	}
 	return err
 }

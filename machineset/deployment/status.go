@@ -27,6 +27,7 @@ const (
 	ReasonSelectorUnreadable = "SelectorUnreadable"           // spec.selector cannot be read
 	ReasonStrategyUnreadable = "StrategyUnreadable"           // the rollout strategy cannot be read
 	ReasonSetCannotCreate    = "SetCannotCreate"              // the current set makes no Machines, so that no others go for it
+	ReasonScaleRefused       = "ScaleRefused"                 // the API server refuses the new number of replicas of a set
 	phaseScalingUp           = "ScalingUp"
 	phaseScalingDown         = "ScalingDown"
 	phaseRunning             = "Running"
@@ -130,7 +131,9 @@ func (s *Scope) statusFacts() statusFacts {
 		Remediator: remediator, Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
 		TemplateLabels: s.State.Template.Labels, Missing: s.templates, Now: s.Now,
 	}}
+	f.LeftAs = s.env.kinds.Set.GVK.Kind + "s"
 	for _, one := range s.observed {
+		f.Left = append(f.Left, one.Key.Name)
 		outdated := one.UID != s.plan.Current.UID && !s.Deleting() && len(one.machines) > 0
 		for _, m := range one.machines {
 			f.Machines = append(f.Machines, m.State)

@@ -109,6 +109,12 @@ func (s *Scope) keepsFromCreating(one *set) bool {
 
 func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
 	annotations = maps.Clone(annotations)
+	if cause, found := child.Annotations[ChangeCauseAnnotation]; child.UID != s.plan.Current.UID { // each revision keeps its own
+		delete(annotations, ChangeCauseAnnotation)
+		if found {
+			annotations[ChangeCauseAnnotation] = cause
+		}
+	}
 	if child.UID == s.plan.Current.UID {
 		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
 	}

@@ -40,6 +40,8 @@ type world struct {
 	metrics  []*pass.Metrics
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
+	// patches rejects patches by what they write; nil admits everything.
+	patches func(obj client.Object, body string) error
 	// deletes makes the deletions of the reconciler under test; nil makes them as they are.
 	deletes func(obj client.Object, pass func() error) error
 	// most and least are the largest number of Machines and the smallest number of available ones that were seen.
@@ -117,6 +119,17 @@ func (a admitted) Create(ctx context.Context, obj client.Object, options ...clie
 		}
 	}
 	return a.Client.Create(ctx, obj, options...)
+}
+
+func (a admitted) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+	body, err := patch.Data(obj)
+	if err == nil && a.world.patches != nil {
+		err = a.world.patches(obj, string(body))
+	}
+	if err != nil {
+		return err
+	}
+	return a.Client.Patch(ctx, obj, patch, options...)
 }
 
 func (a admitted) Delete(ctx context.Context, obj client.Object, options ...client.DeleteOption) error {

@@ -169,6 +169,7 @@ func adviceOfOwners() map[string]string {
 		rollout.ReasonMachinesPaused:             "resume the Machines that the message names, or delete them",
 		rollout.ReasonMachinesUnhealthy:          "look at why their set does not replace them: their condition OwnerRemediated says it",
 		deployment.ReasonSetCannotCreate:         "look at the condition ScalingUp of the set that the message names",
+		deployment.ReasonScaleRefused:            "look at what refuses the change: a webhook, a quota or the manager's rights",
 		rollout.ReasonWaitingForDeletion:         "delete the outdated Machines yourself: the strategy is OnDelete",
 		rollout.ReasonWaitingForSelection:        "select the Machines to update: the strategy leaves that to a person",
 		rollout.ReasonUpdateFailed:               "look at the updater that the message names; manager rollout undo goes back",
