@@ -135,11 +135,14 @@ func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
 	w.deployment.SetAnnotations(nil)
 	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	taken := w.set("taken", "another-owner")
+	taken.SetAnnotations(scale.Stamp(w.deployment.GetUID(), 5_000_000))
+	w.create(taken)
 	s, o := w.pass()
-	require.Greater(t, s.Ledger.Next, int64(1000))
+	require.Greater(t, s.Ledger.Next, int64(5_001_000), "also behind what another owner has taken")
 	require.Equal(t, s.Ledger.String(), o.State.Annotations[scale.LedgerAnnotation])
 	require.NoError(t, w.grow(s, 1))
-	require.Len(t, w.stored(), 3)
+	require.Len(t, w.stored(), 4)
 }
 
 func TestAnOwnerWithTheLedgerOfAnotherOneWaitsForItsChildren(t *testing.T) {

@@ -87,11 +87,14 @@ func (s *Scope[CS, CU]) readLedger() ledgerState {
 	return state
 }
 
-// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again. It fails with a
-// conflict where only the read of the owner is old.
+// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a child
+// that another owner has taken. It fails with a conflict where only the read of the owner is old.
 func (s *Scope[CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err
+	}
+	if behind := scale.Rebuilt(s.owner.Common().UID, s.highest); behind.Next > s.Ledger.Next {
+		s.Ledger = behind
 	}
 	return s.commit(ctx, s.Ledger)
 }
