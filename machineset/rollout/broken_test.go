@@ -167,3 +167,20 @@ func TestASetThatCannotCreateTakesNothingAway(t *testing.T) {
 		}
 	}
 }
+
+// A person has adopted a set, or made one, with the template of the deployment.
+func TestASecondSetWithTheTemplateIsUpToDateForOnDelete(t *testing.T) {
+	for kind, done := range map[rollout.Type]bool{rollout.OnDelete: true, rollout.RollingUpdate: false} {
+		f := rollout.Facts{
+			Desired: contract.Some(3), Strategy: rollout.Strategy{Type: kind, MaxUnavailable: 1},
+			Sets: []rollout.Set{setWith("new", "a b"), setWith("other", "x"), setWith("zero", "")},
+		}
+		f.Sets[0].Matches, f.Sets[1].Matches = true, true
+		d := rollout.Plan(f)
+		require.Equal(t, done, d.Complete, "%s: %+v", kind, d)
+		require.Equal(t, done, len(d.Replicas) == 0 && len(d.Blocked) == 0)
+		f.Desired = contract.Some(4)
+		d = rollout.Plan(f)
+		require.Equal(t, "new", d.Replicas[len(d.Replicas)-1].Set)
+	}
+}

@@ -64,12 +64,15 @@ func newPlan(f Facts, desired int) *plan {
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
 	p.due = f.due()
 	for _, s := range p.sets {
-		if s.Matches && !s.Deleting && (!p.due || s.MadeSince(f.After)) && (p.current == nil || p.current.Replicas == 0 && s.Replicas > 0) {
+		if p.isUpToDate(s) && !s.Deleting && (p.current == nil || p.current.Replicas == 0 && s.Replicas > 0) {
 			p.current = s
 		}
 	}
 	return p
 }
+
+// isUpToDate reports whether the Machines of a set have the template of the deployment.
+func (p *plan) isUpToDate(s *set) bool { return s.Matches && (!p.due || s.MadeSince(p.After)) }
 
 // due says whether the rollout at the time of After has begun: that time has come, or a set was made for it already. Otherwise a process
 // whose clock is behind that of an earlier leader would take the rollout back.

@@ -88,7 +88,13 @@ func (p *plan) onDelete() {
 	}
 	p.shrink(p.plain(excess - p.desired))
 	p.grow(p.desired)
-	if n := p.remaining(); n > 0 {
+	n := 0
+	for _, s := range p.outdated() {
+		if !p.isUpToDate(s) {
+			n += len(s.alive) - len(s.victims)
+		}
+	}
+	if n > 0 {
 		p.block(ReasonWaitingForDeletion, count(n, "outdated Machine")+" must be deleted for the rollout to go on")
 	}
 }
@@ -163,19 +169,29 @@ func (p *plan) unmark() {
 
 // complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any.
 func (p *plan) complete() bool {
-	c := p.current
-	if c == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || c.Replicas != p.desired ||
-		len(c.Machines) != p.desired || c.available != p.desired || c.Reserved > 0 {
+	if p.current == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || len(p.outdatedInUse()) > 0 {
 		return false
 	}
-	return len(p.outdatedInUse()) == 0
+	replicas, machines, available, reserved := 0, 0, 0, 0
+	for _, s := range p.sets {
+		if s.Deleting {
+			continue
+		}
+		replicas += s.Replicas
+		machines += len(s.Machines)
+		available += s.available
+		reserved += s.Reserved
+	}
+	return replicas == p.desired && machines == p.desired && available == p.desired && reserved == 0
 }
 
-// outdatedInUse are the sets beside the current one that have Machines or may get some.
+// outdatedInUse are the sets beside the current one that have Machines or may get some. OnDelete leaves a second set with the template of the
+// deployment as it is: its Machines are up to date.
 func (p *plan) outdatedInUse() []*set {
 	var used []*set
 	for _, s := range p.sets {
-		if s != p.current && (s.size > 0 || !s.Deleting && s.Replicas > 0) {
+		stays := s == p.current || p.Strategy.Type == OnDelete && p.isUpToDate(s) && !s.Deleting
+		if !stays && (s.size > 0 || !s.Deleting && s.Replicas > 0) {
 			used = append(used, s)
 		}
 	}
