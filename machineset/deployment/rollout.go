@@ -118,10 +118,10 @@ func (m *set) isNew() bool {
 }
 
 // isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a reason of its own, also while it has as
-// many as it wants.
+// many as it wants. What the deployment itself keeps it from is another matter.
 func (m *set) isBlocked() bool {
 	c, found := engine.Find(m.State.Conditions, contract.ConditionScalingUp)
-	return found && !slices.Contains([]string{
+	return found && m.Annotations[disableCreateAnnotation] != "true" && !slices.Contains([]string{
 		contract.ReasonScalingUp, contract.ReasonNotScalingUp, contract.ReasonWaitingForReplicasSet, contract.ReasonInternalError,
 	}, c.Reason)
 }
@@ -212,6 +212,11 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	}
 	if err := s.children.Repair(ctx, s.newSet); err != nil {
 		return engine.Result{}, err
+	}
+	if settled := s.children.Settle(); len(settled.Pending) > 0 && len(s.children.Holds) == 0 && !s.plan.Create.Found() {
+		if err := s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending))); err != nil {
+			return engine.Result{}, err // nobody wants that set any more
+		}
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 || (changes == 0 && !s.plan.Create.Found()) {
