@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -197,6 +198,24 @@ func floor(w *World, e Write) error {
 	return o.keepsFloor(e.After, planned)
 }
 
+// goesByMark reports whether a Machine goes because there are too many, and others have marked it: cluster-autoscaler has emptied its Node, and
+// lowers the replicas. A scale-down does not look at what the others are. Those that a rollout has made beyond are not too many.
+func (o *owner) goesByMark(m *unstructured.Unstructured) bool {
+	mark, marked := m.GetAnnotations()[scale.DeleteAnnotation]
+	alive, sets := 1, map[types.UID]bool{metav1.GetControllerOf(m).UID: true}
+	for _, other := range o.owned() {
+		if other.GetDeletionTimestamp() == nil && other.GetUID() != m.GetUID() {
+			alive++
+			sets[metav1.GetControllerOf(other).UID] = true
+		}
+	}
+	surge, _ := o.bounds(o.desired())
+	if len(sets) == 1 {
+		surge = 0
+	}
+	return marked && !strings.HasPrefix(mark, "MachineDeployment/") && alive > o.desired()+surge
+}
+
 // deletesAvailable reports whether a write requests the deletion of an available Machine of a set.
 func deletesAvailable(e Write) bool {
 	return e.After.GetKind() == "Machine" && isAvailable(e.Before) && e.After.GetDeletionTimestamp() != nil && ownedBySet(e.After)
@@ -243,14 +262,18 @@ func (o *owner) noteAvailable(set types.UID) {
 	}
 }
 
-// available returns in how many places Machines of deployments are available: the API server and the cache of a process.
+// available returns in how many places Machines of deployments are available: the API server and the cache of a process. One that is to go,
+// whatever the others are, is so in none.
 func (w *World) available(p *process) map[types.UID]int {
 	at, shown := map[types.UID]int{}, p.view.kinds[kindOf("Machine").GroupKind()].objects
 	for _, m := range w.owned() {
-		if o := w.ownerOf(m); o == nil || !o.deploys() {
+		o := w.ownerOf(m)
+		if o == nil || !o.deploys() {
 			continue
 		}
-		at[m.GetUID()] = 0
+		if at[m.GetUID()] = 0; o.goesByMark(m) {
+			continue
+		}
 		for _, one := range []*unstructured.Unstructured{m, shown[client.ObjectKeyFromObject(m)]} {
 			if one != nil && one.GetUID() == m.GetUID() && isAvailable(one) {
 				at[m.GetUID()]++
