@@ -130,7 +130,7 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 			spec:  map[string]any{"failureDomain": "real"}, status: map[string]any{"initialization": map[string]any{"provisioned": true}}},
 		"a provider with both": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "placed",
 			spec: map[string]any{"failureDomain": "placed"}, status: map[string]any{"ready": true, "failureDomain": "real"}},
-		"a place without a name takes the wish away": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"}, asked: "",
+		"a place without a name takes the wish away": {kind: v1beta2, speaks: contract.V1Beta1, at: []string{"status", "failureDomain"},
 			spec: map[string]any{"failureDomain": ""}, status: map[string]any{"ready": true, "failureDomain": "real"}},
 		"an old Machine has one place for both": {kind: v1beta1, speaks: contract.V1Beta2, at: []string{"spec", "failureDomain"}, asked: "real",
 			status: map[string]any{"initialization": map[string]any{"provisioned": true}, "failureDomain": "real"}},

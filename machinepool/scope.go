@@ -85,8 +85,8 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	return result, err
 }
 
-// nameReplicas stores how many instances, or Nodes, there are in a pool that names no number, on the version that was read. A new one begins
-// with the first number.
+// nameReplicas stores how many instances, or Nodes, there are in a pool that names no number, on the version that was read. A new one
+// begins with the first number.
 func (p *Scope) nameReplicas(ctx context.Context) error {
 	if p.State.Replicas.Found() || p.Deleting() || p.State.ReplicasManagedElsewhere() {
 		return nil

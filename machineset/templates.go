@@ -31,8 +31,8 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 	return found, err
 }
 
-// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating. That it is not to create is
-// worth a word only where it lacks Machines.
+// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating. That it is not to create
+// is worth a word only where it lacks Machines.
 func (s *Scope) missing() (missing, blocked []string) {
 	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
 		if t.Presence == external.Absent {

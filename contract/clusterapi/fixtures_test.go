@@ -167,7 +167,8 @@ func machineUpdate(r chooser) contract.MachineUpdate {
 		Node:           change(r, contract.NodeRef{Name: "n2", UID: "n2-uid"}, contract.NodeRef{Name: "n3"}, contract.NodeRef{}),
 		BootstrapReady: change(r, true, false), InfrastructureReady: change(r, false, true),
 		Addresses:     change(r, []contract.Address{{Type: "InternalIP", Address: "10.0.0.2"}}, nil),
-		FailureDomain: change(r, "b", ""), WantedFailureDomain: change(r, "c", ""), ObservedGeneration: change(r, int64(8), 0), LastUpdated: times(r),
+		FailureDomain: change(r, "b", ""), WantedFailureDomain: change(r, "c", ""),
+		ObservedGeneration: change(r, int64(8), 0), LastUpdated: times(r),
 		DrainStarted: times(r), VolumeDetachStarted: times(r), FailureReason: change(r, "FR2", ""), FailureMessage: change(r, "FM2", ""),
 		CertificatesExpire: times(r),
 	}

@@ -87,8 +87,8 @@ func (s *Scope[CS, CU]) readLedger() ledgerState {
 	return state
 }
 
-// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a child
-// that another owner has taken. It fails with a conflict where only the read of the owner is old.
+// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a
+// child that another owner has taken. It fails with a conflict where only the read of the owner is old.
 func (s *Scope[CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err

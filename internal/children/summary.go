@@ -43,7 +43,7 @@ type Summary struct {
 	// Left is what an owner in deletion waits for that is no Machine, and LeftAs says what these are.
 	Left   []string
 	LeftAs string
-	Now             time.Time
+	Now    time.Time
 }
 
 // Counters are the numbers of a status.
@@ -150,13 +150,16 @@ func (f Summary) scalingUp() metav1.Condition {
 	}
 	current := int32(len(f.Machines))
 	if current >= desired {
+		const blocked = "Scaling up would be blocked because"
 		reason, message := contract.ReasonNotScalingUp, ""
-		if !f.Deleting && missing != "" {
-			message = "Scaling up would be blocked because " + missing
-		} else if !f.Deleting && len(f.Unclaimed) > 0 {
-			message = "Scaling up would be blocked because:" + Bullets(f.Unclaimed)
-		} else if !f.Deleting && len(f.Blocked) > 0 {
-			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), "Scaling up would be blocked because:"+Bullets(f.Blocked)
+		switch {
+		case f.Deleting:
+		case missing != "":
+			message = blocked + " " + missing
+		case len(f.Unclaimed) > 0:
+			message = blocked + ":" + Bullets(f.Unclaimed)
+		case len(f.Blocked) > 0:
+			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), blocked+":"+Bullets(f.Blocked)
 		}
 		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
 	}

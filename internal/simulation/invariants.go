@@ -5,8 +5,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -198,8 +198,8 @@ func floor(w *World, e Write) error {
 	return o.keepsFloor(e.After, planned)
 }
 
-// goesByMark reports whether a Machine goes because there are too many, and others have marked it: cluster-autoscaler has emptied its Node, and
-// lowers the replicas. A scale-down does not look at what the others are. Those that a rollout has made beyond are not too many.
+// goesByMark reports whether a Machine goes because there are too many, and others have marked it: cluster-autoscaler has emptied its
+// Node, and lowers the replicas. A scale-down does not look at what the others are. Those that a rollout has made beyond are not too many.
 func (o *owner) goesByMark(m *unstructured.Unstructured) bool {
 	mark, marked := m.GetAnnotations()[scale.DeleteAnnotation]
 	alive, sets := 1, map[types.UID]bool{metav1.GetControllerOf(m).UID: true}

@@ -14,7 +14,11 @@ import (
 
 // Who replaces a broken Machine of an outdated set: the rollout, its set by itself, or its set together with the current one.
 func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
-	const rollsOut, alone, together, nobody = "outdated", "max-unavailable=0", "max-unavailable=0,elsewhere=1", "max-unavailable=0, creates nothing"
+	const (
+		rollsOut, alone = "outdated", "max-unavailable=0"
+		together        = "max-unavailable=0,elsewhere=1"
+		nobody          = "max-unavailable=0, creates nothing"
+	)
 	// Of each strategy: while it runs, before the current set has been looked at, while it is paused, frozen, and cannot create.
 	tests := map[rollout.Type][5]string{
 		rollout.RollingUpdate: {rollsOut, rollsOut, alone, alone, alone},
@@ -26,7 +30,10 @@ func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 	states := []struct {
 		name                            string
 		unseen, paused, frozen, blocked bool
-	}{{name: "it runs"}, {name: "unseen", unseen: true}, {name: "paused", paused: true}, {name: "frozen", frozen: true}, {name: "blocked", blocked: true}}
+	}{
+		{name: "it runs"}, {name: "unseen", unseen: true}, {name: "paused", paused: true}, {name: "frozen", frozen: true},
+		{name: "blocked", blocked: true},
+	}
 	for strategy, want := range tests {
 		for i, is := range states {
 			for _, current := range []types.UID{"new", ""} {

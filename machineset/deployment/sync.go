@@ -100,8 +100,8 @@ func lasts(err error) bool {
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that stands
-// lets it have again what it has lost, unless that has moved.
+// keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that
+// stands lets it have again what it has lost, unless that has moved.
 func (s *Scope) keepsFromCreating(one *set) bool {
 	stands := s.State.RolloutPaused || !s.facts.Paused && !s.goesOn()
 	return one.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()

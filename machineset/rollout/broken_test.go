@@ -54,6 +54,7 @@ func goes(d rollout.Decision) (names []string, waits string) {
 
 // A set of three Machines is outdated, of which one is broken: alone, or with a mark of a health check. One Machine may be unavailable.
 func TestABrokenOutdatedMachine(t *testing.T) {
+	const rolling, onDelete, inPlace, recreate = rollout.RollingUpdate, rollout.OnDelete, rollout.InPlaceAuto, rollout.Recreate
 	tests := map[string]struct {
 		kind           rollout.Type
 		surge          int
@@ -61,27 +62,27 @@ func TestABrokenOutdatedMachine(t *testing.T) {
 		paused, cannot bool
 		want, waits    string
 	}{
-		"RollingUpdate takes it first":                    {kind: rollout.RollingUpdate, old: "a b:broken c", want: "b"},
-		"RollingUpdate takes it first, marked":            {kind: rollout.RollingUpdate, old: "a b:ailing c", want: "b"},
-		"RollingUpdate waits for what replaces it":        {kind: rollout.RollingUpdate, surge: 1, old: "a b:ailing c", current: "n:broken"},
-		"RollingUpdate takes it when that is there":       {kind: rollout.RollingUpdate, surge: 1, old: "a b:ailing c", current: "n", want: "b"},
-		"RollingUpdate leaves it while paused":            {kind: rollout.RollingUpdate, old: "a b:ailing c", paused: true, waits: "is paused"},
-		"RollingUpdate leaves it without a replacement":   {kind: rollout.RollingUpdate, old: "a b:ailing c", cannot: true, waits: "no template"},
-		"Recreate takes all":                              {kind: rollout.Recreate, old: "a b:broken c", want: "b a c"},
-		"Recreate leaves it while paused":                 {kind: rollout.Recreate, old: "a b:ailing c", paused: true, waits: "is paused"},
-		"Recreate leaves all without a replacement":       {kind: rollout.Recreate, old: "a b:broken c", cannot: true, waits: "no template"},
-		"OnDelete leaves it to a user":                    {kind: rollout.OnDelete, old: "a b:broken c", waits: "3 outdated Machines must be deleted"},
-		"OnDelete leaves it to its set":                   {kind: rollout.OnDelete, old: "a b:ailing c", waits: "3 outdated Machines must be deleted"},
-		"OnDelete leaves it while paused":                 {kind: rollout.OnDelete, old: "a b:ailing c", paused: true, waits: "is paused"},
-		"in place, others do not wait for it":             {kind: rollout.InPlaceAuto, old: "a b:broken c", want: "a"},
-		"in place, others go one at a time":               {kind: rollout.InPlaceAuto, old: "a:selected b:broken c"},
-		"in place, it is updated last":                    {kind: rollout.InPlaceAuto, old: "b:broken", current: "x y", want: "b"},
-		"in place, its set replaces it":                   {kind: rollout.InPlaceAuto, old: "b:ailing", current: "x y", waits: "waiting for b to be replaced"},
-		"in place, others do not wait for its set":        {kind: rollout.InPlaceAuto, old: "a b:ailing c", want: "a", waits: "waiting for b to be replaced"},
-		"in place with a surge, others do not wait":       {kind: rollout.InPlaceAuto, surge: 1, old: "a b:broken c", current: "n", want: "a"},
-		"in place, updates that break Machines stop":      {kind: rollout.InPlaceAuto, old: "a b", current: "x:broken"},
-		"in place leaves it while paused":                 {kind: rollout.InPlaceAuto, old: "a b:broken c", paused: true, waits: "is paused"},
-		"in place leaves all while the set cannot create": {kind: rollout.InPlaceAuto, old: "a b:broken c", cannot: true, waits: "no template"},
+		"RollingUpdate takes it first":                    {kind: rolling, old: "a b:broken c", want: "b"},
+		"RollingUpdate takes it first, marked":            {kind: rolling, old: "a b:ailing c", want: "b"},
+		"RollingUpdate waits for what replaces it":        {kind: rolling, surge: 1, old: "a b:ailing c", current: "n:broken"},
+		"RollingUpdate takes it when that is there":       {kind: rolling, surge: 1, old: "a b:ailing c", current: "n", want: "b"},
+		"RollingUpdate leaves it while paused":            {kind: rolling, old: "a b:ailing c", paused: true, waits: "is paused"},
+		"RollingUpdate leaves it without a replacement":   {kind: rolling, old: "a b:ailing c", cannot: true, waits: "no template"},
+		"Recreate takes all":                              {kind: recreate, old: "a b:broken c", want: "b a c"},
+		"Recreate leaves it while paused":                 {kind: recreate, old: "a b:ailing c", paused: true, waits: "is paused"},
+		"Recreate leaves all without a replacement":       {kind: recreate, old: "a b:broken c", cannot: true, waits: "no template"},
+		"OnDelete leaves it to a user":                    {kind: onDelete, old: "a b:broken c", waits: "3 outdated Machines must be deleted"},
+		"OnDelete leaves it to its set":                   {kind: onDelete, old: "a b:ailing c", waits: "3 outdated Machines must be deleted"},
+		"OnDelete leaves it while paused":                 {kind: onDelete, old: "a b:ailing c", paused: true, waits: "is paused"},
+		"in place, others do not wait for it":             {kind: inPlace, old: "a b:broken c", want: "a"},
+		"in place, others go one at a time":               {kind: inPlace, old: "a:selected b:broken c"},
+		"in place, it is updated last":                    {kind: inPlace, old: "b:broken", current: "x y", want: "b"},
+		"in place, its set replaces it":                   {kind: inPlace, old: "b:ailing", current: "x y", waits: "b to be replaced"},
+		"in place, others do not wait for a set":          {kind: inPlace, old: "a b:ailing c", want: "a", waits: "b to be replaced"},
+		"in place with a surge, others do not wait":       {kind: inPlace, surge: 1, old: "a b:broken c", current: "n", want: "a"},
+		"in place, updates that break Machines stop":      {kind: inPlace, old: "a b", current: "x:broken"},
+		"in place leaves it while paused":                 {kind: inPlace, old: "a b:broken c", paused: true, waits: "is paused"},
+		"in place leaves all while the set cannot create": {kind: inPlace, old: "a b:broken c", cannot: true, waits: "no template"},
 		"in place by hand, a user selects":                {kind: rollout.InPlaceManual, old: "a b:broken c", waits: "waiting for a user"},
 	}
 	for name, test := range tests {
@@ -105,6 +106,7 @@ func TestABrokenOutdatedMachine(t *testing.T) {
 }
 
 func TestAPausedMachineIsNotReplaced(t *testing.T) {
+	const rolling, onDelete, inPlace, recreate = rollout.RollingUpdate, rollout.OnDelete, rollout.InPlaceAuto, rollout.Recreate
 	tests := map[string]struct {
 		kind         rollout.Type
 		desired      int
@@ -112,18 +114,18 @@ func TestAPausedMachineIsNotReplaced(t *testing.T) {
 		want         string
 		waits        bool
 	}{
-		"not by a rolling update":           {kind: rollout.RollingUpdate, desired: 3, old: "a:paused b c", want: "b", waits: true},
-		"nor when it is broken":             {kind: rollout.RollingUpdate, desired: 3, old: "a b:broken,paused c", current: "n", want: "a", waits: true},
-		"nor when others have marked it":    {kind: rollout.RollingUpdate, desired: 3, old: "a:paused,marked b c", want: "b", waits: true},
-		"nor when it is the last one":       {kind: rollout.RollingUpdate, desired: 3, old: "a:paused", current: "x y", waits: true},
-		"nor by Recreate":                   {kind: rollout.Recreate, desired: 3, old: "a:paused b c", want: "b c", waits: true},
-		"nor updated in place":              {kind: rollout.InPlaceAuto, desired: 3, old: "a:paused b c", want: "b", waits: true},
-		"nor as the last one in place":      {kind: rollout.InPlaceAuto, desired: 3, old: "a:paused", current: "x y", waits: true},
-		"a scale-down takes others first":   {kind: rollout.RollingUpdate, desired: 2, current: "a:paused b:paused c", want: "c"},
-		"and paused ones when none is left": {kind: rollout.RollingUpdate, desired: 1, current: "a:paused b:paused c", want: "c a"},
-		"one that is marked goes first":     {kind: rollout.RollingUpdate, desired: 2, current: "a b:paused,marked c", want: "b"},
-		"all of them go where none is due":  {kind: rollout.RollingUpdate, desired: 0, old: "a:paused", current: "b:paused", want: "b a"},
-		"a scale-down with OnDelete":        {kind: rollout.OnDelete, desired: 2, old: "a:paused b c", want: "b"},
+		"not by a rolling update":           {kind: rolling, desired: 3, old: "a:paused b c", want: "b", waits: true},
+		"nor when it is broken":             {kind: rolling, desired: 3, old: "a b:broken,paused c", current: "n", want: "a", waits: true},
+		"nor when others have marked it":    {kind: rolling, desired: 3, old: "a:paused,marked b c", want: "b", waits: true},
+		"nor when it is the last one":       {kind: rolling, desired: 3, old: "a:paused", current: "x y", waits: true},
+		"nor by Recreate":                   {kind: recreate, desired: 3, old: "a:paused b c", want: "b c", waits: true},
+		"nor updated in place":              {kind: inPlace, desired: 3, old: "a:paused b c", want: "b", waits: true},
+		"nor as the last one in place":      {kind: inPlace, desired: 3, old: "a:paused", current: "x y", waits: true},
+		"a scale-down takes others first":   {kind: rolling, desired: 2, current: "a:paused b:paused c", want: "c"},
+		"and paused ones when none is left": {kind: rolling, desired: 1, current: "a:paused b:paused c", want: "c a"},
+		"one that is marked goes first":     {kind: rolling, desired: 2, current: "a b:paused,marked c", want: "b"},
+		"all of them go where none is due":  {kind: rolling, desired: 0, old: "a:paused", current: "b:paused", want: "b a"},
+		"a scale-down with OnDelete":        {kind: onDelete, desired: 2, old: "a:paused b c", want: "b"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -185,8 +185,8 @@ func (p *plan) complete() bool {
 	return replicas == p.desired && machines == p.desired && available == p.desired && reserved == 0
 }
 
-// outdatedInUse are the sets beside the current one that have Machines or may get some. OnDelete leaves a second set with the template of the
-// deployment as it is: its Machines are up to date.
+// outdatedInUse are the sets beside the current one that have Machines or may get some. OnDelete leaves a second set with the template of
+// the deployment as it is: its Machines are up to date.
 func (p *plan) outdatedInUse() []*set {
 	var used []*set
 	for _, s := range p.sets {

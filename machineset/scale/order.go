@@ -33,9 +33,9 @@ func ParseOrder(text string) (Order, error) {
 
 // compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
 //
-// Machines in deletion come first, then marked ones, and those that are paused last; before these, those with a lower priority, those being changed in place, unhealthy ones,
-// those that are not ready, and last, among equals, what the order says. Cluster API adds these up as weights, in which an old
-// healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
+// Machines in deletion come first, then marked ones, then all that are not paused. Among those, it is those with a lower priority, those
+// being changed in place, unhealthy ones, those that are not ready, and last, among equals, what the order says. Cluster API adds these up
+// as weights, in which an old healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
 func (o Order) compare(a, b *Machine) int {
 	if c := cmp.Or(TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked), TrueFirst(!a.Paused, !b.Paused)); c != 0 {
 		return c
