@@ -19,34 +19,33 @@ func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 		together        = "max-unavailable=0,elsewhere=1"
 		nobody          = "max-unavailable=0, creates nothing"
 	)
-	// Of each strategy: while it runs, before the current set has been looked at, while it is paused, frozen, and cannot create.
-	tests := map[rollout.Type][5]string{
-		rollout.RollingUpdate: {rollsOut, rollsOut, alone, alone, alone},
-		rollout.Recreate:      {rollsOut, rollsOut, alone, nobody, alone},
-		rollout.OnDelete:      {together, together, alone, nobody, alone},
-		rollout.InPlaceAuto:   {together, together, alone, nobody, alone},
-		rollout.InPlaceManual: {together, together, alone, nobody, alone},
+	// Of each strategy: while it runs, while it is paused, frozen, and cannot create.
+	tests := map[rollout.Type][4]string{
+		rollout.RollingUpdate: {rollsOut, alone, alone, alone},
+		rollout.Recreate:      {rollsOut, alone, nobody, alone},
+		rollout.OnDelete:      {together, alone, nobody, alone},
+		rollout.InPlaceAuto:   {together, alone, nobody, alone},
+		rollout.InPlaceManual: {together, alone, nobody, alone},
 	}
 	states := []struct {
-		name                            string
-		unseen, paused, frozen, blocked bool
+		name                    string
+		paused, frozen, blocked bool
 	}{
-		{name: "it runs"}, {name: "unseen", unseen: true}, {name: "paused", paused: true}, {name: "frozen", frozen: true},
-		{name: "blocked", blocked: true},
+		{name: "it runs"}, {name: "paused", paused: true}, {name: "frozen", frozen: true}, {name: "blocked", blocked: true},
 	}
 	for strategy, want := range tests {
 		for i, is := range states {
 			for _, current := range []types.UID{"new", ""} {
-				if current == "" && (is.unseen || is.blocked) {
+				if current == "" && is.blocked {
 					continue
 				}
 				t.Run(string(strategy)+", "+is.name+", current "+string(current), func(t *testing.T) {
 					state := &contract.MachineSetState{}
 					state.UID, state.Replicas = "old", contract.Some[int32](3)
 					old := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
-					s := &Scope{strategy: rollout.Strategy{Type: strategy}, observed: []*set{old}, unseen: is.unseen}
+					s := &Scope{strategy: rollout.Strategy{Type: strategy}, observed: []*set{old}}
 					s.State.RolloutPaused, s.facts.Paused = is.paused, is.paused || is.frozen
-					s.plan.Stands, s.plan.Current.UID = is.unseen || is.blocked || s.facts.Paused, current
+					s.plan.Stands, s.plan.Current.UID = is.blocked || s.facts.Paused, current
 					got := s.limits("old").String()
 					limits, err := scale.ParseLimits(got)
 					require.NoError(t, err)

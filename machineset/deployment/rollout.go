@@ -93,28 +93,37 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
-// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or what its own condition says. Before its
-// controller has looked at it, that is not known.
+// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or what its own condition says.
 func (s *Scope) cannotCreate() []scale.Hold {
 	holds := slices.Clone(s.missing)
 	current, found := rollout.Current(s.facts)
 	if !found {
 		return holds
 	}
-	name := s.env.kinds.Set.GVK.Kind + " " + current.Name
-	switch one := s.setBy(current.UID); {
-	case one.isNew():
-		s.unseen = true
-		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + name})
-	case one.isBlocked():
-		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: name + " cannot create Machines"})
+	if s.setBy(current.UID).isBlocked() {
+		holds = append(holds, scale.Hold{
+			Reason: ReasonSetCannotCreate, Message: s.env.kinds.Set.GVK.Kind + " " + current.Name + " cannot create Machines",
+		})
 	}
 	return holds
 }
 
-// isNew reports whether no controller has looked at the set yet.
-func (m *set) isNew() bool {
-	return m.State.ObservedGeneration == 0 && len(m.State.Conditions) == 0 && !m.State.ObservedReplicas.Found()
+// awaitsSet reports whether the plan takes Machines of other sets away before the controller of the current set has looked at it: whether it
+// can create is not known, unless it has Machines.
+func (s *Scope) awaitsSet() bool {
+	current := s.setBy(s.plan.Current.UID)
+	seen := current.State.ObservedGeneration > 0 || len(current.State.Conditions) > 0 || current.State.ObservedReplicas.Found()
+	old := current.State.ObservedGeneration > 0 && current.State.ObservedGeneration < current.Generation
+	takes := len(s.plan.InPlace) > 0 || slices.ContainsFunc(s.plan.Replicas, func(c rollout.Change) bool {
+		return c.To < c.From && c.UID != s.plan.Current.UID
+	})
+	if !takes || s.plan.Current.UID == "" || len(current.machines) > 0 || seen && !old {
+		return false
+	}
+	s.plan.Blocked = append(s.plan.Blocked, scale.Hold{
+		Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + s.env.kinds.Set.GVK.Kind + " " + s.plan.Current.Name,
+	})
+	return true
 }
 
 // isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a reason of its own, also while it has as
@@ -126,8 +135,8 @@ func (m *set) isBlocked() bool {
 	}, c.Reason)
 }
 
-// goesOn reports whether the rollout removes outdated Machines, or lets others remove them. It is not known of a set that is new.
-func (s *Scope) goesOn() bool { return !s.facts.Paused && (!s.plan.Stands || s.unseen) }
+// goesOn reports whether the rollout removes outdated Machines, or lets others remove them.
+func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stands }
 
 // limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
 // available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. Of
@@ -247,6 +256,9 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	}
 	if s.plan.Create.Found() { // nothing goes for a set that may never be
 		return engine.Result{}, s.createSet(ctx)
+	}
+	if s.awaitsSet() {
+		return engine.Result{}, nil
 	}
 	var errs []error
 	for _, one := range s.plan.Replicas {

@@ -40,7 +40,6 @@ type Scope struct {
 	facts    rollout.Facts // what plan was decided by
 	plan     rollout.Decision
 	planned  bool
-	unseen   bool // no controller has looked at the current set yet
 	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
 	marksSeen bool
 	// currentSeen: the API server has confirmed in this pass that the current set exists.
