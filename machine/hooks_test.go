@@ -40,7 +40,7 @@ func TestAMessageNamesHooksInOrderAndNotTooMany(t *testing.T) {
 }
 
 // deletingNode is a pass that has nothing left to do but to delete the Node.
-func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
+func deletingNode(now time.Time, limit time.Duration, answer, listed error) *Scope {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
 	return attached(&Scope{
 		Scope: base{Now: now, State: contract.MachineState{
@@ -60,6 +60,7 @@ func deletingNode(now time.Time, limit time.Duration, answer error) *Scope {
 				}
 				return answer
 			},
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return listed },
 		})},
 		env: testReconciler(testKind(), Ports{}, Options{Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)}}),
 	})
@@ -82,6 +83,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		limit   time.Duration
 		started string
 		answer  error
+		listed  error
 		want    outcome
 	}{
 		"accepted":           {limit: 10 * time.Second, want: outcome{Again: 10 * time.Second, Asked: true}},
@@ -110,10 +112,12 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		"there is no such Node": {limit: 10 * time.Second, answer: apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")},
 		"there is no such place": {limit: 10 * time.Second,
 			answer: apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "nodes"}, "n", "404 page not found", 0, true),
-			want:   outcome{Again: time.Second, Started: ago(0)}},
+			listed: boom, want: outcome{Again: time.Second, Started: ago(0)}},
+		"there is no such place, and no Node in a list": {limit: 10 * time.Second,
+			answer: apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "nodes"}, "n", "", 0, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := deletingNode(now, tc.limit, tc.answer)
+			s := deletingNode(now, tc.limit, tc.answer, tc.listed)
 			if tc.started != "" {
 				at, err := time.Parse(time.RFC3339, tc.started)
 				require.NoError(t, err)
@@ -138,7 +142,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
 	lost := &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable}
-	s := deletingNode(now, 0, lost)
+	s := deletingNode(now, 0, lost, nil)
 	s.State.NodeDeletionTimeout = contract.Opt[time.Duration]{}
 	s.NodesSynced, s.NodesErr = false, lost
 	_, err := deleteNodeStage().run(t.Context(), s)
@@ -148,7 +152,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Result{Stop: true, RequeueAfter: engine.ConflictRetry}, result, "it was lost again")
 	require.Empty(t, s.told)
-	s.Workload = deletingNode(now, 0, nil).Workload
+	s.Workload = deletingNode(now, 0, nil, nil).Workload
 	_, err = deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.False(t, s.memory.requested["n-uid"].At.IsZero())
@@ -156,7 +160,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 
 func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := deletingNode(now, 10*time.Second, errors.New("asked again"))
+	s := deletingNode(now, 10*time.Second, errors.New("asked again"), nil)
 	s.memory.requested.Add("n-uid", "", s.Now)
 	s.Now = now.Add(3 * time.Second)
 	result, err := deleteNodeStage().run(t.Context(), s)

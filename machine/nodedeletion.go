@@ -12,7 +12,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -148,7 +147,7 @@ func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Du
 	case err == nil:
 		s.memory.requested.Add(uid, node.ResourceVersion, s.Now)
 		return s.waitForNode(s.Now, limit), nil
-	case external.SaysGone(err):
+	case s.Workload.ConfirmGone(ctx, node.Name, err):
 		return Result{}, nil
 	case last && (!cluster.IsUnread(err) || s.setNodeDeletionLimit() > 0):
 		s.reportFailed(deleteNodeStage(), notWithin(limit)+": "+err.Error())

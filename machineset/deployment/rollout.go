@@ -108,8 +108,8 @@ func (s *Scope) cannotCreate() []scale.Hold {
 	return holds
 }
 
-// awaitsSet reports whether the plan takes Machines of other sets away before the controller of the current set has looked at it: whether it
-// can create is not known, unless it has Machines.
+// awaitsSet reports whether the plan takes Machines of other sets away before the controller of the current set has looked at it: whether
+// it can create is not known, unless it has Machines.
 func (s *Scope) awaitsSet() bool {
 	current := s.setBy(s.plan.Current.UID)
 	seen := current.State.ObservedGeneration > 0 || len(current.State.Conditions) > 0 || current.State.ObservedReplicas.Found()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,18 +88,38 @@ func (w Workload) Or(c client.Client, r client.Reader) Workload {
 	return w
 }
 
-// IsGone makes one request to confirm that a recorded Node is gone: no Node has its name, or one that isStill does not recognize.
+// IsGone makes one request to confirm that a recorded Node is gone: no Node has its name, or one that isStill does not recognize. See
+// ConfirmGone for a second one.
 func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.Node) bool) (bool, error) {
-	var reader client.Reader = w.Client
-	if w.APIReader != nil {
-		reader = w.APIReader
-	}
 	var live corev1.Node
-	err := reader.Get(ctx, client.ObjectKey{Name: name}, &live)
-	if err != nil && !external.SaysGone(err) {
+	err := w.reader().Get(ctx, client.ObjectKey{Name: name}, &live)
+	if err == nil {
+		return !isStill(&live), nil
+	}
+	if !w.ConfirmGone(ctx, name, err) {
 		return false, fmt.Errorf("make sure that Node %s is gone: %w", name, err)
 	}
-	return err != nil || !isStill(&live), nil //nolint:nilerr // the error says that it is gone
+	return true, nil
+}
+
+// ConfirmGone reports whether the error of a request means that there is no Node of that name. A 404 without the body of an API server may
+// be that of a proxy, or of a path that is not served; some servers have no other. Then one list finds out, which also holds where the
+// server does not know the field selector.
+func (w Workload) ConfirmGone(ctx context.Context, name string, err error) bool {
+	if external.SaysGone(err) || !apierrors.IsNotFound(err) {
+		return external.SaysGone(err)
+	}
+	var list corev1.NodeList
+	failed := w.reader().List(ctx, &list, client.MatchingFields{"metadata.name": name})
+	return failed == nil && !slices.ContainsFunc(list.Items, func(node corev1.Node) bool { return node.Name == name })
+}
+
+// reader reads from the API server, where it can.
+func (w Workload) reader() client.Reader {
+	if w.APIReader != nil {
+		return w.APIReader
+	}
+	return w.Client
 }
 
 // Release stops the drain of a Node, and the wait for its volumes. It does nothing without a name.
@@ -169,7 +190,7 @@ func (w Workload) PatchNode(ctx context.Context, through *patch.Writer, node *co
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err := through.PatchThrough(ctx, w.Client, target, client.RawPatch(kind, body))
 	switch {
-	case err == nil, external.SaysGone(err):
+	case err == nil, w.ConfirmGone(ctx, node.Name, err):
 		return nil
 	case propagate.Rejected(err), apierrors.IsConflict(err), IsUnread(err):
 		return fmt.Errorf("%w: %w", ErrNodeChanged, err)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,11 +29,27 @@ func answers(uid string, err error) client.WithWatch {
 			obj.SetUID(types.UID(uid))
 			return err
 		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return err },
+	})
+}
+
+// lists answers a get with an error, and a list with Nodes, whatever its selector.
+func lists(err error, names ...string) client.WithWatch {
+	return interceptor.NewClient(answers("", err), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			nodes, _ := list.(*corev1.NodeList)
+			for _, name := range names {
+				nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			return nil
+		},
 	})
 }
 
 func TestANodeIsGoneOnlyWhenTheAPIServerSaysSo(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")
+	bare := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "nodes"}, "n", "404 page not found", 0, true)
+	const unknown = "make sure that Node n is gone: the server could not find the requested resource (get nodes n)"
 	isStill := func(node *corev1.Node) bool { return node.Name == "n" && node.UID == "recorded" }
 	for name, tc := range map[string]struct {
 		workload Workload
@@ -44,6 +61,15 @@ func TestANodeIsGoneOnlyWhenTheAPIServerSaysSo(t *testing.T) {
 		"it does not exist":                 {Workload{Client: answers("", notFound)}, true, ""},
 		"the request fails":                 {Workload{Client: answers("", errors.New("no"))}, false, "make sure that Node n is gone: no"},
 		"the API server is asked, if known": {Workload{Client: answers("", notFound), APIReader: answers("recorded", nil)}, false, ""},
+		"nothing is at the path, and no list has it": {
+			Workload{Client: lists(bare), APIReader: lists(bare, "m", "o")}, true, "",
+		},
+		"nothing is at the path, and a list has it": {
+			Workload{Client: lists(bare, "n")}, false, unknown,
+		},
+		"nothing is at any path": {
+			Workload{Client: answers("", bare)}, false, unknown,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gone, err := tc.workload.IsGone(t.Context(), "n", isStill)
