@@ -152,7 +152,8 @@ type ReportedOrphan struct {
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	facts, errs := c.observe(ctx)
+	until := c.options.Clock.Now().Add(c.options.Period)
+	facts, errs := c.observe(ctx, until)
 	plan := safety.PlanOrphans(facts)
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
 	for _, o := range plan.Orphans {
@@ -161,8 +162,8 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
 		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {
-			err := c.remove(ctx, o.Instance)
-			one.Deleted = err == nil
+			done, err := c.remove(ctx, o.Instance, until)
+			one.Deleted = done
 			errs = append(errs, err)
 		}
 		report.Orphans = append(report.Orphans, one)
@@ -174,7 +175,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 }
 
 // observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
-func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
+func (c *Collector) observe(ctx context.Context, until time.Time) (safety.OrphanFacts, []error) {
 	reach := c.options.Gate.Of(types.NamespacedName{})
 	facts := safety.OrphanFacts{
 		Unlisted: map[string]string{}, Frozen: reach.IsFrozen() || !reach.Answered, Started: reach.Timer(c.started), Seen: c.seen,
@@ -183,16 +184,34 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	var errs []error
 	before, err := read(ctx, c.options.Sources)
 	if err == nil {
-		errs = c.list(ctx, before, &facts)
+		errs = c.list(ctx, before, &facts, until)
 		before, err = read(ctx, c.options.Sources)
 	}
 	facts.Owners, facts.Unread, facts.Now = before, err != nil, c.options.Clock.Now()
 	return facts, append(errs, err)
 }
 
-// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Clusters that ask
-// for the same are one.
-func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
+// inTurn makes a call of the Driver, and makes it again when its account may, while the time of a pass lasts.
+func (c *Collector) inTurn(ctx context.Context, until time.Time, call func() error) error {
+	for {
+		err := call()
+		wait, _ := provider.DefaultBackoff().After(err, 1, 0)
+		if provider.ClassOf(err) != provider.RateLimited || c.options.Clock.Now().Add(wait).After(until) {
+			return err
+		}
+		timer := c.options.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		}
+	}
+}
+
+// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all within the time of a
+// pass. Clusters that ask for the same are one.
+func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts, until time.Time) (errs []error) {
 	asked := map[string]bool{}
 	clusters, now := clustersOf(owners), c.options.Clock.Now()
 	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(clusters, name) })
@@ -214,7 +233,10 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 		var all []provider.Instance
 		if err == nil {
-			all, err = c.options.Calls.List(ctx, r)
+			err = c.inTurn(ctx, until, func() (err error) {
+				all, err = c.options.Calls.List(ctx, r)
+				return err
+			})
 		}
 		if err != nil {
 			into.Unlisted[name] = "its instances could not be listed to the end"
@@ -247,19 +269,26 @@ func keyOf(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// remove has the Driver delete an instance. It does not wait until that is done.
-func (c *Collector) remove(ctx context.Context, i safety.Instance) error {
+// remove has the Driver delete an instance. It does not wait until that is done. One whose turn does not come in this pass waits for the
+// next.
+func (c *Collector) remove(ctx context.Context, i safety.Instance, until time.Time) (asked bool, err error) {
 	r, err := c.options.RequestOf(ctx, keyOf(i.Cluster))
 	if err == nil {
 		r.Token, r.ProviderID, r.Name = i.Token, i.ProviderID, i.Name
-		_, err = c.options.Calls.Delete(ctx, r)
+		err = c.inTurn(ctx, until, func() error {
+			_, err := c.options.Calls.Delete(ctx, r)
+			return err
+		})
+	}
+	if provider.ClassOf(err) == provider.RateLimited {
+		return false, nil
 	}
 	if err != nil {
 		c.event(i, corev1.EventTypeWarning, EventOrphanNotDeleted, "Instance %s has no Machine and could not be deleted: %v", i.ProviderID, err)
-		return fmt.Errorf("delete instance %s of cluster %s: %w", i.ProviderID, i.Cluster, err)
+		return false, fmt.Errorf("delete instance %s of cluster %s: %w", i.ProviderID, i.Cluster, err)
 	}
 	c.event(i, corev1.EventTypeNormal, EventOrphanDeleted, "Deleted instance %s, which had no Machine", i.ProviderID)
-	return nil
+	return true, nil
 }
 
 // event records an event on the cluster of an instance.
