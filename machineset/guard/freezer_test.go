@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
@@ -90,15 +91,18 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clusterAPI())
 	owned, selected, foreign := w.set("owned", 1, nil), w.set("selected", 1, nil), w.set("foreign", 1, nil)
+	released := w.set("released", 1, nil)
 	unlabelled := func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"set": "nothing"}) }
 	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
-	w.machines(owned, 5, unlabelled)                          // a selector that does not match what the set creates
-	w.machines(selected, 5, unowned)                          // a script
+	w.machines(owned, 5, unlabelled) // a selector that does not match what the set creates
+	w.machines(selected, 5, unowned) // a script
+	made := func(u *unstructured.Unstructured) { u.SetAnnotations(scale.Stamp(released.GetUID(), 1)) }
+	w.machines(released, 5, unlabelled, unowned, made)        // a script that takes the labels of what the set makes
 	w.machines(owned, 5, func(u *unstructured.Unstructured) { // those of another set, with the labels of this one
 		u.SetLabels(map[string]string{"set": foreign.GetName()})
 	})
 	w.freezer(guard.FreezerOptions{})
-	w.frozen(safety.ReasonOverShooting, owned, selected)
+	w.frozen(safety.ReasonOverShooting, owned, selected, released)
 	w.stays(foreign)
 }
 

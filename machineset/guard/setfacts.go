@@ -22,6 +22,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // setFacts are what the evaluation of a set depends on, but for its mark.
@@ -43,7 +44,9 @@ func (f *Freezer) setFacts(ctx context.Context, s *setScope) (safety.Set, error)
 	for _, key := range keys { // the set may adopt those under the last two that live
 		errs = append(errs, f.eachMachine(ctx, s.State.Key.Namespace, key, func(obj client.Object) {
 			owner, goes := metav1.GetControllerOfNoCopy(obj), obj.GetDeletionTimestamp() != nil
-			if key == keys[0] || (!goes && selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)) {
+			selected := selector.Matches(labels.Set(obj.GetLabels())) && (owner == nil || owner.UID != s.State.UID)
+			released := owner == nil && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(s.State.UID)
+			if key == keys[0] || !goes && (selected || released) {
 				facts.Machines = append(facts.Machines, safety.Member{Created: obj.GetCreationTimestamp().Time, Deleting: goes})
 			}
 		}))

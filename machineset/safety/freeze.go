@@ -41,8 +41,8 @@ type Set struct {
 	// then nothing changes.
 	Deployment bool
 	Ceiling    contract.Opt[int]
-	// Machines are those that the set controls by its UID, whatever their labels, and those that it may adopt: it selects them, no other
-	// controls them, and they are not being deleted.
+	// Machines are those that the set controls by its UID, whatever their labels, those that it may adopt: it selects them, no other
+	// controls them, and they are not being deleted; and those that it has made and released.
 	Machines []Member
 	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that, at the set or at its deployment.
 	Freezing Freezing

@@ -1,0 +1,114 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machineset/guard"
+)
+
+// clusters is a fleet of Machines of so many clusters, behind one account whose calls are limited by a function.
+func clusters(t *testing.T, n int, limit func(*fleet, provider.Request) error) (f *fleet, listed map[string]int) {
+	t.Helper()
+	listed = map[string]int{}
+	f = newFleet(t, 0, func(f *fleet) {
+		list, remove := f.options.Calls.List, f.options.Calls.Delete
+		f.options.Calls.List = func(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+			if err := limit(f, r); err != nil {
+				return nil, err
+			}
+			listed[r.Cluster]++
+			return list(ctx, r)
+		}
+		f.options.Calls.Delete = func(ctx context.Context, r provider.Request) (bool, error) {
+			if err := limit(f, r); err != nil {
+				return false, err
+			}
+			return remove(ctx, r)
+		}
+		for i := range n {
+			u := testenv.Object(f.kinds.Machine.GVK, fmt.Sprintf("of-%d", i))
+			u.Object["spec"] = map[string]any{"clusterName": fmt.Sprintf("c%d", i)}
+			f.Create(u)
+		}
+	})
+	clear(listed)
+	return f, listed
+}
+
+// ticks has time pass for whatever waits for it, until the test ends.
+func (f *fleet) ticks() {
+	ctx := f.t.Context()
+	go func() {
+		for ctx.Err() == nil {
+			if f.clock.HasWaiters() {
+				f.clock.Step(time.Second)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+}
+
+func TestAThrottledAccountIsAskedAgainUntilEachListIsComplete(t *testing.T) {
+	t.Parallel()
+	var next time.Time
+	f, listed := clusters(t, 5, func(f *fleet, _ provider.Request) error {
+		if now := f.clock.Now(); now.Before(next) {
+			return &provider.Error{Class: provider.RateLimited, RetryAfter: next.Sub(now), Message: "a call a minute"}
+		}
+		next = f.clock.Now().Add(time.Minute)
+		return nil
+	})
+	f.ticks()
+	_, err := f.c.Pass(t.Context())
+	require.NoError(t, err)
+	require.Len(t, listed, 5, "%v", listed)
+}
+
+func TestARateThatIsNotEnoughForAllClustersGivesEachItsTurn(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	f, listed := clusters(t, 2, func(*fleet, provider.Request) error {
+		if calls++; calls%2 == 0 {
+			return &provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "one list a pass"}
+		}
+		return nil
+	})
+	for range 4 {
+		_, err := f.c.Pass(t.Context())
+		require.ErrorContains(t, err, "one list a pass")
+		f.clock.Step(time.Minute)
+	}
+	require.Len(t, listed, 2, "each cluster has its turn")
+}
+
+func TestADeletionThatIsThrottledIsNoFailure(t *testing.T) {
+	t.Parallel()
+	throttled := true
+	f := newFleet(t, 3, func(f *fleet) {
+		remove := f.options.Calls.Delete
+		f.options.Calls.Delete = func(ctx context.Context, r provider.Request) (bool, error) {
+			if throttled {
+				return false, &provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "later"}
+			}
+			return remove(ctx, r)
+		}
+		f.lose("m-0")
+	})
+	for range 3 {
+		for _, orphan := range f.pass().Orphans {
+			require.False(t, orphan.Deleted)
+		}
+	}
+	for len(f.recorder.Events) > 0 {
+		require.NotContains(t, <-f.recorder.Events, guard.EventOrphanNotDeleted)
+	}
+	throttled = false
+	require.True(t, f.pass().Orphans[0].Deleted)
+}
