@@ -226,7 +226,8 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 	})
 }
 
-// countReplicas adds up the replicas of all MachineDeployments. An absent number counts as zero.
+// countReplicas adds up the replicas of all MachineDeployments. Kinds that count by Machines have these numbers, others those of Nodes. An
+// absent number counts as zero.
 func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]int, error) {
 	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0}
 	for _, source := range sources {
@@ -245,8 +246,8 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 			}
 			byState["desired"] += int(state.Replicas.Or(0))
 			byState["actual"] += int(state.ObservedReplicas.Or(0))
-			byState["ready"] += int(state.ReadyReplicas.Or(0))
-			byState["available"] += int(state.AvailableReplicas.Or(0))
+			byState["ready"] += int(state.ReadyReplicas.Or(state.NodeReadyReplicas.Or(0)))
+			byState["available"] += int(state.AvailableReplicas.Or(state.NodeAvailableReplicas.Or(0)))
 		})
 		if err != nil {
 			return nil, err

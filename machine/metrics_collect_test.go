@@ -163,6 +163,29 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 	require.NoError(t, (*Metrics)(nil).WatchDeployments(t.Context(), notInstalled, kind))
 }
 
+func TestReplicasOfDeploymentsAreThoseOfEachKind(t *testing.T) {
+	gvk := schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("MachineDeployment")
+	for name, layout := range map[string]*contract.MachineDeploymentLayout{
+		"Cluster API v1beta2": contract.MachineDeploymentV1Beta2(), "Cluster API v1beta1": contract.MachineDeploymentV1Beta1(),
+		"Kubermatic": contract.KubermaticMachineDeployment(), "Gardener": contract.GardenerMachineDeployment(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := map[string]any{"replicas": int64(6), "readyReplicas": int64(4), "availableReplicas": int64(3)}
+			deployments := &listed{objects: []runtime.Object{&unstructured.Unstructured{Object: map[string]any{
+				"spec": map[string]any{"replicas": int64(5)}, "status": status,
+			}}}}
+			m := NewMetrics(MetricsOptions{})
+			require.NoError(t, m.WatchDeployments(t.Context(), deployments, contract.Unstructured(gvk, layout)))
+			m.activate(testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: machinesInCache(0)}}, Options{}))
+			series := func(state string) string {
+				return "machine_controller_machine_deployment_replicas{controller=machine}{state=" + state + "}"
+			}
+			want := map[string]float64{series("desired"): 5, series("actual"): 6, series("ready"): 4, series("available"): 3}
+			require.Empty(t, cmp.Diff(want, Scrape(t, m)))
+		})
+	}
+}
+
 func TestAScrapeCopiesNoMachine(t *testing.T) {
 	few, many := scrapeAllocations(t, machinesInCache(100)), scrapeAllocations(t, machinesInCache(2100))
 	if perMachine := (many - few) / 2000; perMachine > 0.01 {
