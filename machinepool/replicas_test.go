@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -40,4 +42,25 @@ func TestAPoolWithoutReplicasKeepsWhatItHas(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestAPoolThatIsManagedElsewhereWantsWhatItsProviderHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
+	pool := fake.MachinePool("pool", 7, set(map[string]any{"dataSecretName": "mine"}, "spec", "template", "spec", "bootstrap"),
+		func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "spec", "replicas")
+			u.SetAnnotations(map[string]string{contract.ReplicasManagedByAnnotation: "karpenter"})
+		})
+	w.create(infra, pool, fake.Node("n-0", "fake://a"), fake.Node("n-1", "fake://b"))
+	w.listed(infra, "fake://a", "fake://b")
+	w.says(pool, "Running", 2, 2)
+	for _, kind := range []string{contract.ConditionAvailable, contract.ConditionScalingUp, contract.ConditionScalingDown} {
+		require.NotEqual(t, metav1.ConditionUnknown, conditionOf(w.get(pool), kind).Status, kind)
+	}
+	w.listed(infra, "fake://a", "fake://b", "fake://c")
+	w.says(pool, "Scaling", 2, 2)
+	w.create(fake.Node("n-2", "fake://c"))
+	w.says(pool, "Running", 3, 3)
 }

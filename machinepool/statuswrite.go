@@ -91,6 +91,12 @@ func (p *Scope) statusFacts() statusFacts {
 		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
 		ManagedElsewhere: p.State.ReplicasManagedElsewhere(), // a pool never writes that number, so that two controllers do not conflict
 	}
+	if !f.Desired.Found() && f.ManagedElsewhere { // what the other component has is what it wants
+		f.Desired = p.State.ObservedReplicas
+		if p.infraRead {
+			f.Desired = contract.Some(f.actual())
+		}
+	}
 	if p.nodesKnown {
 		p.countNodes(&f)
 	}
