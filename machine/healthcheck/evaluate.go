@@ -28,9 +28,9 @@ func Evaluate(f Facts) Verdict {
 		_, controls := m.Labels[contract.ControlPlaneLabel]
 		switch { // events of the Cluster follow
 		case !cluster.ControlPlaneInitialized && !controls:
-			return Verdict{Reason: ReasonControlPlaneNotInitialized}
+			return Verdict{Reason: ReasonControlPlaneNotInitialized, Unjudged: true}
 		case !cluster.InfrastructureReady:
-			return Verdict{Reason: ReasonInfrastructureNotReady}
+			return Verdict{Reason: ReasonInfrastructureNotReady, Unjudged: true}
 		}
 	}
 	e := evaluation{facts: f}

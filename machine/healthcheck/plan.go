@@ -21,9 +21,9 @@ type Machine struct {
 	// Domain is the failure domain, empty when unknown.
 	Domain  string
 	Verdict Verdict
-	// Marked: its remediation was requested, by a condition or an object, and has not ended.
-	Marked   bool
-	Deleting bool
+	// Marked: its remediation was requested, by a condition or an object, and has not ended. Failed: it was unhealthy when it was judged last.
+	Marked, Failed bool
+	Deleting       bool
 	// DeletingSince is when its deletion was requested, zero when unknown.
 	DeletingSince time.Time
 	// Shared names an older check that judges the Machine too, and keeps this one from doing so. Empty: none.
@@ -160,7 +160,8 @@ func (p *plan) count() {
 		present[m.UID] = true
 		p.out.Expected++
 		p.out.Targets = append(p.out.Targets, m.Name)
-		switch m.Verdict.Class {
+		class := m.counts()
+		switch class {
 		case Healthy:
 			p.out.Healthy++
 		case Unhealthy:
@@ -169,9 +170,9 @@ func (p *plan) count() {
 			p.out.Pending++
 		}
 		p.enter(m)
-		if p.Policy.LimitAlone && m.Verdict.Class != Healthy {
+		if p.Policy.LimitAlone && class != Healthy {
 			p.bad++
-		} else if !p.Policy.LimitAlone && (m.Verdict.isBad() || p.out.Ledger.entry(m.UID) >= 0) {
+		} else if !p.Policy.LimitAlone && (class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0) {
 			p.bad++
 		}
 	}
@@ -182,6 +183,18 @@ func (p *plan) count() {
 			p.missing++
 		}
 	}
+}
+
+// counts returns the class as which the Machine counts. One of which nothing can be known counts as it was judged last, and one that never
+// was as healthy, as in Cluster API.
+func (m *Machine) counts() Class {
+	switch {
+	case m.Verdict.Unjudged && m.Failed:
+		return Unhealthy
+	case m.Verdict.Unjudged:
+		return Healthy
+	}
+	return m.Verdict.Class
 }
 
 // enter adds to the ledger what it does not know: a Machine that an earlier pass whose ledger is lost, or another program, has marked; and
@@ -308,11 +321,19 @@ func requested(v *Verdict) int {
 
 // say completes the condition RemediationAllowed, and finds the next check.
 func (p *plan) say() {
+	unjudged, why := 0, ""
 	for i := range p.machines {
-		p.next(p.machines[i].Verdict.NextCheck)
+		v := &p.machines[i].Verdict
+		p.next(v.NextCheck)
+		if v.Unjudged {
+			unjudged, why = unjudged+1, cmp.Or(why, v.Reason)
+		}
 	}
 	if !p.out.Allowed {
 		return
+	}
+	if unjudged > 0 {
+		p.out.Message = fmt.Sprintf("%d of %d Machines are not judged now, and count as before: %s", unjudged, p.out.Expected, why)
 	}
 	held, acts := "", false
 	for _, o := range p.out.Outcomes {

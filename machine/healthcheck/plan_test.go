@@ -17,7 +17,7 @@ import (
 )
 
 // fleet returns Machines of one set: h is healthy, u unhealthy for an hour and more, each at another time, s a suspect, p starting, m
-// unhealthy and marked, and d the same in deletion.
+// unhealthy and marked, and d the same in deletion; x is not judged, and f neither, which was unhealthy before.
 func fleet(states string) []healthcheck.Machine {
 	var all []healthcheck.Machine
 	for i, state := range states {
@@ -33,6 +33,9 @@ func fleet(states string) []healthcheck.Machine {
 			m.Marked, m.Deleting = state != 'u', state == 'd'
 		case 's':
 			m.Verdict = healthcheck.Verdict{Suspect: true, Since: since}
+		case 'x', 'f':
+			m.Verdict = healthcheck.Verdict{Reason: healthcheck.ReasonControlPlaneNotInitialized, Unjudged: true}
+			m.Failed = state == 'f'
 		case 'p':
 			m.Created = now.Add(-time.Minute)
 			m.Verdict = healthcheck.Verdict{Unstarted: true, Since: m.Created}
@@ -329,4 +332,33 @@ func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
 	f.Machines[3].Line = "set"
 	f.Machines[2].Created = at
 	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a Machine of the line has started since")
+}
+
+func TestMachinesThatCannotBeJudgedCountAsBefore(t *testing.T) {
+	tests := map[string]struct {
+		states, limit                 string
+		healthy, unhealthy, remaining int
+		allowed                       bool
+		message                       string
+	}{
+		"none was judged":                 {"xx", "100%", 2, 0, 2, true, "2 of 2 Machines are not judged now, and count as before: Control"},
+		"one was unhealthy":               {"xxf", "40%", 2, 1, 0, true, "3 of 3 Machines are not judged now"},
+		"more were than the limit allows": {"xff", "40%", 1, 2, 0, false, "exceeds maxUnhealthy"},
+		"one beside others":               {"hhx", "100%", 3, 0, 3, true, "1 of 3 Machines are not judged now"},
+	}
+	for name, test := range tests {
+		for _, alone := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", the limit alone: ", alone), func(t *testing.T) {
+				f := planned(t, test.states, test.limit)
+				f.Policy.LimitAlone = alone
+				d := healthcheck.Plan(f)
+				require.Equal(t, []int{test.healthy, test.unhealthy, test.remaining}, []int{d.Healthy, d.Unhealthy, d.Remaining})
+				require.Equal(t, test.allowed, d.Allowed)
+				require.Contains(t, d.Message, test.message)
+				for _, o := range d.Outcomes {
+					require.Equal(t, healthcheck.ActionNone, o.Action)
+				}
+			})
+		}
+	}
 }

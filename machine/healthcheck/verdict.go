@@ -58,6 +58,8 @@ type Verdict struct {
 	Limit time.Duration
 	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
 	Suspect bool
+	// Unjudged: nothing can be known of any Machine of the cluster now. The Machine counts as it was judged last.
+	Unjudged bool
 	// Unstarted: the Machine has never had a Node.
 	Unstarted bool
 	// NextCheck is after which time the verdict changes without an event; zero when it does not.

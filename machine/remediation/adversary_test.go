@@ -102,7 +102,8 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	w.run(remediation.Options{})
 	w.says("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
 	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
-	w.status(check, 4, 0, 2)
+	w.status(check, 4, 2, 2)
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.said("c")+w.said("d"), "nothing that is about Nodes counts")
 }
 
@@ -309,7 +310,8 @@ func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) 
 	w.condition(check, contract.ConditionPaused, "True/Paused")
 	require.Empty(t, w.said("a"))
 	w.Change(demo, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
-	w.status(check, 3, 0, 3)
+	w.status(check, 3, 3, 3)
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "ControlPlaneNotInitialized")
 	require.Empty(t, w.said("a"), "the control plane is not initialized")
 	ready := w.Get(demo)
 	ready.Object["status"] = fake.Cluster("demo").Object["status"]

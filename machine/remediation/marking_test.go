@@ -342,7 +342,9 @@ func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	stop := w.run(remediation.Options{})
-	w.status(check, 3, 0, 0)
+	w.status(check, 3, 3, 3)
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "3 of 3 Machines are not judged now")
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, remediation.ReasonUnreachable)
 	require.Empty(t, w.said("a"), "what it says stays as it is")
 	stop()
 

@@ -148,6 +148,7 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
 		Deleting: !state.Deleting.IsZero(), DeletingSince: state.Deleting, Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
 		Marked: engine.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
+		Failed: engine.HasStatus(state.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Line, m.plan.Group = owner.UID, cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
@@ -161,14 +162,11 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	}
 	reach := s.reach()
 	if !reach.Answered || reach.IsFrozen() {
-		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Suspect: true}
+		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Unjudged: true}
 		s.Requeue(reachRetry)
 		return nil
 	}
-	var nodes noderef.Lookup
-	if s.nodesErr == nil && s.workload.Nodes != nil && s.workload.Nodes.HasSynced() {
-		nodes = s.workload.Nodes
-	}
+	nodes := s.nodes()
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
 	var err error
 	if known == healthcheck.NodeGone {
@@ -180,17 +178,32 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
 	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
-	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
-		facts.Cluster = contract.Some(healthcheck.Cluster{})
-		if s.Cluster.Presence == external.Present {
-			facts.Cluster = contract.Some(healthcheck.ClusterOf(&s.Cluster.State))
-		}
-	}
+	facts.Cluster = s.clusterFacts()
 	m.facts, m.plan.Verdict = facts, healthcheck.Evaluate(facts)
+	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
 	return err
 }
 
-// ReasonUnreachable of HealthCheckSucceeded: an API server that the Machine depends on does not answer, so nothing is judged.
+// nodes are the Nodes of the check's cluster, nil while they are unread.
+func (s *scope) nodes() noderef.Lookup {
+	if s.nodesErr == nil && s.workload.Nodes != nil && s.workload.Nodes.HasSynced() {
+		return s.workload.Nodes
+	}
+	return nil
+}
+
+// clusterFacts are what the Cluster says, absent where there is none to ask. One that was not read says nothing.
+func (s *scope) clusterFacts() contract.Opt[healthcheck.Cluster] {
+	switch {
+	case s.env.frame.Ports.ClusterOf == nil || s.State.ClusterName == "":
+		return contract.Opt[healthcheck.Cluster]{}
+	case s.Cluster.Presence != external.Present:
+		return contract.Some(healthcheck.Cluster{})
+	}
+	return contract.Some(healthcheck.ClusterOf(&s.Cluster.State))
+}
+
+// ReasonUnreachable in the message of RemediationAllowed: an API server that the Machines depend on does not answer, so nothing is judged.
 const ReasonUnreachable = "ClusterUnreachable"
 
 // reachRetry is when to look again at an API server that does not answer.
