@@ -49,7 +49,7 @@ type CollectorOptions struct {
 	Delete bool
 	Limits safety.OrphanLimits
 
-	// Period is the time between two passes. Default DefaultCollectorPeriod.
+	// Period is the time between two passes, or less while an account has to wait for its turn. Default DefaultCollectorPeriod.
 	Period time.Duration
 	// Gate keeps anything from being decided while an API server is frozen, and for Limits.StartDelay afterwards; nil does not.
 	Gate *Gate
@@ -71,6 +71,7 @@ type Collector struct {
 	started time.Time
 	seen    map[safety.InstanceKey]safety.Sighting
 	listed  map[string]time.Time // when the instances of a cluster were listed last
+	again   time.Duration        // when the next pass is due
 }
 
 // NewCollector returns a Collector. It makes no request.
@@ -104,8 +105,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	c.started, c.seen = c.options.Clock.Now(), nil
 	c.mu.Unlock()
 	for {
-		c.log(ctx)
-		timer := c.options.Clock.NewTimer(c.options.Period)
+		timer := c.options.Clock.NewTimer(c.log(ctx))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -115,8 +115,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// log makes a pass, and logs what it has found.
-func (c *Collector) log(ctx context.Context) {
+// log makes a pass, logs what it has found, and returns when the next one is due.
+func (c *Collector) log(ctx context.Context) time.Duration {
 	log := ctrllog.FromContext(ctx).WithName("orphans")
 	r, err := c.Pass(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -129,6 +129,9 @@ func (c *Collector) log(ctx context.Context) {
 	for cluster, why := range r.Blocked {
 		log.Info("nothing is confirmed", "cluster", cluster, "because", why)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.again
 }
 
 // Report is what one pass has found.
@@ -152,8 +155,8 @@ type ReportedOrphan struct {
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until := c.options.Clock.Now().Add(c.options.Period)
-	facts, errs := c.observe(ctx, until)
+	c.again = c.options.Period
+	facts, errs := c.observe(ctx)
 	plan := safety.PlanOrphans(facts)
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
 	for _, o := range plan.Orphans {
@@ -162,7 +165,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
 		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {
-			done, err := c.remove(ctx, o.Instance, until)
+			done, err := c.remove(ctx, o.Instance)
 			one.Deleted = done
 			errs = append(errs, err)
 		}
@@ -175,7 +178,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 }
 
 // observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
-func (c *Collector) observe(ctx context.Context, until time.Time) (safety.OrphanFacts, []error) {
+func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	reach := c.options.Gate.Of(types.NamespacedName{})
 	facts := safety.OrphanFacts{
 		Unlisted: map[string]string{}, Frozen: reach.IsFrozen() || !reach.Answered, Started: reach.Timer(c.started), Seen: c.seen,
@@ -184,34 +187,26 @@ func (c *Collector) observe(ctx context.Context, until time.Time) (safety.Orphan
 	var errs []error
 	before, err := read(ctx, c.options.Sources)
 	if err == nil {
-		errs = c.list(ctx, before, &facts, until)
+		errs = c.list(ctx, before, &facts)
 		before, err = read(ctx, c.options.Sources)
 	}
 	facts.Owners, facts.Unread, facts.Now = before, err != nil, c.options.Clock.Now()
 	return facts, append(errs, err)
 }
 
-// inTurn makes a call of the Driver, and makes it again when its account may, while the time of a pass lasts.
-func (c *Collector) inTurn(ctx context.Context, until time.Time, call func() error) error {
-	for {
-		err := call()
-		wait, _ := provider.DefaultBackoff().After(err, 1, 0)
-		if provider.ClassOf(err) != provider.RateLimited || c.options.Clock.Now().Add(wait).After(until) {
-			return err
-		}
-		timer := c.options.Clock.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C():
-		}
+// waits reports whether an error says that the turn of an account has not come, and has the next pass wait no longer than for that.
+func (c *Collector) waits(err error) bool {
+	if provider.ClassOf(err) != provider.RateLimited {
+		return false
 	}
+	wait, _ := provider.DefaultBackoff().After(err, 1, 0)
+	c.again = min(c.again, max(wait, time.Second))
+	return true
 }
 
-// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all within the time of a
-// pass. Clusters that ask for the same are one.
-func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts, until time.Time) (errs []error) {
+// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
+// wait come first in the next pass. Clusters that ask for the same are one.
+func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
 	asked := map[string]bool{}
 	clusters, now := clustersOf(owners), c.options.Clock.Now()
 	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(clusters, name) })
@@ -233,10 +228,11 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 		var all []provider.Instance
 		if err == nil {
-			err = c.inTurn(ctx, until, func() (err error) {
-				all, err = c.options.Calls.List(ctx, r)
-				return err
-			})
+			all, err = c.options.Calls.List(ctx, r)
+		}
+		if c.waits(err) {
+			into.Unlisted[name] = "its account has to wait: " + err.Error()
+			continue
 		}
 		if err != nil {
 			into.Unlisted[name] = "its instances could not be listed to the end"
@@ -269,18 +265,14 @@ func keyOf(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// remove has the Driver delete an instance. It does not wait until that is done. One whose turn does not come in this pass waits for the
-// next.
-func (c *Collector) remove(ctx context.Context, i safety.Instance, until time.Time) (asked bool, err error) {
+// remove has the Driver delete an instance. It does not wait until that is done. One whose turn has not come waits for the next pass.
+func (c *Collector) remove(ctx context.Context, i safety.Instance) (asked bool, err error) {
 	r, err := c.options.RequestOf(ctx, keyOf(i.Cluster))
 	if err == nil {
 		r.Token, r.ProviderID, r.Name = i.Token, i.ProviderID, i.Name
-		err = c.inTurn(ctx, until, func() error {
-			_, err := c.options.Calls.Delete(ctx, r)
-			return err
-		})
+		_, err = c.options.Calls.Delete(ctx, r)
 	}
-	if provider.ClassOf(err) == provider.RateLimited {
+	if c.waits(err) {
 		return false, nil
 	}
 	if err != nil {
