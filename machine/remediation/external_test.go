@@ -113,6 +113,23 @@ func TestARequestIsMadeFromATemplateAndDeletedWhenTheMachineIsHealthyAgain(t *te
 	}
 }
 
+// The one who remediates deletes its request when it is done, and this process's own write may have failed after it has done so.
+func TestTheConditionOfARequestEndsWithIt(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "b", "d")
+	w.serveRemedies()
+	w.Create(template(), check)
+	w.run(remediation.Options{})
+	w.says(requested, "b", "d")
+	w.Store.FailNext(func(r fake.Request) bool { return r.Verb == "patch" && r.Name == "d" && r.UserAgent == userAgent },
+		apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "d", errors.New("it has changed")))
+	require.NoError(t, w.Client.Delete(t.Context(), request("b")))
+	w.becomes("b", corev1.ConditionTrue, time.Minute)
+	w.becomes("d", corev1.ConditionTrue, time.Minute)
+	w.says(healthy, "b", "d")
+	w.Gone(request("b"), request("d"))
+}
+
 // Cluster API returns at the first Machine whose request exists, or fails: the Machines behind it are not remediated.
 func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()

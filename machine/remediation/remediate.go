@@ -42,7 +42,11 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	}
 	var outcomes []healthcheck.Outcome
 	for _, o := range s.outcomes() {
-		switch m := members[o.Name]; {
+		m := members[o.Name]
+		if o.Action == healthcheck.ActionNone && s.outlives(m) {
+			o.Action = healthcheck.ActionUnmark
+		}
+		switch {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
 		case !s.saysAll(m, o):
@@ -76,6 +80,12 @@ func (s *scope) outcomes() []healthcheck.Outcome {
 		}
 	}
 	return all
+}
+
+// outlives reports whether a Machine says that its remediation was requested, and the request is gone, whoever has deleted it.
+func (s *scope) outlives(m *member) bool {
+	return s.requests.byName != nil && s.requests.of(m.state) == nil && !m.plan.Deleting &&
+		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
 // isSpared reports whether a person keeps the check from judging the Machine. Nothing is written to one that is paused, and one in deletion
