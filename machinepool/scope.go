@@ -85,19 +85,14 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	return result, err
 }
 
-// nameReplicas stores how many instances, or Nodes, there are in a pool that names no number, on the version that was read. A new one
-// begins with the first number.
+// nameReplicas names how many instances, or Nodes, there are in a pool without a number that no other component names.
 func (p *Scope) nameReplicas(ctx context.Context) error {
-	if p.State.Replicas.Found() || p.Deleting() || p.State.ReplicasManagedElsewhere() {
+	if p.State.ReplicasManagedElsewhere() {
 		return nil
 	}
 	observed, known := p.State.ObservedReplicas.Get()
-	n := max(observed, int32(len(p.State.Nodes))) //nolint:gosec // so many fit into memory
-	if !known && n == 0 {
-		n = engine.FirstReplicas(&p.State.Metadata, p.env.frame.Kind.GVK.Group)
-	}
-	p.Update.Replicas = contract.SetTo(n)
-	return p.Commit(ctx)
+	there := max(observed, int32(len(p.State.Nodes))) //nolint:gosec // so many fit into memory
+	return p.NameReplicas(ctx, &p.State.ReplicatedState, &p.Update.ReplicatedUpdate, there, !known && there == 0)
 }
 
 // removeFinalizerStep completes a deletion.

@@ -116,20 +116,12 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, errors.Join(s.machines.Unclaimed...)
 }
 
-// nameReplicas stores how many Machines there are in a set that names no number, on the version that was read. A new one begins with the
-// first number.
+// nameReplicas names how many Machines there are in a set without a number.
 func (s *Scope) nameReplicas(ctx context.Context) error {
-	if s.State.Replicas.Found() || s.Deleting() {
-		return nil
-	}
 	observed, known := s.State.ObservedReplicas.Get()
 	_, made := s.State.Annotations[scale.LedgerAnnotation]
-	n := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // so many fit into memory
-	if !known && !made && n == 0 {
-		n = engine.FirstReplicas(&s.State.Metadata, s.env.kinds.Set.GVK.Group)
-	}
-	s.Update.Replicas = contract.SetTo(n)
-	return s.Commit(ctx)
+	there := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // so many fit into memory
+	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, !known && !made && there == 0)
 }
 
 func syncStep(ctx context.Context, s *Scope) (Result, error) {

@@ -108,27 +108,22 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, errors.Join(s.children.Unclaimed...)
 }
 
-// nameReplicas stores how many Machines the sets are to have in a deployment that names no number, on the version that was read: in the
-// middle of a rollout that includes the surge. A new one begins with the first number. One whose sets were lost waits for a person.
+// nameReplicas names how many Machines the sets are to have in a deployment without a number: in the middle of a rollout that includes the
+// surge. One whose sets were lost waits for a person.
 func (s *Scope) nameReplicas(ctx context.Context) error {
-	if s.State.Replicas.Found() || s.Deleting() {
-		return nil
+	there := s.State.ObservedReplicas.Or(0)
+	if len(s.observed) > 0 {
+		there = 0
 	}
-	n, _ := s.State.ObservedReplicas.Get()
+	for _, one := range s.observed {
+		there += max(one.State.Replicas.Or(0), 0)
+	}
+	isEmpty := there == 0 && len(s.observed) == 0
 	_, made := s.State.Annotations[scale.LedgerAnnotation]
-	switch {
-	case len(s.observed) > 0:
-		n = 0
-		for _, one := range s.observed {
-			n += max(one.State.Replicas.Or(0), 0)
-		}
-	case made && n == 0:
+	if isEmpty && made {
 		return nil
-	case n == 0:
-		n = engine.FirstReplicas(&s.State.Metadata, s.env.kinds.Deployment.GVK.Group)
 	}
-	s.Update.Replicas = contract.SetTo(n)
-	return s.Commit(ctx)
+	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, isEmpty)
 }
 
 // readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
