@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -94,9 +95,21 @@ func (v *values) FindNodeIPs() bool {
 	return v.Families == DualStack && len(v.Node.Addresses) == 0 && !v.Cluster.ExternalCloudProvider
 }
 
-// NoProxy is what is reached without the proxy.
+// NoProxy is what is reached without the proxy. The API server is there by its host, which is a name or an address: curl before 7.86 knows
+// no networks.
 func (v *values) NoProxy() string {
-	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", ".svc", "." + v.Cluster.Domain}, v.Proxy.No...), ",")
+	without := []string{"localhost", "127.0.0.1", "::1", ".svc", "." + v.Cluster.Domain}
+	if server, err := url.Parse(v.Cluster.Server); err == nil && server.Hostname() != "" {
+		without = append(without, server.Hostname())
+	}
+	return strings.Join(append(without, v.Proxy.No...), ",")
+}
+
+// IsBeyond reports whether a gateway is outside of the networks of all static addresses, so that it has to be said to be on the link.
+func (v *values) IsBeyond(gateway netip.Addr) bool {
+	return !gateway.IsLinkLocalUnicast() && !slices.ContainsFunc(v.Network.Addresses, func(own netip.Prefix) bool {
+		return own.Masked().Contains(gateway.Unmap())
+	})
 }
 
 // NetworkMethod says how an interface gets its addresses, in NetworkManager's words.
@@ -116,8 +129,8 @@ func (v *values) NetworkAddresses(family Families) []string {
 }
 
 // NetworkGateways are the gateways of a family.
-func (v *values) NetworkGateways(family Families) []string {
-	return ofFamily(v.Network.Gateways, netip.Addr.Unmap, family)
+func (v *values) NetworkGateways(family Families) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(v.Network.Gateways), func(a netip.Addr) bool { return a.Unmap().Is4() != (family == IPv4) })
 }
 
 // NetworkDNS are the name servers of a family.
