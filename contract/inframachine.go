@@ -44,7 +44,7 @@ type InfraMachineState struct {
 	HasAddresses bool
 	// FailureDomain is where the machine really is: what the status says in every version, and when that is absent or empty, the fallback.
 	FailureDomain Opt[string]
-	// FailureDomainFallback is what the fallback alone says: where the machine was placed, whatever was asked for.
+	// FailureDomainFallback is the fallback alone: where the machine was placed, whatever was asked for.
 	FailureDomainFallback Opt[string]
 	// Interruptible is false while the object does not say.
 	Interruptible bool

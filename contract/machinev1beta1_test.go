@@ -114,7 +114,7 @@ func TestMachineV1Beta1_IsWrittenCompletelyAndReadBackEqual(t *testing.T) {
 	want := fullStateV1Beta1()
 	applyUpdate(&want)
 	delete(want.Annotations, contract.NodeUIDAnnotation)
-	want.FailureDomain = want.WantedFailureDomain // one field says both
+	want.FailureDomain = want.WantedFailureDomain // one field has both
 	var got contract.MachineState
 	require.NoError(t, kind.Adapter.Read(obj, &got))
 	if diff := diffStates(want, got); diff != "" {

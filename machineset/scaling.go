@@ -68,7 +68,7 @@ func (s *Scope) plan(facts scale.Facts, orderErr error) {
 	}
 }
 
-// naming names the Machines of the set. The error says what is wrong with its template.
+// naming names the Machines of the set. The error is about its naming template.
 func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 }
@@ -76,7 +76,7 @@ func (s *Scope) naming() (scale.Naming, error) {
 // reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
 func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
 	naming, err := s.naming()
-	if err != nil { // holdsStep says it
+	if err != nil { // StepHolds has added the hold
 		return ledger, false
 	}
 	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)

@@ -40,7 +40,7 @@ type Summary struct {
 	// does not know.
 	Unclaimed, Kept []string
 	KeptCause       string
-	// Left is what an owner in deletion waits for that is no Machine, and LeftAs says what these are.
+	// Left is what an owner in deletion waits for that is no Machine, and LeftAs the word for it.
 	Left   []string
 	LeftAs string
 	Now    time.Time

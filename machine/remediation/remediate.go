@@ -82,7 +82,7 @@ func (s *scope) outcomes() []healthcheck.Outcome {
 	return all
 }
 
-// outlives reports whether a Machine says that its remediation was requested, and the request is gone, whoever has deleted it.
+// outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
 	return s.requests.byName != nil && s.requests.of(m.state) == nil && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)

@@ -192,7 +192,7 @@ func (s *scope) nodes() noderef.Lookup {
 	return nil
 }
 
-// clusterFacts are what the Cluster says, absent where there is none to ask. One that was not read says nothing.
+// clusterFacts are those of the Cluster, absent where there is none to ask, and empty for one that was not read.
 func (s *scope) clusterFacts() contract.Opt[healthcheck.Cluster] {
 	switch {
 	case s.env.frame.Ports.ClusterOf == nil || s.State.ClusterName == "":

@@ -105,7 +105,7 @@ func (v *values) NoProxy() string {
 	return strings.Join(append(without, v.Proxy.No...), ",")
 }
 
-// IsBeyond reports whether a gateway is outside of the networks of all static addresses, so that it has to be said to be on the link.
+// IsBeyond reports whether a gateway is outside of the networks of all static addresses, so that a route has to declare it on the link.
 func (v *values) IsBeyond(gateway netip.Addr) bool {
 	return !gateway.IsLinkLocalUnicast() && !slices.ContainsFunc(v.Network.Addresses, func(own netip.Prefix) bool {
 		return own.Masked().Contains(gateway.Unmap())

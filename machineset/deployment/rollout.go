@@ -93,7 +93,7 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
-// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or what its own condition says.
+// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or the reason of its own condition.
 func (s *Scope) cannotCreate() []scale.Hold {
 	holds := slices.Clone(s.missing)
 	current, found := rollout.Current(s.facts)

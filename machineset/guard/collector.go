@@ -194,7 +194,7 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
-// waits reports whether an error says that the turn of an account has not come, and has the next pass wait no longer than for that.
+// waits reports whether an error means that the turn of an account has not come, and has the next pass wait no longer than for that.
 func (c *Collector) waits(err error) bool {
 	if provider.ClassOf(err) != provider.RateLimited {
 		return false

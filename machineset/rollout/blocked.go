@@ -28,7 +28,7 @@ func (p *plan) blockLeaving() {
 	}
 }
 
-// blockPaused says which paused Machines keep the rollout from its end.
+// blockPaused adds the paused Machines that keep the rollout from its end to what it waits for.
 func (p *plan) blockPaused() {
 	waited := p.named(func(s *set, m *Machine) bool {
 		return m.Paused && s != p.current && !s.loses(m) && !slices.Contains(s.victims, m)

@@ -164,7 +164,7 @@ func TestASetThatCannotCreateTakesNothingAway(t *testing.T) {
 				require.Contains(t, waits, "no template")
 				f.Sets[0].Machines, f.Sets[0].Replicas = nil, 0
 				d = rollout.Plan(f)
-				require.NotContains(t, fmt.Sprint(d.Blocked), "no template", "nothing is left to go: the set says it")
+				require.NotContains(t, fmt.Sprint(d.Blocked), "no template", "nothing is left to go: the condition is the set's")
 			})
 		}
 	}

@@ -19,7 +19,7 @@
 //     do not look at availability;
 //   - it deletes no healthy Machine without a mark of others while one with such a mark stays;
 //   - a frozen set does not grow;
-//   - no Machine goes for a set that cannot create, as far as its holds say so: what the API server refuses is known after the first
+//   - no Machine goes for a set that cannot create, as far as that is known: what the API server refuses is known after the first
 //     attempt, by which MaxUnavailable Machines, or with Recreate all, are gone;
 //   - a paused Machine is neither replaced nor updated. It goes with a scale-down, after the others.
 //

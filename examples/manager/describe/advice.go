@@ -167,7 +167,7 @@ func adviceOfOwners() map[string]string {
 		rollout.ReasonMachinesNotAvailable:       "look at what the new Machines wait for",
 		rollout.ReasonMachinesLeaving:            "look at what the Machines in deletion wait for",
 		rollout.ReasonMachinesPaused:             "resume the Machines that the message names, or delete them",
-		rollout.ReasonMachinesUnhealthy:          "look at why their set does not replace them: their condition OwnerRemediated says it",
+		rollout.ReasonMachinesUnhealthy:          "look at their condition OwnerRemediated for why their set does not replace them",
 		deployment.ReasonSetCannotCreate:         "look at the condition ScalingUp of the set that the message names",
 		deployment.ReasonScaleRefused:            "look at what refuses the change: a webhook, a quota or the manager's rights",
 		rollout.ReasonWaitingForDeletion:         "delete the outdated Machines yourself: the strategy is OnDelete",
