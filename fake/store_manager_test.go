@@ -157,3 +157,12 @@ func TestAClientsetRunsAWholeDeployment(t *testing.T) {
 	cancel()
 	finished()
 }
+
+// Whatever connects to a cluster asks for this first.
+func TestAStoreIsReady(t *testing.T) {
+	clientset, err := kubernetes.NewForConfig(fake.NewStore(fake.Options{}).RESTConfig())
+	require.NoError(t, err)
+	body, err := clientset.RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "ok", string(body))
+}

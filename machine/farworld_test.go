@@ -73,9 +73,6 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 			StatusCode: http.StatusNotFound, Body: io.NopCloser(strings.NewReader("404 page not found\n")), Request: req, Header: http.Header{},
 		}, nil
 	}
-	if req.URL.Path == "/readyz" {
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req, Header: http.Header{}}, nil
-	}
 	if f.refusesPatch(req) {
 		return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
 	}
