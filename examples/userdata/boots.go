@@ -133,6 +133,13 @@ func (s scratch) did(d document) error {
 			return fmt.Errorf("nothing called %q:\n%s", call, strings.Join(calls, "\n"))
 		}
 	}
+	if second := map[string]string{
+		userdata.Ubuntu2404: "/usr/local/share/ca-certificates/machinist-2.crt", userdata.Flatcar: "/etc/ssl/certs/machinist-2.pem",
+	}[d.system.Name()]; d.config.HostCAs != "" && second != "" {
+		if err := s.has(second, "-----END CERTIFICATE-----"); err != nil {
+			return err
+		}
+	}
 	if d.config.Families == userdata.DualStack && len(d.config.Node.Addresses) == 0 {
 		return s.has("/var/lib/machinist/node-ips.env", "NODE_IP_ARGS=--node-ip=10.0.0.7,2001:db8::7\n")
 	}

@@ -29,6 +29,19 @@ download() {
   retry curl --fail --silent --show-error --location --proto '=https' --tlsv1.2 --output "$2" "$1"
 }
 
+# split_certificates FILE gives each certificate a file of its own: only such a file gets a link by its hash.
+split_certificates() {
+  local n=0 line
+  rm -f "${1%.*}"-*
+  while IFS= read -r line; do
+    if [[ $line == '-----BEGIN CERTIFICATE-----' ]]; then
+      n=$((n + 1))
+    fi
+    printf '%s\n' "$line" >>"${1%.*}-$n.${1##*.}"
+  done <"$1"
+  rm "$1"
+}
+
 set -o allexport
 # shellcheck source=/dev/null
 source /opt/machinist/boot.env

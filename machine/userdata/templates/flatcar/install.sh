@@ -9,8 +9,9 @@ apply_network() {
 
 trust_certificates() {
   if [[ -e /etc/ssl/certs/machinist.pem ]]; then
-    update-ca-certificates
+    split_certificates /etc/ssl/certs/machinist.pem
   fi
+  update-ca-certificates
 }
 
 # download_checked URL FILE downloads a file, and compares it with the checksum that is published beside it.

@@ -10,6 +10,9 @@ apply_network() {
 }
 
 trust_certificates() {
+  if [[ -e /usr/local/share/ca-certificates/machinist.crt ]]; then
+    split_certificates /usr/local/share/ca-certificates/machinist.crt
+  fi
   update-ca-certificates
 }
 
