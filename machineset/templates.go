@@ -31,8 +31,8 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 	return found, err
 }
 
-// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating. That it is not to create
-// is worth a word only where it lacks Machines.
+// missing are the kinds of the templates that do not exist, and blocked is what else keeps the set from creating. Where the set lacks no
+// Machine, that it is not to create is worth no word, nor is what could not be read: each new process begins with that.
 func (s *Scope) missing() (missing, blocked []string) {
 	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
 		if t.Presence == external.Absent {
@@ -40,7 +40,8 @@ func (s *Scope) missing() (missing, blocked []string) {
 		}
 	}
 	enough := len(s.machines.Own) >= int(s.State.Replicas.Or(0))
+	small := []string{ReasonCreationDisabled, engine.ReasonTemplateUnread, ReasonControlPlaneUnread, ReasonPreflightFailed}
 	return missing, blockedBy(slices.DeleteFunc(slices.Clone(s.machines.Holds), func(h scale.Hold) bool {
-		return h.Reason == engine.ReasonTemplateMissing || enough && h.Reason == ReasonCreationDisabled
+		return h.Reason == engine.ReasonTemplateMissing || enough && slices.Contains(small, h.Reason)
 	}))
 }

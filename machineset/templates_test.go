@@ -117,3 +117,21 @@ func TestChecksThatCannotBeMadeKeepASetFromCreating(t *testing.T) {
 		})
 	}
 }
+
+// A new process has read no template at first: a set at rest must not write that.
+func TestWhatIsUnreadConcernsOnlyASetThatLacksMachines(t *testing.T) {
+	t.Parallel()
+	s := &Scope{}
+	for _, reason := range []string{
+		engine.ReasonTemplateUnread, engine.ReasonTemplateMissing, ReasonControlPlaneUnread, ReasonPreflightFailed, ReasonCreationDisabled,
+		ReasonNaming,
+	} {
+		s.Hold(reason, reason)
+	}
+	s.State.Replicas = contract.Some[int32](1)
+	_, blocked := s.missing()
+	require.Len(t, blocked, 5, "what is missing has a line of its own")
+	s.State.Replicas = contract.Some[int32](0)
+	_, blocked = s.missing()
+	require.Equal(t, []string{ReasonNaming}, blocked)
+}

@@ -83,15 +83,17 @@ func TestBadObjectsOfOurCRDsAreRefusedWithTheReason(t *testing.T) {
 // requireDefaults compares what the API server has added with the defaults of Cluster API's webhooks.
 func requireDefaults(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
-	template := map[string]any{"template.spec.deletion.nodeDeletionTimeoutSeconds": int64(10), "replicas": int64(1)}
+	template := map[string]any{"template.spec.deletion.nodeDeletionTimeoutSeconds": int64(10)}
 	want := map[string]map[string]any{
 		"Machine": {"deletion.nodeDeletionTimeoutSeconds": int64(10)}, "MachinePool": template, "MachineSet": template,
 		"MachineDeployment": {
-			"replicas": int64(1), "rollout.strategy.type": "RollingUpdate", "rollout.strategy.rollingUpdate.maxSurge": int64(1),
+			"rollout.strategy.type": "RollingUpdate", "rollout.strategy.rollingUpdate.maxSurge": int64(1),
 			"rollout.strategy.rollingUpdate.maxUnavailable": int64(0), "deletion.order": "Random",
 		},
 		"MachineHealthCheck": {"checks.nodeStartupTimeoutSeconds": int64(600)},
 	}
+	_, found, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas")
+	require.False(t, found, "%s names no replicas: an autoscaler has them", obj.GetKind())
 	for path, value := range want[obj.GetKind()] {
 		got, found, err := unstructured.NestedFieldNoCopy(obj.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
 		require.NoError(t, err)
