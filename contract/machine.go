@@ -162,7 +162,7 @@ type MachineUpdate struct {
 
 	ProviderID     Change[string]
 	DataSecretName Change[string]
-	// WantedFailureDomain is where a provider of a contract version before v1beta2 has placed the machine, whatever was asked for.
+	// WantedFailureDomain is spec.failureDomain of the InfraMachine, where it has one: where its provider has placed the machine.
 	WantedFailureDomain Change[string]
 
 	Phase                               Change[string]

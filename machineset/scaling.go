@@ -76,7 +76,8 @@ func (s *Scope) naming() (scale.Naming, error) {
 // reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
 func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
 	naming, err := s.naming()
-	if err != nil { // StepHolds has added the hold
+	if err != nil { // StepHolds holds before this, unless it was removed
+		s.Hold(ReasonNaming, err.Error())
 		return ledger, false
 	}
 	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)

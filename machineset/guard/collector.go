@@ -194,14 +194,14 @@ func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
 	return facts, append(errs, err)
 }
 
-// waits reports whether an error means that the turn of an account has not come, and has the next pass wait no longer than for that.
-func (c *Collector) waits(err error) bool {
-	if provider.ClassOf(err) != provider.RateLimited {
-		return false
+// waits has the next pass be due when the turn of an account may have come, if a cluster was not listed for a whole Period. Each pass reads
+// all Machines: it is no sooner than after a fifteenth of the Period.
+func (c *Collector) waits(name string, now time.Time, err error) {
+	if now.Sub(c.listed[name]) < c.options.Period {
+		return
 	}
 	wait, _ := provider.DefaultBackoff().After(err, 1, 0)
-	c.again = min(c.again, max(wait, time.Second))
-	return true
+	c.again = min(c.again, max(wait, c.options.Period/15))
 }
 
 // list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
@@ -230,7 +230,8 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		if err == nil {
 			all, err = c.options.Calls.List(ctx, r)
 		}
-		if c.waits(err) {
+		if provider.ClassOf(err) == provider.RateLimited {
+			c.waits(name, now, err)
 			into.Unlisted[name] = "its account has to wait: " + err.Error()
 			continue
 		}
@@ -272,7 +273,7 @@ func (c *Collector) remove(ctx context.Context, i safety.Instance) (asked bool, 
 		r.Token, r.ProviderID, r.Name = i.Token, i.ProviderID, i.Name
 		_, err = c.options.Calls.Delete(ctx, r)
 	}
-	if c.waits(err) {
+	if provider.ClassOf(err) == provider.RateLimited {
 		return false, nil
 	}
 	if err != nil {

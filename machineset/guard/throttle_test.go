@@ -71,6 +71,8 @@ func TestAThrottledAccountIsAskedAgainUntilEachListIsComplete(t *testing.T) {
 		}
 		return "the last pass has not ended"
 	})
+	f.clock.Step(guard.DefaultCollectorPeriod - time.Minute)
+	require.True(t, f.clock.HasWaiters(), "each was listed in this period: those that had to wait again have no quick pass")
 	cancel()
 	require.NoError(t, <-ended)
 	require.Len(t, listed, 5, "%v", listed)
