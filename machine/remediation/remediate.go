@@ -36,16 +36,10 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	if !s.decided {
 		return result{Stop: true}, nil
 	}
-	members := map[string]*member{}
-	for _, m := range s.members {
-		members[m.plan.Name] = m
-	}
+	members := s.byName()
 	var outcomes []healthcheck.Outcome
-	for _, o := range s.outcomes() {
+	for _, o := range s.outcomes(members) {
 		m := members[o.Name]
-		if o.Action == healthcheck.ActionNone && s.outlives(m) {
-			o.Action = healthcheck.ActionUnmark
-		}
 		switch {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
@@ -71,9 +65,24 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	return result{}, errors.Join(errs...)
 }
 
-// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
-func (s *scope) outcomes() []healthcheck.Outcome {
-	all := slices.Clip(s.decision.Outcomes)
+// byName are the members by the names of their Machines.
+func (s *scope) byName() map[string]*member {
+	members := map[string]*member{}
+	for _, m := range s.members {
+		members[m.plan.Name] = m
+	}
+	return members
+}
+
+// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more, and what
+// a request for remediation has said that is gone.
+func (s *scope) outcomes(members map[string]*member) []healthcheck.Outcome {
+	all := slices.Clone(s.decision.Outcomes)
+	for i, o := range all {
+		if o.Action == healthcheck.ActionNone && s.outlives(members[o.Name]) {
+			all[i].Action = healthcheck.ActionUnmark
+		}
+	}
 	for _, m := range s.members {
 		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
 			all = append(all, healthcheck.Outcome{Name: m.plan.Name, Action: healthcheck.ActionUnmark})
