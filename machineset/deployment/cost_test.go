@@ -64,11 +64,13 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 		"deployments: list MachineSet": rounds} {
 		counts[asked] = min(counts[asked], most) // a pass whose cache was behind asks again
 	}
+	const patchSets = "deployments: patch MachineSet" // the replicas of both, and the limits of the old one once more while the other is unseen
+	require.Contains(t, []int{2 * rounds, 2*rounds + 2}, counts[patchSets])
+	delete(counts, patchSets)
 	want := map[string]int{
 		"deployments: create MachineSet": 1, "deployments: patch MachineDeployment": 3, // the ledger, twice, and the revision
-		"deployments: patch MachineSet": 2 * rounds,                                   // the replicas of the new one and of the old one
-		"others: patch MachineSet":      2*rounds + 1,                                 // the ledger, twice each time, and the finalizer
-		"others: get MachineSet":        rounds, "others: list Machine": 2*rounds - 1, // before creations, and before deletions that leave others
+		"others: patch MachineSet": 2*rounds + 1,                                 // the ledger, twice each time, and the finalizer
+		"others: get MachineSet":   rounds, "others: list Machine": 2*rounds - 1, // before creations, and before deletions that leave others
 		"deployments: list MachineSet": rounds, // before the creation, and each time the new one is raised
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {

@@ -70,6 +70,7 @@ func TestTheProgressDeadlineRunsFromTheBeginningOfARolloutAcrossRestarts(t *test
 		one.machines = append(one.machines, m)
 		if c.outdated {
 			one.UID = "old"
+			s.plan.Outdated = append(s.plan.Outdated, one.UID)
 		}
 		s.observed = append(s.observed, one)
 		facts := s.statusFacts()

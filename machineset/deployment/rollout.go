@@ -46,7 +46,7 @@ func (s *Scope) decide() {
 		s.Hold(ReasonStrategyUnreadable, err.Error())
 	}
 	s.facts = rollout.Facts{
-		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, Holds: append(s.changed(), s.missing...), After: s.State.RolloutAfter,
+		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, After: s.State.RolloutAfter,
 		HistoryLimit: s.historyLimit(), Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
@@ -59,7 +59,7 @@ func (s *Scope) decide() {
 		set.Frozen = frozen || s.inPlace() && one.lacks()
 		s.facts.Sets = append(s.facts.Sets, set)
 	}
-	s.facts.CannotCreate = s.cannotCreate()
+	s.facts.Holds = s.cannotCreate()
 	s.plan = rollout.Plan(s.facts)
 	held := slices.Clone(s.children.Holds)
 	if frozen {
@@ -93,37 +93,29 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
-// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, or the reason of its own condition.
+// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, the reason of its own condition, or that its
+// controller has yet to look at it.
 func (s *Scope) cannotCreate() []scale.Hold {
-	holds := slices.Clone(s.missing)
-	current, found := rollout.Current(s.facts)
+	now, found := rollout.Current(s.facts)
 	if !found {
-		return holds
+		return append(s.changed(), s.missing...)
 	}
-	if s.setBy(current.UID).isBlocked() {
-		holds = append(holds, scale.Hold{
-			Reason: ReasonSetCannotCreate, Message: s.env.kinds.Set.GVK.Kind + " " + current.Name + " cannot create Machines",
-		})
+	current, name := s.setBy(now.UID), s.env.kinds.Set.GVK.Kind+" "+now.Name
+	holds := slices.Clone(s.missing)
+	switch {
+	case current.isBlocked():
+		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: name + " cannot create Machines"})
+	case current.isNew():
+		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + name})
 	}
 	return holds
 }
 
-// awaitsSet reports whether the plan takes Machines of other sets away before the controller of the current set has looked at it: whether
-// it can create is not known, unless it has Machines.
-func (s *Scope) awaitsSet() bool {
-	current := s.setBy(s.plan.Current.UID)
-	seen := current.State.ObservedGeneration > 0 || len(current.State.Conditions) > 0 || current.State.ObservedReplicas.Found()
-	old := current.State.ObservedGeneration > 0 && current.State.ObservedGeneration < current.Generation
-	takes := len(s.plan.InPlace) > 0 || slices.ContainsFunc(s.plan.Replicas, func(c rollout.Change) bool {
-		return c.To < c.From && c.UID != s.plan.Current.UID
-	})
-	if !takes || s.plan.Current.UID == "" || len(current.machines) > 0 || seen && !old {
-		return false
-	}
-	s.plan.Blocked = append(s.plan.Blocked, scale.Hold{
-		Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + s.env.kinds.Set.GVK.Kind + " " + s.plan.Current.Name,
-	})
-	return true
+// isNew reports whether the controller of a set without Machines has yet to look at it: whether it can create is not known.
+func (m *set) isNew() bool {
+	seen := m.State.ObservedGeneration > 0 || len(m.State.Conditions) > 0 || m.State.ObservedReplicas.Found()
+	old := m.State.ObservedGeneration > 0 && m.State.ObservedGeneration < m.Generation
+	return len(m.machines) == 0 && (!seen || old)
 }
 
 // isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a reason of its own, also while it has as
@@ -256,9 +248,6 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	}
 	if s.plan.Create.Found() { // nothing goes for a set that may never be
 		return engine.Result{}, s.createSet(ctx)
-	}
-	if s.awaitsSet() {
-		return engine.Result{}, nil
 	}
 	var errs []error
 	for _, one := range s.plan.Replicas {

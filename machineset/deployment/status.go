@@ -134,8 +134,7 @@ func (s *Scope) statusFacts() statusFacts {
 	f.LeftAs = s.env.kinds.Set.GVK.Kind + "s"
 	for _, one := range s.observed {
 		f.Left = append(f.Left, one.Key.Name)
-		equal := s.strategy.Type == rollout.OnDelete && len(one.diff) == 0 && s.State.RolloutAfter.IsZero()
-		outdated := one.UID != s.plan.Current.UID && !equal && !s.Deleting() && len(one.machines) > 0
+		outdated := slices.Contains(s.plan.Outdated, one.UID) && len(one.machines) > 0
 		for _, m := range one.machines {
 			f.Machines = append(f.Machines, m.State)
 			if outdated {

@@ -94,7 +94,7 @@ func TestABrokenOutdatedMachine(t *testing.T) {
 			}
 			f.Sets[1].Matches = true
 			if test.cannot {
-				f.CannotCreate = []scale.Hold{{Reason: "Gone", Message: "no template"}}
+				f.Holds = []scale.Hold{{Reason: "Gone", Message: "no template"}}
 			}
 			d := rollout.Plan(f)
 			got, waits := goes(d)
@@ -154,8 +154,8 @@ func TestASetThatCannotCreateTakesNothingAway(t *testing.T) {
 			t.Run(fmt.Sprintf("%s to %d", kind, desired), func(t *testing.T) {
 				f := rollout.Facts{
 					Desired: contract.Some(desired), Strategy: rollout.Strategy{Type: kind, MaxUnavailable: 2},
-					Sets:         []rollout.Set{setWith("old", "a b c"), setWith("new", "")},
-					CannotCreate: []scale.Hold{{Reason: "Gone", Message: "no template"}},
+					Sets:  []rollout.Set{setWith("old", "a b c"), setWith("new", "")},
+					Holds: []scale.Hold{{Reason: "Gone", Message: "no template"}},
 				}
 				f.Sets[1].Matches = true
 				d := rollout.Plan(f)

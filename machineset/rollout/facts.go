@@ -126,10 +126,8 @@ type Facts struct {
 	Paused bool
 	// Sets are all sets of the deployment, in any order.
 	Sets []Set
-	// Holds keep a new set from being created: templates that do not exist, or sets to adopt first.
+	// Holds keep the current set from creating Machines, or a new one from being created: then no Machine of another set goes for it.
 	Holds []scale.Hold
-	// CannotCreate keep the current set, or the one to create, from creating Machines: then no Machine of another set goes for it.
-	CannotCreate []scale.Hold
 	// After is when a rollout starts although the template is unchanged: at and after it, and once a set was made for it (Set.MadeFor), a
 	// set that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster
 	// API's spec.rollout.after.

@@ -14,23 +14,23 @@ import (
 // See the package's documentation for the bounds.
 func Plan(f Facts) Decision {
 	desired, known := f.Desired.Get()
-	if !known {
-		return Decision{Blocked: []scale.Hold{scale.ReplicasNotSet()}}
-	}
 	p := newPlan(f, desired)
+	for _, s := range p.outdatedInUse() {
+		p.out.Outdated = append(p.out.Outdated, s.UID)
+	}
 	switch {
+	case !known:
+		p.out.Blocked = []scale.Hold{scale.ReplicasNotSet()}
+		return p.out
 	case p.receive():
 	case f.Paused:
 		p.stand()
-		if len(p.outdatedInUse()) > 0 || p.current == nil {
+		if len(p.out.Outdated) > 0 || p.current == nil {
 			p.block(ReasonPaused, "the rollout is paused")
 		}
-	case p.current == nil && len(f.Holds) > 0, len(f.CannotCreate) > 0 && len(p.outdatedInUse()) > 0:
+	case len(f.Holds) > 0 && (p.current == nil || len(p.out.Outdated) > 0):
 		p.stand()
-		if p.current == nil {
-			p.out.Blocked = append(p.out.Blocked, f.Holds...)
-		}
-		p.out.Blocked = append(p.out.Blocked, f.CannotCreate...)
+		p.out.Blocked = append(p.out.Blocked, f.Holds...)
 	default:
 		p.rollOut()
 	}
@@ -149,7 +149,6 @@ func (p *plan) finish() {
 	slices.SortFunc(p.out.Blocked, func(a, b scale.Hold) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
-	p.out.Blocked = slices.Compact(p.out.Blocked)
 	if p.After.After(p.Now) {
 		p.out.Wake = p.After
 	}
@@ -169,7 +168,7 @@ func (p *plan) unmark() {
 
 // complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any.
 func (p *plan) complete() bool {
-	if p.current == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || len(p.outdatedInUse()) > 0 {
+	if p.current == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || len(p.out.Outdated) > 0 {
 		return false
 	}
 	replicas, machines, available, reserved := 0, 0, 0, 0

@@ -41,6 +41,9 @@ type Decision struct {
 	// Current is the set that has the deployment's template; empty while there is none. Of several the
 	// oldest one that has replicas is current, or else the oldest.
 	Current Ref
+	// Outdated are the UIDs of the sets beside the current one that have Machines or may get some, by creation and name. OnDelete leaves a
+	// second set with the template of the deployment as it is.
+	Outdated []types.UID
 	// Create is the number of replicas of the set to create; absent when none is to be created.
 	Create contract.Opt[int]
 	// MadeFor is the value of Facts.After that the set to create is made for, zero without: it gets MadeForAnnotations.
