@@ -47,6 +47,9 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 		return others.err
 	}
 	s.Node, s.matched = match, match.Node
+	if s.Node.Found() && !s.Deleting() {
+		s.Workload.Record(&s.State.Metadata, s.ChangeAnnotation)
+	}
 	if s.Node.Record && s.Node.Found() {
 		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
 	}

@@ -190,7 +190,9 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.storedID = s.State.ProviderID
 	s.deletion = s.State.Deletion(s.Now)
 	s.cluster = r.clusterOf(&s.State)
-	s.Workload, s.NodesErr = r.workloads.Of(s.cluster)
+	if s.Workload, s.NodesErr = r.workloads.Of(s.cluster); s.NodesErr == nil {
+		s.NodesErr = s.Workload.Recognize(&s.State.Metadata)
+	}
 	s.lookUpCluster(ctx)
 }
 

@@ -108,9 +108,9 @@ type Wiring struct {
 }
 
 // PolicyRules are the rights that a Reconciler needs in the cluster of the Machines. If the Nodes are in the same cluster, it also needs
-// [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] in those, and the rights of the cluster.Access,
-// such as cluster.PolicyRules, in the cluster of the Machines. They are values because an operator's own generator does not read the
-// Kubebuilder markers of a dependency. contract.MergePolicyRules joins them with others.
+// [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] and cluster.ConnectionPolicyRules in those, and the
+// rights of the cluster.Access, such as cluster.PolicyRules, in the cluster of the Machines. They are values because an operator's own
+// generator does not read the Kubebuilder markers of a dependency. contract.MergePolicyRules joins them with others.
 //
 //   - Machines: list, watch and patch, and patch on the status if that is a subresource;
 //   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;

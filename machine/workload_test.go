@@ -148,6 +148,57 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	require.Nil(t, f.nodeIn(a, "na"))
 }
 
+func TestAKubeconfigThatLeadsToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	a, b := newFar(1), newFar(2)
+	a.up()
+	b.up()
+	f := newFarWorld(t, machine.Options{ConnectionGrace: -1}, map[string]*far{"a": a})
+	m, stays := f.provisionedIn("a", "m", "fake://x/1"), f.provisionedIn("a", "stays", "fake://x/2")
+	f.joins(a, "n", "fake://x/1")
+	f.joins(a, "n2", "fake://x/2")
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	f.conditionIs(stays, contract.ConditionReady, contract.ReasonReady)
+	require.NotEmpty(t, f.get(m).GetAnnotations()[cluster.UIDAnnotation])
+	leadTo := func(now, before *far) {
+		f.mu.Lock()
+		f.far["a"] = now
+		f.mu.Unlock()
+		now.up()
+		before.down()
+	}
+
+	t.Log("Nodes that are not found there are not gone")
+	f.joins(b, "n", "fake://y/1") // as in each cluster whose Nodes are numbered
+	b.ResetRequests()
+	leadTo(b, a)
+	f.conditionSays(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster", cluster.UIDAnnotation,
+		"correct the kubeconfig")
+	require.NoError(t, f.client.Delete(t.Context(), m))
+	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "leads to another cluster")
+	f.isLeftAlone("m")
+	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
+	require.Zero(t, b.CountRequests(fake.Request.IsWrite))
+
+	t.Log("the kubeconfig is corrected")
+	leadTo(a, b)
+	f.goes(m)
+	require.Nil(t, f.nodeIn(a, "n"))
+	f.conditionIs(stays, contract.ConditionReady, contract.ReasonReady)
+
+	t.Log("a person says that the other cluster takes the place of the first one")
+	leadTo(b, a)
+	f.conditionSays(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster")
+	f.change(stays, func(u *unstructured.Unstructured) {
+		annotations := u.GetAnnotations()
+		delete(annotations, cluster.UIDAnnotation)
+		u.SetAnnotations(annotations)
+	})
+	f.conditionIs(stays, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
+	require.NoError(t, f.client.Delete(t.Context(), stays))
+	f.goes(stays)
+}
+
 func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 	t.Parallel()
 	a := newFar(1)

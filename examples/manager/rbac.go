@@ -20,6 +20,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // wiring returns the reconciler's configuration by the flags. It assumes that all kinds are served.
@@ -58,7 +59,7 @@ func (o settings) ours(resource string) schema.GroupResource {
 
 // nodeClusterRole has the rights of the kubeconfigs' users in the workload clusters.
 func nodeClusterRole(o settings) *rbacv1.ClusterRole {
-	return newClusterRole(userAgent+"-nodes", machine.NodePolicyRules(o.wiring()))
+	return newClusterRole(userAgent+"-nodes", machine.NodePolicyRules(o.wiring()), cluster.ConnectionPolicyRules())
 }
 
 func newClusterRole(name string, rules ...[]rbacv1.PolicyRule) *rbacv1.ClusterRole {

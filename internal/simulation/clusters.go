@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Faults of histories with two workload clusters.
@@ -116,10 +117,12 @@ func (c *workloadCluster) isAway(w *World) bool { return !w.calm && w.Now().Befo
 // target is where the kubeconfig of a cluster leads.
 func (c *workloadCluster) target() *workloadCluster { return cmp.Or(c.exchanged, c) }
 
-// wasTroubled reports whether a cluster was away or exchanged since a Machine has been deleted: its deletion may have left its Node behind.
+// wasTroubled reports whether a cluster was away since a Machine has been deleted, or exchanged while the Machine did not have its UID: the
+// deletion may have left the Node behind.
 func (c *workloadCluster) wasTroubled(m *unstructured.Unstructured) bool {
 	at := m.GetDeletionTimestamp()
-	return at != nil && (at.Time.Before(c.away.Add(time.Minute)) || at.Time.Before(c.until.Add(time.Minute)))
+	_, known := m.GetAnnotations()[cluster.UIDAnnotation]
+	return at != nil && (at.Time.Before(c.away.Add(time.Minute)) || !known && at.Time.Before(c.until.Add(time.Minute)))
 }
 
 func (w *World) clusterGoes(ctx context.Context) {

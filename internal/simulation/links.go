@@ -112,6 +112,7 @@ func (l *link) lead(to *workloadCluster) (err error) {
 		connected := connection{process: p, session: l.session}
 		c := connected.client(to.store)
 		access.Nodes, access.Client, access.APIReader = tracked{NodeIndex: k.nodes, process: p}, c, c
+		access.UID = types.UID("uid-of-" + to.name)
 		if p.world.apps != nil {
 			l.drainer, err = newDrainer(connected, to.store)
 			access.Drainer = l.drainer

@@ -67,14 +67,19 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 
 // unreachable has the Nodes of all clusters be those of a cluster that is down until it is not.
 func unreachable(w *world, down func() bool) {
+	workloads(w, func(own cluster.Workload) (cluster.Workload, error) {
+		if down() {
+			return cluster.Workload{}, cluster.ErrNotConnected
+		}
+		return own, nil
+	})
+}
+
+// workloads has the access to all clusters be what a function makes of the one to the store.
+func workloads(w *world, of func(own cluster.Workload) (cluster.Workload, error)) {
 	w.ports = func(p *remediation.Ports) {
 		own := p.Workload
-		p.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
-			if down() {
-				return cluster.Workload{}, cluster.ErrNotConnected
-			}
-			return own, nil
-		}
+		p.NodesOf = func(types.NamespacedName) (cluster.Workload, error) { return of(own) }
 		p.WorkloadEvents = func(cluster.Mapper) source.Source {
 			return source.Func(func(_ ctxOf, _ queueOf) error { return nil })
 		}
@@ -105,6 +110,30 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	w.status(check, 4, 2, 2)
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.said("c")+w.said("d"), "nothing that is about Nodes counts")
+}
+
+func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("here", "")
+	w.machine("there", "")
+	for name, uid := range map[string]string{"here": "now", "there": "before"} {
+		w.Change(w.ref(name), func(u *unstructured.Unstructured) {
+			fake.WithAnnotations(map[string]string{cluster.UIDAnnotation: uid})(u)
+		})
+		w.becomes(name, corev1.ConditionTrue, time.Hour)
+		require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	workloads(w, func(own cluster.Workload) (cluster.Workload, error) {
+		own.UID = "now"
+		return own, nil
+	})
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "here")
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "1 of 2 Machines are not judged", "NodeUnread")
+	require.Empty(t, w.said("there"))
 }
 
 func TestANodeThatIsMissingInTheCacheIsGoneOnlyWhenTheServerSaysSo(t *testing.T) {

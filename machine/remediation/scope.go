@@ -167,6 +167,9 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 		return nil
 	}
 	nodes := s.nodes()
+	if s.workload.Recognize(&state.Metadata) != nil {
+		nodes = nil
+	}
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
 	var err error
 	if known == healthcheck.NodeGone {

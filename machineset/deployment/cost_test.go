@@ -64,7 +64,7 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 		"deployments: list MachineSet": rounds} {
 		counts[asked] = min(counts[asked], most) // a pass whose cache was behind asks again
 	}
-	const patchSets = "deployments: patch MachineSet" // the replicas of both, and the limits of the old one once more while the other is unseen
+	const patchSets = "deployments: patch MachineSet" // replicas of both, and limits of the old one once more while the other is unseen
 	require.Contains(t, []int{2 * rounds, 2*rounds + 2}, counts[patchSets])
 	delete(counts, patchSets)
 	want := map[string]int{

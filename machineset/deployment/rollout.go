@@ -93,8 +93,8 @@ func (s *Scope) frozen() bool {
 	return has != safety.NotFrozen
 }
 
-// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, the reason of its own condition, or that its
-// controller has yet to look at it.
+// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, the reason of its own condition, or that
+// its controller has yet to look at it.
 func (s *Scope) cannotCreate() []scale.Hold {
 	now, found := rollout.Current(s.facts)
 	if !found {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // apiServer is the part of an API server, over TLS and HTTP/2, that clients need for Nodes. It can stop, restart at the same
@@ -32,6 +33,7 @@ type apiServer struct {
 	slow      chan struct{}     // the pieces of a list of Nodes are sent when something comes; nil for at once
 	shown     map[string]string // by line, the credentials of the last request
 	tokens    []string
+	uid       types.UID // of the namespace kube-system
 	rv        int
 	nodes     map[string]*corev1.Node
 	events    []watchEvent
@@ -49,7 +51,7 @@ type watchEvent struct {
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	s := &apiServer{
-		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), tokens: []string{"t1"}, rv: 1,
+		t: t, nodes: map[string]*corev1.Node{}, changed: make(chan struct{}), tokens: []string{"t1"}, rv: 1, uid: "first",
 		refused: map[string]int{}, shown: map[string]string{}, under: map[string]int{}, protocols: map[string]bool{},
 	}
 	require.NoError(t, s.listen("127.0.0.1:0"))
@@ -273,8 +275,13 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 		answer(w, http.StatusOK, &metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1",
 			APIResources: []metav1.APIResource{{Name: "nodes", SingularName: "node", Kind: "Node",
-				Verbs: []string{"get", "list", "watch", "patch"}}},
+				Verbs: []string{"get", "list", "watch", "patch"}},
+				{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", Verbs: []string{"get"}}},
 		})
+	case line == "GET /api/v1/namespaces/kube-system":
+		namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
+		namespace.UID = s.uid
+		answer(w, http.StatusOK, namespace)
 	case s.slow != nil && r.URL.Query().Get("sendInitialEvents") != "": // it streams no lists then
 		answer(w, http.StatusUnprocessableEntity, &metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: 422,

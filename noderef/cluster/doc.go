@@ -18,11 +18,9 @@
 // A connection ends when a probe fails: all its requests fail at once, and its caches are gone. One probe at a time then asks
 // whether the server, or another one that the kubeconfig names by now, serves again. The pause between probes grows to 30
 // seconds. The next connection reads everything anew, so that nothing that happened meanwhile is missed; until its first lists
-// are complete, View.Synced is false, and a caller must not treat "not found" as absent.
-//
-// After a broken TCP connection and after silence, one small list per cached kind tells whether the server is at an older
-// resource version than the cache, as after a restore from a backup. If it is, the connection is replaced, because a watch from
-// a future resource version receives nothing.
+// are complete, View.Synced is false, and a caller must not treat "not found" as absent. After a broken TCP connection and
+// after silence, the connection is replaced if the server is at an older resource version than the cache, as after a restore
+// from a backup, or is that of another cluster: a watch from a future resource version receives nothing.
 //
 // # Guarantees
 //
@@ -36,6 +34,9 @@
 //     requests use the new credentials, and current watches end by themselves. A Secret that is deleted, or replaced by one
 //     with the same name, closes the connection and all its requests at once.
 //   - To a server that does not support JSON Patch, such as Cluster API's in-memory one, the client of a View sends merge patches.
+//   - Nodes of another cluster are not taken for the missing ones of this one: [Workload.Recognize] compares the UID of the namespace
+//     kube-system with the one that an object has recorded. Nothing is compared unless the user of the kubeconfig has
+//     [ConnectionPolicyRules].
 //   - "Not connected" is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It is never
 //     reported as "the Node does not exist". Its text is stable while the state is.
 //   - A kubeconfig from a Secret cannot run a command, load a plugin or read a file; see [ParseKubeconfig].

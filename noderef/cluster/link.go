@@ -164,8 +164,8 @@ func (l *link[T]) examine(ctx context.Context) {
 		l.resetPauses()
 		l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step())
 		l.disconnect(reasonOf(err, ReasonUnreachable), err)
-	case doubtful && s.rewound(ctx): // another server may have answered
-		l.log.Info("the API server is at an older resource version than its caches, as after a restore from a backup: reconnecting")
+	case doubtful && (s.rewound(ctx) || s.isOther(ctx)): // another server may have answered
+		l.log.Info("the API server is at an older resource version than its caches, as after a restore, or of another cluster: reconnecting")
 		l.resetPauses()
 		l.disconnect(ReasonConnecting, nil)
 	}

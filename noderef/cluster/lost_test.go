@@ -169,3 +169,34 @@ func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionHangs(t 
 	require.Zero(t, after.count(""))
 	w.readsAnew(old)
 }
+
+// Its resource versions are higher than those of the first cluster, so that watches go on.
+func TestAnotherClusterBehindABalancerIsRecognizedWhenAConnectionBreaks(t *testing.T) {
+	w, before, after, switchOver := standby(t, patient())
+	old := w.get(keyA)
+	require.Equal(t, types.UID("first"), old.UID)
+	after.rewind(500, "early")
+	after.uid = "second"
+	switchOver()
+	before.http.CloseClientConnections()
+	w.readsAnew(old.Value)
+	require.Equal(t, types.UID("second"), w.get(keyA).UID)
+}
+
+func TestAClusterWhoseIdentityMayNotBeReadIsConnected(t *testing.T) {
+	for prefix, status := range map[string]int{"GET /api/v1/namespaces": 403, "GET /api/v1/namespaces/": 404} {
+		w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+		s.refuse(prefix, status)
+		w.reach(keyA, s)
+		require.Empty(t, w.connected(keyA).UID)
+	}
+}
+
+func TestAClusterWhoseIdentityCannotBeReadNowIsNotConnectedYet(t *testing.T) {
+	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
+	s.refuse("GET /api/v1/namespaces", 500)
+	w.reach(keyA, s)
+	require.ErrorContains(t, w.becomes(keyA, ReasonSetupFailed), "read namespace kube-system")
+	s.refuse("GET /api/v1/namespaces", 0)
+	w.stepUntil(time.Second, "it is read", func() bool { return w.get(keyA).UID == "first" })
+}

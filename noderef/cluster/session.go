@@ -48,6 +48,7 @@ type session[T any] struct {
 	cluster ctrlcluster.Cluster
 	cache   *nonBlockingCache
 	value   T
+	uid     types.UID // see View.UID
 	wire    *wire
 	listed  atomic.Bool // the first lists are complete
 
@@ -96,6 +97,9 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	}
 	s.useCredentials(c)
 	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
+		return &setupError{err}
+	}
+	if s.uid, err = uidOf(s.life, s.cluster.GetAPIReader()); err != nil {
 		return &setupError{err}
 	}
 	if o := &l.clusters.options; o.Setup != nil {

@@ -26,6 +26,8 @@ type View[T any] struct {
 	// Problem is what does not work although the cluster is connected: a list that is refused, or a new kubeconfig that
 	// does not work while the old one still does. It is nil when the cluster is not connected.
 	Problem error
+	// UID is the UID of the namespace kube-system, by which a cluster is known again; empty when it is not known.
+	UID types.UID
 
 	// Cluster is the connection: client, cache, mapper. It is nil while there is none. Its client reads from the cache,
 	// which must have an informer of the kind, and never waits: before the first list the error matches ErrNotSynced.
@@ -62,7 +64,7 @@ func (s *state[T]) view(key types.NamespacedName) View[T] {
 		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem,
 	}
 	if s.session != nil {
-		v.Cluster, v.Value = s.session.cluster, s.session.value
+		v.Cluster, v.Value, v.UID = s.session.cluster, s.session.value, s.session.uid
 	}
 	return v
 }

@@ -70,6 +70,8 @@ type Workload struct {
 	Drainer Drainer
 	// Volumes reports whether volumes are still attached to a Node; nil means that they are not waited for. It is usually the Drainer.
 	Volumes Volumes
+	// UID is the UID of the cluster's namespace kube-system; empty when it is not known. See Recognize.
+	UID types.UID
 	// LastSeen is the time of the last successful probe of the cluster; zero for none, or when it is unknown.
 	LastSeen time.Time
 	// Since is when the cluster became connected, or not connected; zero when that is unknown.

@@ -167,3 +167,27 @@ func TestRightsAreThoseOfWhatAWorkloadIsUsedFor(t *testing.T) {
 	require.True(t, has(namespaces)["list namespaces"])
 	require.Equal(t, contract.MergePolicyRules(namespaces), namespaces, "each rule once")
 }
+
+func TestAWorkloadRecognizesItsObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		is, recorded types.UID
+		other        bool
+	}{
+		"the same cluster":        {"a", "a", false},
+		"another cluster":         {"a", "b", true},
+		"nothing is recorded":     {"a", "", false},
+		"the identity is unknown": {"", "b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, object := Workload{UID: c.is}, &contract.Metadata{Annotations: map[string]string{UIDAnnotation: string(c.recorded)}}
+			err := w.Recognize(object)
+			require.Equal(t, c.other, IsUnread(err))
+			require.Equal(t, c.other, err != nil)
+			w.Record(object, func(key string, to contract.Change[string]) {
+				require.Equal(t, UIDAnnotation, key)
+				object.Annotations[key], _ = to.Value()
+			})
+			require.NoError(t, w.Recognize(object))
+		})
+	}
+}
