@@ -28,12 +28,22 @@ type requests struct {
 	template *unstructured.Unstructured
 	// problem says why there is no template.
 	problem string
-	byName  map[string]*unstructured.Unstructured
+	// byName is nil while the kind of the requests is not served; former are those of the kind that an earlier template of the check had.
+	byName, former map[string]*unstructured.Unstructured
 }
 
 // of returns the request that belongs to a Machine, nil without one.
 func (r *requests) of(m *contract.MachineState) *unstructured.Unstructured {
-	found := r.byName[m.Key.Name]
+	return ownedBy(r.byName, m)
+}
+
+// formerOf returns the request of a Machine that was made from an earlier template, nil without one.
+func (r *requests) formerOf(m *contract.MachineState) *unstructured.Unstructured {
+	return ownedBy(r.former, m)
+}
+
+func ownedBy(byName map[string]*unstructured.Unstructured, m *contract.MachineState) *unstructured.Unstructured {
+	found := byName[m.Key.Name]
 	if found == nil || !slices.ContainsFunc(found.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == m.UID }) {
 		return nil
 	}
@@ -52,13 +62,63 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: check.Template.Group, Version: check.TemplateVersion, Kind: kind}
 }
 
+// requestsAnnotation of a check has the kind of its requests, as Kind.version.group. Without it, a check whose template was taken away or
+// replaced would not find them again.
+const requestsAnnotation = "machinist.dev/remediation-requests"
+
+// recordedRequest returns the recorded kind of requests, the zero kind without one.
+func recordedRequest(check *contract.HealthCheckState) schema.GroupVersionKind {
+	if kind, _ := schema.ParseKindArg(check.Annotations[requestsAnnotation]); kind != nil {
+		return *kind
+	}
+	return schema.GroupVersionKind{}
+}
+
+// recordRequests records the kind of requests before the first one is made. While a Machine has one of an earlier kind, that one stays
+// recorded.
+func (s *scope) recordRequests() {
+	kind, text := requestOf(&s.State), ""
+	if !kind.Empty() {
+		text = kind.Kind + "." + kind.Version + "." + kind.Group
+	}
+	if text == s.State.Annotations[requestsAnnotation] || slices.ContainsFunc(s.members, s.hasFormer) {
+		return
+	}
+	change := contract.SetTo(text)
+	if text == "" {
+		change = contract.Cleared[string]()
+	}
+	s.ChangeAnnotation(requestsAnnotation, change)
+}
+
+// hasFormer reports whether a Machine that the check judges has a request of an earlier template.
+func (s *scope) hasFormer(m *member) bool {
+	return m.plan.Shared == "" && s.requests.formerOf(m.state) != nil
+}
+
+// withdrawFormer deletes the requests of an earlier template. Nobody else is asked to remediate these Machines until they are gone.
+func (s *scope) withdrawFormer(ctx context.Context) error {
+	var errs []error
+	for _, m := range s.members {
+		if s.hasFormer(m) {
+			errs = append(errs, s.withdraw(ctx, s.requests.formerOf(m.state)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
 // being created, and requests that cannot be read end the pass.
-func (s *scope) readRequests(ctx context.Context) error {
+func (s *scope) readRequests(ctx context.Context) (err error) {
+	kind := requestOf(&s.State)
+	if former := recordedRequest(&s.State); !former.Empty() && former.GroupKind() != kind.GroupKind() {
+		if s.requests.former, err = s.listRequests(ctx, former); err != nil {
+			return err
+		}
+	}
 	if !s.external() {
 		return nil
 	}
-	kind := requestOf(&s.State)
 	if kind.Empty() {
 		s.requests.problem = "the reference needs apiVersion, name, and a kind that ends with " + contract.TemplateSuffix
 		return nil
@@ -77,21 +137,27 @@ func (s *scope) readRequests(ctx context.Context) error {
 	default:
 		s.requests.template = template
 	}
+	s.requests.byName, err = s.listRequests(ctx, kind)
+	return err
+}
+
+// listRequests returns the requests of a kind, nil when it is not served.
+func (s *scope) listRequests(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
 	probe := &unstructured.Unstructured{}
 	probe.SetGroupVersionKind(kind)
 	if served, err := s.watched(ctx, probe); err != nil || !served {
-		return err
+		return nil, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list %s objects: %w", kind.Kind, err)
+		return nil, fmt.Errorf("list %s objects: %w", kind.Kind, err)
 	}
-	s.requests.byName = make(map[string]*unstructured.Unstructured, len(list.Items))
+	byName := make(map[string]*unstructured.Unstructured, len(list.Items))
 	for i := range list.Items {
-		s.requests.byName[list.Items[i].GetName()] = &list.Items[i]
+		byName[list.Items[i].GetName()] = &list.Items[i]
 	}
-	return nil
+	return byName, nil
 }
 
 // watched has the objects of a kind watched. A kind that is not served has no objects.
@@ -139,10 +205,9 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 	return said(ReasonWaitingForRemediation, ""), nil
 }
 
-// withdraw deletes the request of a Machine that is healthy again.
-func (s *scope) withdraw(ctx context.Context, m *member) error {
-	request := s.requests.of(m.state)
-	if request == nil || request.GetDeletionTimestamp() != nil {
+// withdraw deletes a request.
+func (s *scope) withdraw(ctx context.Context, request *unstructured.Unstructured) error {
+	if request.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := request.GetUID()

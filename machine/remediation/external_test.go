@@ -130,6 +130,62 @@ func TestTheConditionOfARequestEndsWithIt(t *testing.T) {
 	w.Gone(request("b"), request("d"))
 }
 
+// Two remediate a Machine at once otherwise: the one who has the request, and its owner, or the one for whom there is a new template.
+func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrReplaced(t *testing.T) {
+	other := map[string]any{"apiVersion": "remediation.example.com/v1alpha1", "kind": "RebuildTemplate", "name": "rebuild"}
+	for name, ref := range map[string]map[string]any{"taken out": nil, "replaced": other} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, check := remedied(t, contract.V1Beta2, "b", "d")
+			w.serveRemedies()
+			rebuild := schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1alpha1", Kind: "Rebuild"}
+			w.Create(fake.CRD(rebuild), fake.CRD(rebuild.GroupVersion().WithKind("RebuildTemplate")))
+			made := testenv.Object(rebuild.GroupVersion().WithKind("RebuildTemplate"), "rebuild")
+			made.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
+			w.Create(template(), made, check)
+			w.run(remediation.Options{})
+			w.says(requested, "b", "d")
+
+			running := request("d")
+			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) })
+			w.Change(check, func(u *unstructured.Unstructured) {
+				unstructured.RemoveNestedField(u.Object, "spec", "remediation", "templateRef")
+				if ref != nil {
+					require.NoError(t, unstructured.SetNestedMap(u.Object, ref, "spec", "remediation", "templateRef"))
+				}
+			})
+			next := marked
+			if ref != nil {
+				next = requested
+			}
+			w.Gone(request("b"))
+			asks := func(name string) {
+				w.says(next, name)
+				w.Eventually("the next request for "+name, func() string {
+					return map[bool]string{true: "differs"}[exists(w, rebuild, name) != (ref != nil)]
+				})
+			}
+			asks("b")
+			w.Quiet(userAgent, time.Second)
+			require.NotNil(t, w.Get(running).GetDeletionTimestamp(), "it is at work")
+			w.says(requested, "d")
+			require.False(t, exists(w, rebuild, "d"))
+			w.status(check, 5, 3, 3)
+
+			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+			asks("d")
+			w.Quiet(userAgent, time.Second)
+		})
+	}
+}
+
+func exists(w *world, kind schema.GroupVersionKind, name string) bool {
+	w.t.Helper()
+	err := w.Client.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, testenv.Object(kind, name))
+	require.NoError(w.t, client.IgnoreNotFound(err))
+	return err == nil
+}
+
 // Cluster API returns at the first Machine whose request exists, or fails: the Machines behind it are not remediated.
 func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()

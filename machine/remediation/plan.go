@@ -38,6 +38,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] {
 		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	}
+	s.recordRequests()
 	if err := s.Commit(ctx); err != nil {
 		return result{Stop: true}, err
 	}

@@ -36,18 +36,19 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	if !s.decided {
 		return result{Stop: true}, nil
 	}
+	errs := []error{s.withdrawFormer(ctx)}
 	members := s.byName()
 	var outcomes []healthcheck.Outcome
-	for _, o := range s.outcomes(members) {
+	for _, o := range s.outcomes() {
 		m := members[o.Name]
 		switch {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
+		case s.hasFormer(m): // the event of its deletion follows
 		case !s.saysAll(m, o):
 			outcomes = append(outcomes, o)
 		}
 	}
-	var errs []error
 	for i, did := range engine.InParallel(s.env.options.Parallel, outcomes, func(o healthcheck.Outcome) carriedOut {
 		return s.carryOut(ctx, members[o.Name], o)
 	}) {
@@ -74,15 +75,9 @@ func (s *scope) byName() map[string]*member {
 	return members
 }
 
-// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more, and what
-// a request for remediation has said that is gone.
-func (s *scope) outcomes(members map[string]*member) []healthcheck.Outcome {
+// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
+func (s *scope) outcomes() []healthcheck.Outcome {
 	all := slices.Clone(s.decision.Outcomes)
-	for i, o := range all {
-		if o.Action == healthcheck.ActionNone && s.outlives(members[o.Name]) {
-			all[i].Action = healthcheck.ActionUnmark
-		}
-	}
 	for _, m := range s.members {
 		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
 			all = append(all, healthcheck.Outcome{Name: m.plan.Name, Action: healthcheck.ActionUnmark})
@@ -93,7 +88,8 @@ func (s *scope) outcomes(members map[string]*member) []healthcheck.Outcome {
 
 // outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
-	return s.requests.byName != nil && s.requests.of(m.state) == nil && !m.plan.Deleting &&
+	known := s.requests.byName != nil || !s.external()
+	return known && s.requests.of(m.state) == nil && !s.hasFormer(m) && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
@@ -115,7 +111,7 @@ func (m *member) verdict() (said, judged bool) {
 
 // saysAll reports whether there is nothing to do about a Machine, and nothing to write: the usual case.
 func (s *scope) saysAll(m *member, o healthcheck.Outcome) bool {
-	acts := o.Action == healthcheck.ActionMark || o.Action == healthcheck.ActionUnmark
+	acts := o.Action == healthcheck.ActionMark || o.Action == healthcheck.ActionUnmark || s.outlives(m)
 	return !acts && !slices.ContainsFunc(s.verdictOf(m, o), func(c metav1.Condition) bool { return !m.says(c) })
 }
 
@@ -154,6 +150,9 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 		}
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
+	if s.outlives(m) && (o.Action != healthcheck.ActionMark || !s.external()) {
+		u.RemoveConditions = append(u.RemoveConditions, contract.ConditionExternallyRemediated)
+	}
 	want = slices.DeleteFunc(want, m.says)
 	var generation int64
 	if s.env.kinds.Machine.StatusSubresource {
@@ -191,10 +190,14 @@ func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 	kind := contract.ConditionOwnerRemediated
 	if s.external() {
-		kind = contract.ConditionExternallyRemediated
-		if err := s.withdraw(ctx, m); err != nil {
+		request := s.requests.of(m.state)
+		if request == nil {
+			return nil, nil
+		}
+		if err := s.withdraw(ctx, request); err != nil {
 			return nil, err
 		}
+		kind = contract.ConditionExternallyRemediated
 	}
 	c, found := engine.Find(m.state.Conditions, kind)
 	owners := !s.external() && c.Reason != ReasonWaitingForRemediation && m.plan.Line != ""

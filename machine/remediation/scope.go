@@ -156,6 +156,7 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	if s.external() {
 		m.plan.Marked = s.requests.of(state) != nil
 	}
+	m.plan.Marked = m.plan.Marked || s.hasFormer(m)
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return nil

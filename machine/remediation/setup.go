@@ -61,8 +61,10 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 func (r *Reconciler) Index(ctx context.Context) error {
 	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
 		keys := engine.ReferenceKeys(types.NamespacedName{Namespace: check.Key.Namespace, Name: check.ClusterName}, check.Template)
-		if request := requestOf(check); request.Kind != "" {
-			keys = append(keys, engine.CRDKey(contract.CRDName(request.GroupKind())))
+		for _, request := range []schema.GroupVersionKind{requestOf(check), recordedRequest(check)} {
+			if request.Kind != "" {
+				keys = append(keys, engine.CRDKey(contract.CRDName(request.GroupKind())))
+			}
 		}
 		return keys
 	})
