@@ -8,14 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -108,14 +106,9 @@ func drainBy(ctx context.Context, r *Runner, live client.Reader, opts DrainOptio
 	defer beside.Wait()
 	defer cancel(nil)
 	beside.Go(func() { cancel(cmp.Or(r.Start(ctx), errStopped)) })
-	d := &drains{
-		runner: r, live: live, opts: opts, of: map[string]*nodeDrain{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](500*time.Millisecond, 15*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[string]{Clock: r.cfg.Clock}),
-	}
+	d := &drains{runner: r, live: live, opts: opts, of: map[string]*nodeDrain{}, places: make(chan struct{}, 8)}
 	for _, name := range names {
-		d.of[name] = &nodeDrain{NodeResult: NodeResult{Node: name}}
+		d.of[name] = &nodeDrain{NodeResult: NodeResult{Node: name}, woken: make(chan struct{}, 1)}
 	}
 	return d.all(ctx, names)
 }
@@ -125,102 +118,95 @@ type drains struct {
 	runner *Runner
 	live   client.Reader
 	opts   DrainOptions
-	queue  workqueue.TypedRateLimitingInterface[string]
 	of     map[string]*nodeDrain
+	places chan struct{} // for Nodes that are looked at together
 
-	mu    sync.Mutex // held during Progress
-	ended int
+	mu sync.Mutex // held during Progress
 }
 
-// nodeDrain is the drain of one Node. Only the worker that has its name reads and changes it.
+// nodeDrain is the drain of one Node. Only its goroutine reads and changes it.
 type nodeDrain struct {
 	NodeResult // as it was reported last
 
-	node   *corev1.Node
-	readAt time.Time
-	failed atomic.Bool // the last step: changes of Pods do not shorten the pause after it
-	told   bool
+	node  *corev1.Node
+	woken chan struct{}
+	told  bool
 }
 
-// all lets workers step the Nodes whose names are in the queue until all of them have ended.
+// all drains the Nodes, each in a goroutine.
 func (d *drains) all(ctx context.Context, names []string) ([]NodeResult, error) {
 	defer d.runner.addSink(func(node string, _ types.NamespacedName) {
-		if n := d.of[node]; n != nil && !n.failed.Load() {
-			d.queue.AddAfter(node, d.runner.cfg.Debounce)
+		if n := d.of[node]; n != nil {
+			select {
+			case n.woken <- struct{}{}:
+			default:
+			}
 		}
 	})()
+	var running sync.WaitGroup
 	for _, name := range names {
-		d.queue.Add(name)
+		running.Go(func() { d.drain(ctx, d.of[name]) })
 	}
-	if len(names) == 0 {
-		d.queue.ShutDown()
-	}
-	var workers sync.WaitGroup
-	stop := context.AfterFunc(ctx, d.queue.ShutDown)
-	for range min(len(names), 8) {
-		workers.Go(func() {
-			for name, over := d.queue.Get(); !over; name, over = d.queue.Get() {
-				d.step(ctx, d.of[name])
-				d.queue.Done(name)
-			}
-		})
-	}
-	workers.Wait()
-	stop()
+	running.Wait()
 	results, errs := make([]NodeResult, 0, len(names)), make([]error, 0, len(names))
 	for _, name := range names {
-		n := d.of[name]
-		if !n.Ended { // ctx has ended
-			d.end(n, n.Result, fmt.Errorf("drain node %s: %w", name, context.Cause(ctx)))
-		}
-		results, errs = append(results, n.NodeResult), append(errs, n.Err)
+		results, errs = append(results, d.of[name].NodeResult), append(errs, d.of[name].Err)
 	}
 	return results, errors.Join(errs...)
 }
 
-// step steps one Node, and requests its next step.
-func (d *drains) step(ctx context.Context, n *nodeDrain) {
-	if n.Ended {
-		return
-	}
-	result, err := d.look(ctx, n)
-	n.failed.Store(err != nil)
-	switch {
-	case ctx.Err() != nil && !result.Done, errors.Is(err, errStopped): // the cause follows
-	case err != nil && isFinal(err):
-		d.end(n, n.Result, err)
-	case err != nil:
-		d.tell(n, n.Result, err)
-		d.queue.AddRateLimited(n.Node)
-	case result.Done:
-		d.end(n, result, nil)
-	default:
-		d.queue.Forget(n.Node)
-		d.tell(n, result, nil)
-		rest := result.RequeueAfter
-		undone := slices.ContainsFunc(result.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
-		if !n.node.Spec.Unschedulable && !undone {
-			rest = min(rest, d.runner.cfg.Debounce) // the cordon was sent: read whether the Node shows it
+// drain steps a Node until its drain has ended. What may be removed by a retry is retried after growing pauses.
+func (d *drains) drain(ctx context.Context, n *nodeDrain) {
+	const shortest, longest = 500 * time.Millisecond, 15 * time.Second
+	pause := shortest
+	for {
+		result, err := d.look(ctx, n)
+		switch {
+		case ctx.Err() != nil && !result.Done, errors.Is(err, errStopped):
+			<-ctx.Done() // which follows the end of the Runner
+			d.end(n, n.Result, fmt.Errorf("drain node %s: %w", n.Node, context.Cause(ctx)))
+			return
+		case err != nil && isFinal(err):
+			d.end(n, n.Result, err)
+			return
+		case err != nil:
+			d.tell(n, n.Result, err)
+			d.wait(ctx, pause, nil) // changes of Pods do not shorten the pause
+			pause = min(2*pause, longest)
+		case result.Done:
+			d.end(n, result, nil)
+			return
+		default:
+			d.tell(n, result, nil)
+			pause = shortest
+			d.wait(ctx, result.RequeueAfter, n.woken)
 		}
-		d.queue.AddAfter(n.Node, rest)
 	}
 }
 
-// look reads the Node if necessary and calls Step. It returns Done only for a Node that was read for it.
-func (d *drains) look(ctx context.Context, n *nodeDrain) (Result, error) {
-	fresh := n.node == nil || !n.node.Spec.Unschedulable || n.Err != nil || d.runner.cfg.Clock.Since(n.readAt) >= probeInterval
-	for {
-		if fresh {
-			if err := d.read(ctx, n); err != nil {
-				return Result{}, fmt.Errorf("drain node %s: %w", n.Node, err)
-			}
-		}
-		result, err := d.runner.Step(ctx, Request{Node: n.node, Rules: d.opts.Rules, Policy: d.opts.Policy})
-		if err != nil || !result.Done || fresh {
-			return result, err
-		}
-		fresh = true
+// wait returns after some time, or shortly after a wake-up.
+func (d *drains) wait(ctx context.Context, rest time.Duration, woken <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-d.runner.cfg.Clock.After(rest):
+	case <-woken:
+		d.wait(ctx, d.runner.cfg.Debounce, nil)
 	}
+}
+
+// look reads the Node and calls Step.
+func (d *drains) look(ctx context.Context, n *nodeDrain) (Result, error) {
+	d.places <- struct{}{}
+	defer func() { <-d.places }()
+	if err := d.read(ctx, n); err != nil {
+		return Result{}, fmt.Errorf("drain node %s: %w", n.Node, err)
+	}
+	result, err := d.runner.Step(ctx, Request{Node: n.node, Rules: d.opts.Rules, Policy: d.opts.Policy})
+	undone := slices.ContainsFunc(result.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
+	if !n.node.Spec.Unschedulable && !undone {
+		result.RequeueAfter = min(result.RequeueAfter, d.runner.cfg.Debounce) // the cordon was sent: read whether the Node shows it
+	}
+	return result, err
 }
 
 func (d *drains) read(ctx context.Context, n *nodeDrain) error {
@@ -233,7 +219,7 @@ func (d *drains) read(ctx context.Context, n *nodeDrain) error {
 	if n.node != nil && n.node.UID != node.UID {
 		return errNodeReplaced
 	}
-	n.node, n.readAt = &node, d.runner.cfg.Clock.Now()
+	n.node = &node
 	return nil
 }
 
@@ -242,11 +228,6 @@ func (d *drains) end(n *nodeDrain, result Result, err error) {
 	n.Ended = true
 	d.runner.Release(n.Node)
 	d.tell(n, result, err)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ended++; d.ended == len(d.of) {
-		d.queue.ShutDown()
-	}
 }
 
 // tell calls Progress if the result has changed.
