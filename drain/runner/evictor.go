@@ -26,18 +26,15 @@ type Evictor interface {
 }
 
 // restEvictor is the Evictor of NewRESTEvictor.
-type restEvictor struct {
-	clients      kubernetes.Interface
-	core, policy rest.Interface
-}
+type restEvictor struct{ core, policy rest.Interface }
 
-// NewRESTEvictor returns an Evictor over a clientset. It turns the retries of the client off: they would occupy a place for up to ten
-// answers that carry Retry-After. Fake clientsets have no REST client; their typed methods are called.
+// NewRESTEvictor returns an Evictor over a clientset, not a fake one. It turns the retries of the client off: they would occupy a place for
+// up to ten answers that carry Retry-After.
 func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
 	if c == nil {
 		return nil, errors.New("new REST evictor: the clientset is nil")
 	}
-	return restEvictor{c, c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}, nil
+	return restEvictor{c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}, nil
 }
 
 // Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of
@@ -46,9 +43,6 @@ func (e restEvictor) Evict(ctx context.Context, pod PodRef, graceSeconds *int64)
 	eviction := &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: deletion(pod, graceSeconds),
 	}
-	if isFake(e.policy) {
-		return e.clients.PolicyV1().Evictions(pod.Namespace).Evict(ctx, eviction)
-	}
 	_, err := e.policy.Post().AbsPath("/api/v1").Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
 		SubResource("eviction").MaxRetries(0).Body(eviction).Do(ctx).Get()
 	return err
@@ -56,19 +50,10 @@ func (e restEvictor) Evict(ctx context.Context, pod PodRef, graceSeconds *int64)
 
 // Delete implements [Evictor].
 func (e restEvictor) Delete(ctx context.Context, pod PodRef, graceSeconds *int64) error {
-	body := deletion(pod, graceSeconds)
-	if isFake(e.core) {
-		return e.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *body)
-	}
-	return e.core.Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).MaxRetries(0).Body(body).Do(ctx).Error()
+	return e.core.Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).MaxRetries(0).Body(deletion(pod, graceSeconds)).
+		Do(ctx).Error()
 }
 
 func deletion(pod PodRef, grace *int64) *metav1.DeleteOptions {
 	return &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-}
-
-// isFake recognizes the REST client of a fake clientset, which is nil.
-func isFake(c rest.Interface) bool {
-	typed, ok := c.(*rest.RESTClient)
-	return c == nil || ok && typed == nil
 }

@@ -16,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	clientsetfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
@@ -83,39 +81,9 @@ func TestRESTEvictor_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	}
 }
 
-func TestRESTEvictor_WorksOverAFakeClientset(t *testing.T) {
-	clientset := clientsetfake.NewClientset()
-	var got runtime.Object
-	clientset.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		got = a.(clienttesting.CreateAction).GetObject()
-		return true, nil, nil
-	})
-	evictor, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
-	require.NoError(t, evictor.Evict(t.Context(), somePod, nil))
-	if diff := cmp.Diff(wantEviction(nil), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestEvictors_NeedAClient(t *testing.T) {
 	_, err := runner.NewRESTEvictor(nil)
 	require.Error(t, err)
-}
-
-func TestRESTDeleter_WorksOverAFakeClientset(t *testing.T) {
-	clientset := clientsetfake.NewClientset()
-	var got metav1.DeleteOptions
-	clientset.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		got = a.(clienttesting.DeleteActionImpl).DeleteOptions
-		return true, nil, nil
-	})
-	deleter, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
-	require.NoError(t, deleter.Delete(t.Context(), somePod, new(int64(7))))
-	if diff := cmp.Diff(*wantEviction(new(int64(7))).DeleteOptions, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
