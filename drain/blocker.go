@@ -23,17 +23,18 @@ type Blocker struct {
 	// Since is when Pods of the Node were first blocked by this Key. A plan leaves it zero; drain/runner sets it.
 	Since   time.Time
 	Message string
+	// Remedy is what a person can do; only [Plan.Permanent] sets it.
+	Remedy string `json:",omitempty"`
 }
 
 // Key identifies the cause of a blocker: equal keys in two plans are the same cause. It does not contain the message, which may be the text
 // of an error that differs each time.
 func (b Blocker) Key() string {
-	var s strings.Builder
-	s.WriteString(b.Node + "|" + string(b.Reason))
+	parts := append(make([]string, 0, 2+len(b.Budgets)), b.Node, string(b.Reason))
 	for _, name := range b.Budgets {
-		s.WriteString("|" + name.String())
+		parts = append(parts, name.String())
 	}
-	return s.String()
+	return strings.Join(parts, "\x00")
 }
 
 // Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods
@@ -51,39 +52,26 @@ func (p Plan) Blockers(maxPods int) []Blocker {
 
 // blockerOf returns the blocker of a Pod, without the Pod.
 func blockerOf(d *Decision) Blocker {
-	b := Blocker{Node: d.Node, Reason: d.Reason, Message: d.Message}
+	b := Blocker{Reason: d.Reason, Message: d.Message}
 	if aboutBudgets(d.Reason) {
 		b.Budgets = d.Budgets
 	}
 	return b
 }
 
-// blockerGroups collects the Pods of a blocker.
-type blockerGroups map[blockerGroup]*Blocker
-
-// blockerGroup is the cause of a blocker and, without a budget, its message.
-type blockerGroup struct {
-	node    string
-	reason  Reason
-	budget  types.NamespacedName
-	budgets int
-	message string
-}
-
-func (a blockerGroup) compare(b blockerGroup) int {
-	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.reason, b.reason), compareKeys(a.budget, b.budget),
-		cmp.Compare(a.budgets, b.budgets), cmp.Compare(a.message, b.message))
-}
+// blockerGroups collects the Pods of a blocker, by its key and, without a budget, its message.
+type blockerGroups map[string]*Blocker
 
 func (g blockerGroups) add(b Blocker, d *Decision) {
-	group := blockerGroup{node: b.Node, reason: b.Reason, budgets: len(b.Budgets), message: b.Message}
-	if len(b.Budgets) > 0 {
-		group.budget, group.message = b.Budgets[0], ""
+	b.Node = d.Node
+	key := b.Key()
+	if len(b.Budgets) == 0 {
+		key += "\x00" + b.Message
 	}
-	if g[group] == nil {
-		g[group] = &b
+	if g[key] == nil {
+		g[key] = &b
 	}
-	g[group].Pods = append(g[group].Pods, RefOf(d.Pod))
+	g[key].Pods = append(g[key].Pods, RefOf(d.Pod))
 }
 
 // sorted returns the groups with at most maxPods Pods each; 0 or less means defaultNames.
@@ -92,12 +80,12 @@ func (g blockerGroups) sorted(maxPods int) []Blocker {
 		maxPods = defaultNames
 	}
 	out := make([]Blocker, 0, len(g))
-	for _, group := range slices.SortedFunc(maps.Keys(g), blockerGroup.compare) {
-		b := g[group]
+	for _, key := range slices.Sorted(maps.Keys(g)) {
+		b := *g[key]
 		b.Count = len(b.Pods)
 		slices.SortFunc(b.Pods, comparePodRefs)
-		b.Pods = b.Pods[:min(maxPods, len(b.Pods)):min(maxPods, len(b.Pods))]
-		out = append(out, *b)
+		b.Pods = slices.Clip(b.Pods[:min(maxPods, len(b.Pods))])
+		out = append(out, b)
 	}
 	return out
 }
@@ -108,13 +96,6 @@ func aboutBudgets(r Reason) bool {
 
 func comparePodRefs(a, b PodRef) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-}
-
-// Obstacle is a blocker that waiting does not remove: a person has to change something.
-type Obstacle struct {
-	Blocker
-	// Remedy is what a person can do.
-	Remedy string
 }
 
 // Permanent returns what prevents the drain permanently, as far as the plan can know before the first eviction. Pods of later orders count
@@ -128,61 +109,49 @@ type Obstacle struct {
 //   - Pods that a rule denies, and Pods whose completion is waited for although their restartPolicy is Always.
 //
 // Budgets that allow no eviction only at the moment are in Blockers.
-func (p Plan) Permanent(maxPods int) []Obstacle {
-	groups, remedies := blockerGroups{}, map[string]string{}
-	add := func(d *Decision, b Blocker, remedy string) {
-		b.Node = d.Node
-		groups.add(b, d)
-		remedies[b.Key()] = remedy
-	}
+func (p Plan) Permanent(maxPods int) []Blocker {
+	groups := blockerGroups{}
 	for i := range p.Decisions {
-		p.obstacles(&p.Decisions[i], add)
+		p.obstacles(&p.Decisions[i], groups)
 	}
-	out := make([]Obstacle, 0, len(groups))
-	for _, b := range groups.sorted(maxPods) {
-		out = append(out, Obstacle{Blocker: b, Remedy: remedies[b.Key()]})
-	}
-	return out
+	return groups.sorted(maxPods)
 }
 
-func (p Plan) obstacles(d *Decision, add func(*Decision, Blocker, string)) {
-	leaving := d.Intended == Evict || d.Intended == Delete
+func (p Plan) obstacles(d *Decision, groups blockerGroups) {
 	switch {
 	case d.Action == Ignore:
 		return
-	case d.Intended == Evict && !onItsWay(d):
-		if b, remedy, found := p.budgets.obstacle(d.Pod); found {
-			add(d, b, remedy)
-		}
+	case d.Intended == Evict && group(d) != groupTerminating:
+		p.refusal(d, groups)
 	case d.Action == Deny:
-		add(d, blockerOf(d), "change the Pod, or the rules of the drain")
-	case d.Reason == ReasonWaitCompleted || d.Reason == ReasonWaitCompletedLater:
-		if neverCompletes(d.Pod) {
-			add(d, Blocker{Reason: ReasonNeverCompletes, Message: "waiting for completion of a Pod with restartPolicy Always"},
-				"delete the Pod when it may go, or let it be evicted: change its drain label or the MachineDrainRule")
-		}
+		b := blockerOf(d)
+		b.Remedy = "change the Pod, or the rules of the drain"
+		groups.add(b, d)
+	case (d.Reason == ReasonWaitCompleted || d.Reason == ReasonWaitCompletedLater) && neverCompletes(d.Pod):
+		groups.add(Blocker{Reason: ReasonNeverCompletes, Message: "waiting for completion of a Pod with restartPolicy Always",
+			Remedy: "delete the Pod when it may go, or let it be evicted: change its drain label or the MachineDrainRule"}, d)
 	}
-	if names := strangeFinalizers(d.Pod); len(names) > 0 && (leaving || d.Pod.DeletionTimestamp != nil) {
-		add(d, Blocker{Reason: ReasonFinalizer, Message: "finalizers keep the Pod when its containers have ended: " +
-			strings.Join(names, ", ")}, "their controller has to remove them; remove them by hand if it no longer runs")
+	if names := strangeFinalizers(d.Pod); len(names) > 0 && (d.Intended.leaves() || d.Pod.DeletionTimestamp != nil) {
+		groups.add(Blocker{Reason: ReasonFinalizer,
+			Message: "finalizers keep the Pod when its containers have ended: " + strings.Join(names, ", "),
+			Remedy:  "their controller has to remove them; remove them by hand if it no longer runs"}, d)
 	}
 }
 
-func onItsWay(d *Decision) bool { return d.Action == Wait && group(d) == groupTerminating }
-
-// obstacle reports whether budgets refuse the Pod permanently.
-func (l ledger) obstacle(pod *corev1.Pod) (b Blocker, remedy string, found bool) {
-	only, refusal := l.judge(pod)
-	switch budgets := l.of[pod]; refusal {
+// refusal adds the Pod to those that budgets refuse permanently, if they do.
+func (p Plan) refusal(d *Decision, groups blockerGroups) {
+	only, refusal := p.budgets.judge(d.Pod)
+	b := Blocker{Reason: refusal, Budgets: appendNames(nil, p.budgets[d.Pod])}
+	switch refusal {
 	case ReasonMultipleBudgets:
-		return Blocker{Reason: refusal, Budgets: appendNames(nil, budgets), Message: multipleBudgetsMessage(budgets)},
-			"let one budget select the Pod: change the selectors or the Pod's labels, or delete the others", true
+		b.Message = multipleBudgetsMessage(p.budgets[d.Pod])
+		b.Remedy = "let one budget select the Pod: change the selectors or the Pod's labels, or delete the others"
 	case ReasonBudgetNeverAllows:
-		return Blocker{Reason: refusal, Budgets: appendNames(nil, budgets), Message: neverAllowsMessage(only)},
-			openBudget(only.obj), true
+		b.Message, b.Remedy = neverAllowsMessage(only), openBudget(only.obj)
 	default:
-		return Blocker{}, "", false
+		return
 	}
+	groups.add(b, d)
 }
 
 // strangeFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.
@@ -207,38 +176,23 @@ func (p Plan) Warnings(maxPods int) []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		if d.Intended != Evict && d.Intended != Delete {
+		if !d.Intended.leaves() {
 			continue
 		}
-		add := func(reason Reason, message string) {
-			groups.add(Blocker{Node: d.Node, Reason: reason, Message: message}, d)
-		}
 		for _, text := range d.Warnings {
-			add(reasonOfWarning(text), text)
+			groups.add(Blocker{Reason: ReasonRuleWarning, Message: text}, d)
 		}
 		if finished(d.Pod) {
 			continue
 		}
 		if hasLocalData(d.Pod) && !slices.Contains(d.Warnings, localStorageWarning) {
-			add(ReasonLocalData, "evicting Pod with local storage")
+			groups.add(Blocker{Reason: ReasonLocalData, Message: "evicting Pod with local storage"}, d)
 		}
 		if metav1.GetControllerOfNoCopy(d.Pod) == nil && !slices.Contains(d.Warnings, unmanagedWarning) {
-			add(ReasonUnmanaged, "evicting Pod that has no controller")
+			groups.add(Blocker{Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller"}, d)
 		}
 	}
 	return groups.sorted(maxPods)
-}
-
-// reasonOfWarning recognizes the texts of the rules of kubectl.
-func reasonOfWarning(text string) Reason {
-	switch text {
-	case localStorageWarning:
-		return ReasonLocalData
-	case unmanagedWarning:
-		return ReasonUnmanaged
-	default:
-		return ReasonRuleWarning
-	}
 }
 
 func hasLocalData(pod *corev1.Pod) bool {

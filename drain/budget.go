@@ -20,44 +20,33 @@ const violation = "cannot evict pod as it would violate the pod's disruption bud
 type budget struct {
 	name types.NamespacedName
 	obj  *policyv1.PodDisruptionBudget
-	at   int // its place in the ledger
-	pods []*corev1.Pod
 }
 
-// ledger contains the budgets that select Pods of a plan, sorted by name. It is immutable.
-type ledger struct {
-	budgets []*budget
-	of      map[*corev1.Pod][]*budget
-}
+// ledger contains, for each Pod that the rules let go, the budgets that select it, sorted by name. It is immutable.
+type ledger map[*corev1.Pod][]*budget
 
 func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
-	if len(budgets) == 0 {
-		return ledger{}
-	}
-	in, worn := map[string][]*corev1.Pod{}, map[label]bool{} // the Pods that the rules let go, by namespace, and their labels
+	in := map[string][]*corev1.Pod{} // by Namespace
 	for i := range ds {
-		if pod := ds[i].Pod; ds[i].Intended == Evict || ds[i].Intended == Delete {
+		if pod := ds[i].Pod; ds[i].Intended.leaves() {
 			in[pod.Namespace] = append(in[pod.Namespace], pod)
-			for key, value := range pod.Labels {
-				worn[label{key, value}] = true
-			}
 		}
 	}
-	l := ledger{of: make(map[*corev1.Pod][]*budget, len(ds))}
+	l := ledger{}
 	for _, pdb := range budgets {
-		if pods := selected(pdb, in[pdb.Namespace], worn); len(pods) > 0 {
-			name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
-			l.budgets = append(l.budgets, &budget{name: name, obj: pdb, pods: pods})
+		b := &budget{name: types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}, obj: pdb}
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err != nil {
+			continue // the API server lets an invalid selector match nothing
 		}
-	}
-	slices.SortStableFunc(l.budgets, func(a, b *budget) int { return compareKeys(a.name, b.name) })
-	for at, b := range l.budgets {
-		b.at = at
-		for _, pod := range b.pods {
-			if of := l.of[pod]; !slices.Contains(of, b) { // the Pod may have been passed twice
-				l.of[pod] = append(of, b)
+		for _, pod := range in[pdb.Namespace] {
+			if selector.Matches(labels.Set(pod.Labels)) && !slices.Contains(l[pod], b) { // the Pod may have been passed twice
+				l[pod] = append(l[pod], b)
 			}
 		}
+	}
+	for _, of := range l {
+		slices.SortStableFunc(of, func(a, b *budget) int { return compareKeys(a.name, b.name) })
 	}
 	return l
 }
@@ -66,7 +55,7 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
 // error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count. only is the budget that counts the Pod, or
 // nil; refusal says why budgets refuse the Pod whatever they still allow, and is empty if they do not.
 func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
-	budgets := l.of[pod]
+	budgets := l[pod]
 	switch {
 	case len(budgets) == 0 || outsideBudgets(pod):
 		return nil, ""
@@ -84,42 +73,22 @@ func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
 	return only, ""
 }
 
-// counter counts what budgets still allow while a plan is made.
-type counter struct {
-	ledger
-	left []int32  // by place in the ledger
-	full []string // what is said about the Pods that a budget holds, once there is one
-}
-
-func (l ledger) counter(spent map[types.NamespacedName]int32) counter {
-	c := counter{ledger: l, left: make([]int32, len(l.budgets)), full: make([]string, len(l.budgets))}
-	for _, b := range l.budgets {
-		if !stale(b.obj) {
-			c.left[b.at] = max(0, b.obj.Status.DisruptionsAllowed-spent[b.name])
-		}
-	}
-	return c
-}
-
-// gate applies the budgets to a Pod that leaves.
-func (c counter) gate(d *Decision) {
-	d.Budgets = appendNames(d.Budgets, c.of[d.Pod])
-	switch b, refusal := c.judge(d.Pod); {
+// gate applies the budgets to a Pod that leaves. spent counts, per budget, what its status does not show yet.
+func (l ledger) gate(d *Decision, spent map[types.NamespacedName]int32) {
+	d.Budgets = appendNames(d.Budgets, l[d.Pod])
+	switch b, refusal := l.judge(d.Pod); {
 	case refusal == ReasonMultipleBudgets:
-		d.hold(Deny, refusal, multipleBudgetsMessage(c.of[d.Pod]))
+		d.hold(Deny, refusal, multipleBudgetsMessage(l[d.Pod]))
 	case refusal == ReasonBudgetStale:
 		d.hold(Wait, refusal,
 			fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violation, b.name.Name))
 	case refusal == ReasonBudgetNeverAllows:
 		d.hold(Deny, refusal, neverAllowsMessage(b))
 	case b == nil:
-	case c.left[b.at] == 0:
-		if c.full[b.at] == "" {
-			c.full[b.at] = exhaustedMessage(b.obj)
-		}
-		d.hold(Wait, ReasonBudgetExhausted, c.full[b.at])
+	case b.obj.Status.DisruptionsAllowed <= spent[b.name]:
+		d.hold(Wait, ReasonBudgetExhausted, exhaustedMessage(b.obj))
 	default:
-		c.left[b.at]--
+		spent[b.name]++
 		d.TakesToken = true
 	}
 }
@@ -220,43 +189,4 @@ func multipleBudgetsMessage(budgets []*budget) string {
 	}
 	return fmt.Sprintf("more than one disruption budget selects the Pod (%s), which the eviction API does not support; "+
 		"let only one of them select it", strings.Join(names, ", "))
-}
-
-// selected returns those of some Pods of its Namespace that a budget selects. The API server lets an invalid selector match nothing, and so
-// does one with an invalid label, which no Pod has. In a Namespace with thousands of budgets, few of them select Pods of one Node: those
-// that ask for a label that no Pod has are left out first, and a selector is parsed only for Pods that have its labels.
-func selected(pdb *policyv1.PodDisruptionBudget, pods []*corev1.Pod, worn map[label]bool) (found []*corev1.Pod) {
-	from := pdb.Spec.Selector
-	if from == nil {
-		return nil
-	}
-	for key, value := range from.MatchLabels {
-		if !worn[label{key, value}] {
-			return nil
-		}
-	}
-	for _, pod := range pods {
-		if hasLabels(pod, from.MatchLabels) {
-			found = append(found, pod)
-		}
-	}
-	if len(found) == 0 || len(from.MatchExpressions) == 0 {
-		return found
-	}
-	selector, err := metav1.LabelSelectorAsSelector(from)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(found, func(pod *corev1.Pod) bool { return !selector.Matches(labels.Set(pod.Labels)) })
-}
-
-type label struct{ key, value string }
-
-func hasLabels(pod *corev1.Pod, wanted map[string]string) bool {
-	for key, value := range wanted {
-		if got, found := pod.Labels[key]; !found || got != value {
-			return false
-		}
-	}
-	return true
 }

@@ -41,5 +41,6 @@
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
 // controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner
 // references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. It
-// is not known which Pod uses an in-tree volume: while an ignored Pod uses one, none is waited for.
+// is not known which Pod uses an in-tree volume: while an ignored Pod uses one, or a claim whose volume has no VolumeAttachment, none is
+// waited for.
 package drain

@@ -7,24 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
 )
-
-// oneVolume is a VolumeLookup that knows a single PersistentVolume.
-type oneVolume struct{ pv *corev1.PersistentVolume }
-
-func (o oneVolume) Volume(name string) (*corev1.PersistentVolume, error) {
-	if o.pv.Name != name {
-		return nil, nil //nolint:nilnil // known not to exist
-	}
-	return o.pv, nil
-}
-
-func (o oneVolume) VolumesOf(types.NamespacedName) ([]*corev1.PersistentVolume, error) {
-	return []*corev1.PersistentVolume{o.pv}, nil
-}
 
 func ExamplePlanVolumes() {
 	name := "pvc-1"
@@ -39,10 +24,12 @@ func ExamplePlanVolumes() {
 			},
 			Status: storagev1.VolumeAttachmentStatus{Attached: true},
 		}},
-		Lookup: oneVolume{&corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}},
-		}},
+		Volume: func(name string) (*corev1.PersistentVolume, error) { // usually from a lister
+			return &corev1.PersistentVolume{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"}},
+			}, nil
+		},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -3,6 +3,8 @@ package drain
 import (
 	"cmp"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func (d *Decision) hold(a Action, r Reason, message string) {
@@ -54,7 +56,7 @@ func applyOrder(ds []Decision) {
 			continue
 		}
 		switch {
-		case (d.Action == Evict || d.Action == Delete) && d.Reason != ReasonPoweredOff: // what runs nowhere waits for nobody
+		case d.Action.leaves() && d.Reason != ReasonPoweredOff: // what runs nowhere waits for nobody
 			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
 		case d.Reason == ReasonWaitCompleted:
 			d.Reason = ReasonWaitCompletedLater
@@ -62,16 +64,16 @@ func applyOrder(ds []Decision) {
 	}
 }
 
-func settle(d *Decision, budgets counter, facts *Facts) {
-	if d.Action != Evict && d.Action != Delete {
+func settle(d *Decision, budgets ledger, facts *Facts, spent map[types.NamespacedName]int32) {
+	if !d.Action.leaves() {
 		return
 	}
 	if hold, held := facts.Held[d.Pod.UID]; held && (hold.Only == Undecided || hold.Only == d.Action) {
-		d.Budgets = appendNames(d.Budgets, budgets.of[d.Pod])
+		d.Budgets = appendNames(d.Budgets, budgets[d.Pod])
 		d.hold(Wait, hold.Reason, hold.Message)
 		return
 	}
 	if d.Action == Evict {
-		budgets.gate(d)
+		budgets.gate(d, spent)
 	}
 }

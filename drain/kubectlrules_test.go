@@ -134,7 +134,7 @@ func TestNothingIsWarnedAboutTwice(t *testing.T) {
 	for _, w := range plan.Warnings(0) {
 		got = append(got, string(w.Reason)+": "+w.Message)
 	}
-	if diff := cmp.Diff([]string{"LocalData: " + localStorageWarning, "Unmanaged: " + unmanagedWarning}, got); diff != "" {
+	if diff := cmp.Diff([]string{"RuleWarning: " + unmanagedWarning, "RuleWarning: " + localStorageWarning}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -101,8 +101,10 @@ func TestOneAtATimeWithVolumes(t *testing.T) {
 	rules := append(ClusterAPIRules(nil, nil), OneAtATimeWithVolumes, SystemCriticalLast)
 	leave := func() (left []string) {
 		plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
-		for _, d := range plan.Evictable() {
-			left = append(left, d.Pod.Name)
+		for _, d := range plan.Decisions {
+			if d.Action.leaves() {
+				left = append(left, d.Pod.Name)
+			}
 		}
 		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return slices.Contains(left, pod.Name) })
 		return left

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -60,36 +61,17 @@ func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 // budgets is most of the work of a plan, and is not repeated.
 func (p Plan) With(facts Facts) Plan {
 	p.Decisions = slices.Clone(p.judged)
-	budgets := p.budgets.counter(facts.Spent)
+	spent := map[types.NamespacedName]int32{}
+	maps.Copy(spent, facts.Spent)
 	for i := range p.Decisions {
-		settle(&p.Decisions[i], budgets, &facts)
+		settle(&p.Decisions[i], p.budgets, &facts, spent)
 	}
 	return p
-}
-
-// Evictable returns the decisions to carry out now: those with the action Evict or Delete.
-func (p Plan) Evictable() []Decision {
-	return p.filter(func(d *Decision) bool { return d.Action == Evict || d.Action == Delete })
-}
-
-// Blocking returns the decisions about all Pods that have to leave before the drain is done, including evictable ones.
-func (p Plan) Blocking() []Decision {
-	return p.filter(func(d *Decision) bool { return d.Action != Ignore })
 }
 
 // Done reports that no Pod blocks. An empty plan is Done: the caller has to know whether the Pods were completely known.
 func (p Plan) Done() bool {
 	return !slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Action != Ignore })
-}
-
-func (p Plan) filter(keep func(*Decision) bool) []Decision {
-	var out []Decision
-	for i := range p.Decisions {
-		if keep(&p.Decisions[i]) {
-			out = append(out, p.Decisions[i])
-		}
-	}
-	return out
 }
 
 // Counts are the numbers of Pods of a plan. Every Pod is in exactly one of Evictable, Terminating, Waiting, Blocked and Ignored.

@@ -208,11 +208,11 @@ func TestPlan_DoneOnlyWhenNothingButIgnoredPodsIsLeft(t *testing.T) {
 	plan := func(pods ...*corev1.Pod) Plan {
 		return Planner{}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 	}
-	if p := plan(ds, newPod("m", mirror)); !p.Done() || len(p.Blocking()) != 0 || p.Summary(0) != "" {
+	if p := plan(ds, newPod("m", mirror)); !p.Done() || p.Counts().Ignored != 2 || p.Summary(0) != "" {
 		t.Errorf("want done, got %v", lines(p))
 	}
 	for _, pod := range []*corev1.Pod{newPod("a"), newPod("a", terminating), newPod("a", inPhase(corev1.PodFailed))} {
-		if p := plan(ds, pod); p.Done() || len(p.Blocking()) != 1 || p.Summary(0) == "" {
+		if p := plan(ds, pod); p.Done() || p.Counts().Ignored != 1 || p.Summary(0) == "" {
 			t.Errorf("want not done, got %v", lines(p))
 		}
 	}
@@ -233,8 +233,8 @@ func TestPlan_InputOrderDoesNotMatterAndNothingIsChanged(t *testing.T) {
 		if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if len(got.Evictable()) != 7 {
-			t.Fatalf("want 7 evictable, got %d", len(got.Evictable()))
+		if n := got.Counts().Evictable; n != 7 {
+			t.Fatalf("want 7 evictable, got %d", n)
 		}
 	}
 	if diff := cmp.Diff(before, want.Decisions[3].Pod); diff != "" {

@@ -84,9 +84,9 @@ func (p Policy) Rule(s Situation) Rule {
 	dead := p.reckonsDead(s)
 	deletes := p.DeleteAfter > 0 && !s.StartedAt.IsZero() && s.Now.Sub(s.StartedAt) >= p.DeleteAfter
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
-		leaves := v.Action == Evict || v.Action == Delete
+		leaves, waits := v.Action.leaves(), v.Action == Wait
 		switch {
-		case dead && pod.DeletionTimestamp != nil && (leaves || v.Action == Wait) && s.Now.Sub(p.goneBy(pod, s)) > skipTerminatingAfter:
+		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(p.goneBy(pod, s)) > skipTerminatingAfter:
 			return v.decide(Ignore, ReasonStuckTerminating, "the Node does not answer and the Pod should be gone by now"), nil
 		case pod.DeletionTimestamp != nil || !leaves:
 			return v, nil
@@ -166,7 +166,7 @@ func DeleteBy(deadline time.Time, now func() time.Time) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		left := int64(deadline.Sub(now()) / time.Second)
 		grace := ptr.Deref(v.GracePeriodSeconds, graceOf(pod))
-		if v.Action != Evict && v.Action != Delete || left > grace {
+		if !v.Action.leaves() || left > grace {
 			return v, nil
 		}
 		v = v.decide(Delete, ReasonEscalated, "deleting the Pod, which has to be gone by "+deadline.UTC().Format(time.RFC3339))

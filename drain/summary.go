@@ -106,18 +106,18 @@ func kind(refs []PodRef) string {
 }
 
 func names(refs []PodRef, limit int) string {
-	slices.SortFunc(refs, comparePodRefs)
-	shown := make([]string, 0, limit)
-	for _, ref := range refs[:min(limit, len(refs))] {
-		shown = append(shown, ref.String())
+	all := make([]string, 0, len(refs))
+	for _, ref := range refs {
+		all = append(all, ref.String())
 	}
-	return joined(shown, len(refs)-len(shown))
+	return limited(all, limit)
 }
 
-// joined lists names and says how many more there are.
-func joined(shown []string, more int) string {
-	text := strings.Join(shown, ", ")
-	if more > 0 {
+// limited lists as many names as limit says, sorted, and how many more there are.
+func limited(all []string, limit int) string {
+	slices.Sort(all)
+	text := strings.Join(all[:min(limit, len(all))], ", ")
+	if more := len(all) - limit; more > 0 {
 		text += fmt.Sprintf(", ... (%d more)", more)
 	}
 	return text

@@ -26,16 +26,14 @@ const (
 
 // String returns the action's name, for example "Evict".
 func (a Action) String() string {
-	return nameOf(a, "Action", "Undecided", "Evict", "Delete", "Wait", "Ignore", "Deny")
+	if a > Deny {
+		return fmt.Sprintf("Action(%d)", uint8(a))
+	}
+	return []string{"Undecided", "Evict", "Delete", "Wait", "Ignore", "Deny"}[a]
 }
 
-// nameOf returns the name of a constant, counted from 0.
-func nameOf[T ~uint8](value T, kind string, names ...string) string {
-	if int(value) < len(names) {
-		return names[value]
-	}
-	return fmt.Sprintf("%s(%d)", kind, uint8(value))
-}
+// leaves reports whether the Pod has to go by a request.
+func (a Action) leaves() bool { return a == Evict || a == Delete }
 
 // Reason is a CamelCase word that says why a Pod has its action. Rules may use their own reasons.
 type Reason string
@@ -69,6 +67,7 @@ const (
 const (
 	ReasonEvictionRequested    Reason = "EvictionRequested"    // queued or on its way to the API server
 	ReasonEvictionAccepted     Reason = "EvictionAccepted"     // accepted; the Pod was not seen terminating yet
+	ReasonGone                 Reason = "Gone"                 // of an answer: the Pod or its Namespace does not exist any more
 	ReasonForbidden            Reason = "Forbidden"            // RBAC or an admission plugin of the API server refused the eviction
 	ReasonAdmissionDenied      Reason = "AdmissionDenied"      // a webhook or an admission policy denied it, and may act on it
 	ReasonNamespaceTerminating Reason = "NamespaceTerminating" // the Namespace controller will delete the Pod

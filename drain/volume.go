@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,24 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VolumeStop says why attached volumes are no longer waited for.
-type VolumeStop uint8
+// VolumeStop says why attached volumes are no longer waited for; empty while they are.
+type VolumeStop string
 
-// The zero value means that the wait continues.
+// Values of VolumeStop.
 const (
-	VolumesNotStopped VolumeStop = iota
+	VolumesNotStopped VolumeStop = ""
 	// VolumesPoweredOff: the machine is off and cannot unmount volumes. They are detached by force.
-	VolumesPoweredOff
+	VolumesPoweredOff VolumeStop = "PoweredOff"
 	// VolumesUnreachable: the kubelet does not answer and cannot unmount volumes.
-	VolumesUnreachable
+	VolumesUnreachable VolumeStop = "Unreachable"
 	// VolumesTimedOut: the limit of the caller has passed.
-	VolumesTimedOut
+	VolumesTimedOut VolumeStop = "TimedOut"
 )
-
-// String returns the name without its prefix, for example "TimedOut".
-func (s VolumeStop) String() string {
-	return nameOf(s, "VolumeStop", "NotStopped", "PoweredOff", "Unreachable", "TimedOut")
-}
 
 // VolumeRef names one volume of a Node.
 type VolumeRef struct {
@@ -43,10 +37,7 @@ type VolumeRef struct {
 // volumeDecision is the decision whether one volume is waited for.
 type volumeDecision struct {
 	VolumeRef
-	blocks    bool
-	detaching bool // its VolumeAttachment has a deletionTimestamp
-	// failed: the last attempt of the driver to detach the volume, or before that to attach it, failed.
-	failed bool
+	blocks bool
 }
 
 // VolumePlan contains a decision for every volume of a Node. It describes one point in time.
@@ -72,16 +63,6 @@ func (p VolumePlan) Blocking() []VolumeRef {
 	return out
 }
 
-// VolumeLookup finds PersistentVolumes. An error means that the volume is unknown, and not that it does not exist. Returned objects are
-// shared and must not be changed. VolumeLookup is called while a plan is made and must answer from memory.
-type VolumeLookup interface {
-	// Volume returns a PersistentVolume by name; nil when it does not exist.
-	Volume(name string) (*corev1.PersistentVolume, error)
-	// VolumesOf returns the PersistentVolumes whose spec.claimRef names a claim, in any order. The reference is set before a claim can be
-	// used, so it is not necessary to read claims.
-	VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error)
-}
-
 // VolumeFacts is what [PlanVolumes] knows about one Node. Everything in it is shared and not changed.
 type VolumeFacts struct {
 	// Now is the time of the snapshot.
@@ -92,8 +73,9 @@ type VolumeFacts struct {
 	Attachments []*storagev1.VolumeAttachment
 	// Decisions are those about the Pods of the Node. Volumes of ignored Pods are not waited for.
 	Decisions []Decision
-	// Lookup is required when there are volumes.
-	Lookup VolumeLookup
+	// Volume returns a PersistentVolume by name; nil when it does not exist. An error means that it is unknown. It is required when there
+	// are attachments, must answer from memory, and may return a shared object.
+	Volume func(name string) (*corev1.PersistentVolume, error)
 	// StartedAt is when the wait began, as recorded by the caller. Without it, there is no limit.
 	StartedAt time.Time
 	// Timeout ends the wait when it is above 0.
@@ -107,25 +89,21 @@ type VolumeFacts struct {
 const maxVolumeNames = 5 // per line, as in Cluster API
 
 // Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start
-// time. Each line names at most maxNames volumes (0 or less means 5), and at most three failures of drivers follow. It is empty when no
-// volume blocks, contains no times, and is equal for equal plans.
+// time. Each line names at most maxNames volumes (0 or less means 5). It is empty when no volume blocks, contains no times, and is equal
+// for equal plans.
 func (p VolumePlan) Summary(maxNames int) string {
-	var claims, volumes, inTree, failures []string
-	for i := range p.volumes {
-		d := &p.volumes[i]
-		if !d.blocks {
-			continue
-		}
+	if maxNames <= 0 {
+		maxNames = maxVolumeNames
+	}
+	var claims, volumes, inTree []string
+	for _, v := range p.Blocking() {
 		switch {
-		case d.Claim.Name != "":
-			claims = append(claims, d.Claim.String())
-		case d.PV != "":
-			volumes = append(volumes, d.PV)
+		case v.Claim.Name != "":
+			claims = append(claims, v.Claim.String())
+		case v.PV != "":
+			volumes = append(volumes, v.PV)
 		default:
-			inTree = append(inTree, d.Name)
-		}
-		if d.failed && len(failures) < defaultNames {
-			failures = append(failures, failure(d))
+			inTree = append(inTree, v.Name)
 		}
 	}
 	var lines []string
@@ -137,25 +115,7 @@ func (p VolumePlan) Summary(maxNames int) string {
 	bullet("PersistentVolumeClaims", claims)
 	bullet("PersistentVolumes without a .spec.claimRef to a PersistentVolumeClaim", volumes)
 	bullet("Node with .status.volumesAttached entries not matching a PersistentVolume", inTree)
-	return strings.Join(append(lines, failures...), "\n")
-}
-
-// failure omits the text of the driver: many contain the ID of a request, and would change the message with every attempt.
-func failure(d *volumeDecision) string {
-	if d.detaching {
-		return fmt.Sprintf("* VolumeAttachment %s: detach failed and is tried again, see its .status.detachError", d.Name)
-	}
-	return fmt.Sprintf("* VolumeAttachment %s: attach failed, see its .status.attachError", d.Name)
-}
-
-// limited lists as many names as limit says; 0 or less means maxVolumeNames.
-func limited(names []string, limit int) string {
-	if limit <= 0 {
-		limit = maxVolumeNames
-	}
-	slices.Sort(names)
-	shown := names[:min(limit, len(names))]
-	return joined(shown, len(names)-len(shown))
+	return strings.Join(lines, "\n")
 }
 
 // claimsOf returns the claims that a Pod uses, including those of its generic ephemeral volumes.

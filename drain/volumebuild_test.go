@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const testDriver = "disk.example.com"
@@ -43,9 +42,6 @@ func notAttached(a *storagev1.VolumeAttachment) { a.Status.Attached = false }
 func fresh(a *storagev1.VolumeAttachment) {
 	a.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
 }
-func detachFails(a *storagev1.VolumeAttachment) {
-	a.Status.DetachError = &storagev1.VolumeError{Message: "request 4711: busy"}
-}
 
 type volumeOption func(*corev1.PersistentVolume)
 
@@ -79,7 +75,7 @@ func iscsi(pv *corev1.PersistentVolume) {
 	pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}
 }
 
-// volumes is a VolumeLookup over a list.
+// volumes is a list of them.
 type volumes []*corev1.PersistentVolume
 
 func (vs volumes) Volume(name string) (*corev1.PersistentVolume, error) {
@@ -88,17 +84,7 @@ func (vs volumes) Volume(name string) (*corev1.PersistentVolume, error) {
 			return pv, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // the contract of VolumeLookup
-}
-
-func (vs volumes) VolumesOf(claim types.NamespacedName) ([]*corev1.PersistentVolume, error) {
-	var out []*corev1.PersistentVolume
-	for _, pv := range vs {
-		if ref := pv.Spec.ClaimRef; ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
-			out = append(out, pv)
-		}
-	}
-	return out, nil
+	return nil, nil //nolint:nilnil // the contract of VolumeFacts.Volume
 }
 
 func claiming(claims ...string) podOption {

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func volumeLines(p VolumePlan) []string {
@@ -138,7 +137,7 @@ func TestVolumePlan_OneVolume(t *testing.T) {
 				node = nodeWith()
 			}
 			plan, err := PlanVolumes(VolumeFacts{
-				Now: noon, Node: node, Attachments: tc.attachments, Lookup: tc.volumes, Decisions: decisionsOf(tc.pods...),
+				Now: noon, Node: node, Attachments: tc.attachments, Volume: tc.volumes.Volume, Decisions: decisionsOf(tc.pods...),
 			})
 			require.NoError(t, err)
 			if diff := cmp.Diff(tc.want, volumeLines(plan)); diff != "" {
@@ -168,7 +167,7 @@ func TestVolumePlan_StopsOnlyForAReasonThatItNames(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := tc.facts
-			f.Now, f.Node, f.Lookup = noon, nodeWith(), volumes{volume("pv")}
+			f.Now, f.Node, f.Volume = noon, nodeWith(), volumes{volume("pv")}.Volume
 			f.Attachments = []*storagev1.VolumeAttachment{attachment("pv")}
 			plan, err := PlanVolumes(f)
 			require.NoError(t, err)
@@ -185,39 +184,24 @@ func TestVolumePlan_StopsOnlyForAReasonThatItNames(t *testing.T) {
 	}
 }
 
-type unreadVolumes struct{}
-
-func (unreadVolumes) Volume(string) (*corev1.PersistentVolume, error) {
-	return nil, errors.New("not synced")
-}
-func (unreadVolumes) VolumesOf(types.NamespacedName) ([]*corev1.PersistentVolume, error) {
-	return nil, errors.New("not synced")
-}
-
 func TestVolumePlan_UnreadIsNotAbsent(t *testing.T) {
 	f := VolumeFacts{Now: noon, Node: nodeWith(), Attachments: []*storagev1.VolumeAttachment{attachment("pv")}}
+	f.Volume = func(string) (*corev1.PersistentVolume, error) { return nil, errors.New("not synced") }
 	_, err := PlanVolumes(f)
-	require.ErrorContains(t, err, "no Lookup")
-	f.Lookup = unreadVolumes{}
-	_, err = PlanVolumes(f)
 	require.ErrorContains(t, err, "persistent volume pv: not synced")
-	f.Decisions = decisionsOf(newPod("ds", byDaemonSet, claiming("c")))
-	_, err = PlanVolumes(f)
-	require.ErrorContains(t, err, "claim default/c: not synced")
 	_, err = PlanVolumes(VolumeFacts{})
 	require.ErrorContains(t, err, "the Node is nil")
 }
 
-func TestVolumePlan_NamesClaimsAndFailures(t *testing.T) {
+func TestVolumePlan_NamesClaims(t *testing.T) {
 	plan, err := PlanVolumes(VolumeFacts{
-		Now: noon, Node: nodeWith("kubernetes.io/fc/x:0"), Lookup: volumes{volume("a"), volume("b"), volume("c", unclaimed)},
-		Attachments: []*storagev1.VolumeAttachment{attachment("c", detaching, detachFails), attachment("b", fresh), attachment("a"), nil},
+		Now: noon, Node: nodeWith("kubernetes.io/fc/x:0"), Volume: volumes{volume("a"), volume("b"), volume("c", unclaimed)}.Volume,
+		Attachments: []*storagev1.VolumeAttachment{attachment("c", detaching), attachment("b", fresh), attachment("a"), nil},
 	})
 	require.NoError(t, err)
 	wantText := "* PersistentVolumeClaims: default/a, default/b\n" +
 		"* PersistentVolumes without a .spec.claimRef to a PersistentVolumeClaim: c\n" +
-		"* Node with .status.volumesAttached entries not matching a PersistentVolume: kubernetes.io/fc/x:0\n" +
-		"* VolumeAttachment va-c: detach failed and is tried again, see its .status.detachError"
+		"* Node with .status.volumesAttached entries not matching a PersistentVolume: kubernetes.io/fc/x:0"
 	if diff := cmp.Diff(wantText, plan.Summary(0)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -231,7 +215,7 @@ func TestVolumePlan_ClaimsAreNamedInTheirOwnOrder(t *testing.T) {
 		f.Attachments = append(f.Attachments, attachment(name))
 		known = append(known, volume(name, func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Name = fmt.Sprintf("data-%d", 6-i) }))
 	}
-	f.Lookup = known
+	f.Volume = known.Volume
 	plan, err := PlanVolumes(f)
 	require.NoError(t, err)
 	require.Equal(t, "* PersistentVolumeClaims: default/data-0, default/data-1, default/data-2, ... (4 more)", plan.Summary(3))
@@ -242,11 +226,11 @@ func TestVolumePlan_ManyVolumesInAnyOrderGiveOneShortText(t *testing.T) {
 	var known volumes
 	for i := range 60 {
 		name := fmt.Sprintf("pv-%02d", i)
-		attachments = append(attachments, attachment(name, detaching, detachFails))
+		attachments = append(attachments, attachment(name, detaching))
 		known = append(known, volume(name))
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	f := VolumeFacts{Now: noon, Node: nodeWith(), Lookup: known}
+	f := VolumeFacts{Now: noon, Node: nodeWith(), Volume: known.Volume}
 	texts := map[string]bool{}
 	before := attachments[0].DeepCopy()
 	for range 10 {
@@ -261,8 +245,8 @@ func TestVolumePlan_ManyVolumesInAnyOrderGiveOneShortText(t *testing.T) {
 		t.Fatalf("want one text, got %d", len(texts))
 	}
 	for text := range texts {
-		if !strings.Contains(text, "default/pv-04, ... (55 more)") || strings.Count(text, "\n") != 3 {
-			t.Errorf("want five names and three failures, got %s", text)
+		if !strings.Contains(text, "default/pv-04, ... (55 more)") || strings.Count(text, "\n") != 0 {
+			t.Errorf("want five names, got %s", text)
 		}
 	}
 	for _, a := range attachments {
@@ -280,12 +264,8 @@ func TestVolumePlan_KnowsThePluginsThatAttachWithoutAVolumeAttachment(t *testing
 		"Cinder": true, "VsphereVolume": true, "PortworxVolume": true, "CSI": false, "HostPath": false,
 	} {
 		var pod corev1.VolumeSource
-		var volume corev1.PersistentVolumeSource
-		for _, source := range []any{&pod, &volume} {
-			field := reflect.ValueOf(source).Elem().FieldByName(member)
-			field.Set(reflect.New(field.Type().Elem()))
-		}
-		require.Equal(t, want, inTree(&pod), member)
-		require.Equal(t, want, inTreePV(&volume), member)
+		field := reflect.ValueOf(&pod).Elem().FieldByName(member)
+		field.Set(reflect.New(field.Type().Elem()))
+		require.Equal(t, want, isInTree(&pod), member)
 	}
 }

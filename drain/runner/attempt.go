@@ -33,14 +33,15 @@ type attempt struct {
 	action     drain.Action // Evict or Delete
 	grace      *int64
 	state      attemptState
-	shown      drain.Hold // what is reported until the answer; that the eviction is requested when it is empty
-	rest       drain.Hold // what is reported while resting; what the plan says when it is empty
-	retryAt    time.Time  // while resting or accepted
-	failures   int
-	hopeless   bool         // the plan denies the request
-	budget     *budgetState // the only budget that selects the Pod, or the first of a hopeless Pod; nil if there is none
-	token      bool         // counts against the budget until its status shows the eviction
-	seenRV     string       // version of the budget known when the eviction was accepted, or refused because of the budget
+	// rest is what is reported while resting, where empty means what the plan says, and from then until the next answer, where empty means
+	// that the eviction is requested.
+	rest     drain.Hold
+	retryAt  time.Time // while resting or accepted
+	failures int
+	hopeless bool         // the plan denies the request
+	budget   *budgetState // the only budget that selects the Pod, or the first of a hopeless Pod; nil if there is none
+	token    bool         // counts against the budget until its status shows the eviction
+	seenRV   string       // version of the budget known when the eviction was accepted, or refused because of the budget
 }
 
 // hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
@@ -61,8 +62,8 @@ func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) {
 		ns.attempts[a.ref.UID] = a
 	}
 	a.queue(d, known, token)
-	if a.shown.Reason != "" {
-		d.Action, d.Reason, d.Message = drain.Wait, a.shown.Reason, a.shown.Message
+	if a.rest.Reason != "" {
+		d.Action, d.Reason, d.Message = drain.Wait, a.rest.Reason, a.rest.Message
 	}
 }
 
@@ -81,7 +82,7 @@ func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 	}
 	a.releaseToken()
-	a.shown = a.showing(d, action)
+	a.wait(d, action)
 	a.action, a.grace, a.state, a.hopeless, a.budget = action, d.GracePeriodSeconds, queued, hopeless(d), nil
 	if action == drain.Evict && (len(d.Budgets) == 1 || a.hopeless) {
 		a.budget = known[d.Budgets[0]]
@@ -91,16 +92,15 @@ func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
 	}
 }
 
-// showing returns what is reported of a new request until its answer. About budgets, the plan knows more than the last answer.
-func (a *attempt) showing(d *drain.Decision, action drain.Action) drain.Hold {
+// wait sets what is reported of a new request until its answer. About budgets, the plan knows more than the last answer.
+func (a *attempt) wait(d *drain.Decision, action drain.Action) {
 	ofBudget := a.rest.Reason == drain.ReasonBudgetExhausted || a.rest.Reason == drain.ReasonBudgetStale
 	switch never := hopeless(d); {
 	case action == drain.Delete, !never && (a.failures == 0 || ofBudget):
-		return drain.Hold{}
+		a.rest = drain.Hold{}
 	case never && (!a.hopeless || a.rest.Reason == ""):
-		return drain.Hold{Reason: d.Reason, Message: d.Message}
+		a.rest = drain.Hold{Reason: d.Reason, Message: d.Message}
 	}
-	return a.rest
 }
 
 // withdraw removes a queued request.
@@ -133,7 +133,7 @@ func (a *attempt) releaseToken() {
 
 // hold returns what a plan has to know of the Pod; held is false when nothing is under way.
 func (a *attempt) hold(paused *pause, now time.Time) (hold drain.Hold, held bool) {
-	hold = cmp.Or(a.shown, drain.Hold{Reason: drain.ReasonEvictionRequested})
+	hold = cmp.Or(a.rest, drain.Hold{Reason: drain.ReasonEvictionRequested})
 	switch a.state {
 	case queued:
 		if now.Before(paused.until) && !a.hopeless {
@@ -182,11 +182,11 @@ func (a *attempt) ended(now time.Time) bool {
 
 // succeeded records that the eviction or deletion was accepted, or that the Pod is gone.
 func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
-	a.state, a.failures, a.retryAt = accepted, 0, now.Add(max(acceptedFor, o.RetryAfter))
-	if o.Class == drain.Accepted && a.token && !now.Before(a.budget.closedUntil) {
+	a.state, a.failures, a.retryAt = accepted, 0, now.Add(acceptedFor)
+	if o.Reason == drain.ReasonEvictionAccepted && a.token && !now.Before(a.budget.closedUntil) {
 		a.budget.closedRV = "" // the API server accepted a probe
 	}
-	if o.Class == drain.Gone {
+	if o.Reason == drain.ReasonGone {
 		a.releaseToken()
 		a.retryAt = now.Add(probeInterval)
 	}
@@ -199,13 +199,13 @@ func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 // refused lets the Pod rest. The refusal of a hopeless Pod by its budgets is what the plan says, which also recognizes its end.
 func (a *attempt) refused(o drain.Outcome, now time.Time) {
 	a.failures++
-	a.state, a.rest, a.seenRV = resting, drain.HoldFor(o), ""
-	reason, first := a.rest.Reason, o.RetryAfter
-	closed := o.Class == drain.BudgetExhausted || o.Class == drain.BudgetStale
+	a.state, a.rest, a.seenRV = resting, drain.Hold{Reason: o.Reason, Message: o.Message}, ""
+	reason, first := o.Reason, o.RetryAfter
+	closed := o.Reason == drain.ReasonBudgetExhausted || o.Reason == drain.ReasonBudgetStale
 	switch {
-	case a.hopeless && (closed || o.Class == drain.MultipleBudgets):
+	case a.hopeless && (closed || o.Reason == drain.ReasonMultipleBudgets):
 		a.rest = drain.Hold{}
-		reason, first = drain.ReasonBudgetNeverAllows, time.Minute
+		reason, first = drain.ReasonBudgetNeverAllows, 0
 	case closed && a.budget != nil:
 		a.seenRV = a.budget.seenRV
 	}

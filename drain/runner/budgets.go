@@ -24,7 +24,6 @@ type budgetState struct {
 	inFlight    int
 	closedRV    string    // resource version at which the API server refused
 	closedUntil time.Time // acceptances before belong to requests sent before the refusal
-	restUntil   time.Time // no request before
 	probeAt     time.Time // when to try one Pod although the cached status allows none
 }
 
@@ -42,7 +41,7 @@ func (s budgets) observe(read []*policyv1.PodDisruptionBudget, now time.Time) ma
 		if b.seenRV == "" || newer(pdb.ResourceVersion, b.seenRV) {
 			b.seenRV = pdb.ResourceVersion
 		}
-		if b.closed(now) {
+		if b.closed() {
 			spent[name] = math.MaxInt32
 			continue
 		}
@@ -70,25 +69,25 @@ func (b *budgetState) forgotten(now time.Time, after time.Duration) bool {
 			return false
 		}
 	}
-	return b.inFlight == 0 && !now.Before(b.closedUntil) && !now.Before(b.restUntil) && now.Sub(b.lookedAt) >= after
+	return b.inFlight == 0 && !now.Before(b.closedUntil) && now.Sub(b.lookedAt) >= after
 }
 
 // admits reports whether one more request may be sent for the budget. A nil budget admits all.
-func (b *budgetState) admits(now time.Time) bool {
-	return b == nil || b.inFlight < maxInFlightPerBudget && !now.Before(b.restUntil)
+func (b *budgetState) admits() bool {
+	return b == nil || b.inFlight < maxInFlightPerBudget
 }
 
 // closed reports that the cached status cannot be trusted: the API server refused what this version of it allows. Only probes are sent
 // until a newer version is read or the API server accepts a probe.
-func (b *budgetState) closed(now time.Time) bool {
-	return now.Before(b.restUntil) || b.closedRV != "" && b.seenRV == b.closedRV
+func (b *budgetState) closed() bool {
+	return b.closedRV != "" && b.seenRV == b.closedRV
 }
 
 // probe reports whether a Pod is requested now although the status allows none, and schedules the next probe. Only one Pod is requested in
 // each interval.
 func (b *budgetState) probe(now time.Time) bool {
 	due := !b.probeAt.IsZero() && now.Sub(b.probeAt) <= 4*probeInterval // otherwise the budget closed only now, or closed again
-	if due && (now.Before(b.probeAt) || now.Before(b.restUntil) || b.asked()) {
+	if due && (now.Before(b.probeAt) || b.asked()) {
 		return false
 	}
 	b.probeAt = now.Add(probeInterval)
@@ -107,20 +106,12 @@ func (b *budgetState) asked() bool {
 
 // answered adapts the requests for the budget to an answer. refused means that queued requests would get the same answer.
 func (b *budgetState) answered(o drain.Outcome, now time.Time) (refused bool) {
-	if b == nil {
+	if b == nil || o.Reason != drain.ReasonBudgetExhausted && o.Reason != drain.ReasonBudgetStale {
 		return false
 	}
-	switch o.Class {
-	case drain.BudgetExhausted, drain.BudgetStale:
-		b.closedRV, b.closedUntil = b.seenRV, now.Add(probeInterval)
-		b.probeAt = b.closedUntil
-		return true
-	case drain.BudgetOverloaded:
-		b.restUntil = now.Add(o.RetryAfter)
-		return true
-	default:
-		return false
-	}
+	b.closedRV, b.closedUntil = b.seenRV, now.Add(probeInterval)
+	b.probeAt = b.closedUntil
+	return true
 }
 
 // newer compares resource versions. Versions that cannot be compared are newer when they differ.

@@ -243,7 +243,6 @@ func TestBudgetState_IsForgottenWhenNothingWillAskForIt(t *testing.T) {
 		"looked at lately":                 {budgetState{lookedAt: ago(59 * time.Second)}, false},
 		"not looked at":                    {budgetState{lookedAt: ago(time.Minute)}, true},
 		"a request is under way":           {budgetState{lookedAt: ago(time.Hour), inFlight: 1}, false},
-		"rests":                            {budgetState{lookedAt: ago(time.Hour), restUntil: now.Add(1)}, false},
 		"was closed by the server":         {budgetState{lookedAt: ago(time.Hour), closedUntil: now.Add(1)}, false},
 		"an eviction is accepted":          {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now.Add(1))}, false},
 		"an accepted eviction is over":     {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now)}, true},

@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -33,9 +38,9 @@ func AddToManager(mgr manager.Manager) (*Runner, error) {
 // NewForCluster returns a Runner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request. Start it
 // once, for example by adding it to the manager. Metrics are optional, as in Config.
 //
-// It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node needs them, in a cache of its own. A
-// kind that the API server does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result
-// contains the answer of the API server.
+// It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node needs them. A kind that the API server
+// does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result contains the answer of the
+// API server.
 func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
 	forLists := c.GetHTTPClient()
 	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
@@ -58,11 +63,7 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	if err != nil {
 		return nil, err
 	}
-	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: httpClient, Mapper: builtInKinds()})
-	if err != nil {
-		return nil, err
-	}
-	lists, err := newLists(restConfig, forLists)
+	live, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme.Scheme, HTTPClient: forLists, Mapper: builtInKinds()})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,8 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	if err != nil {
 		return nil, err
 	}
-	cfg := Config{Nodes: live, Pods: newScopedPodSource(live), Evictor: evictor, Budgets: lists.cache}
+	lists := newLists(live)
+	cfg := Config{Nodes: live, Pods: lists, Evictor: evictor}
 	change(&cfg, live)
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -80,35 +82,43 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	return r, nil
 }
 
-// follow lets the Runner read lists, and wakes owners when these change.
+// follow lets the Runner read lists, and wakes owners when a budget changes.
 func (r *Runner) follow(l *lists) {
 	r.lists = l
-	l.budgets.changed = func(pdb client.Object) {
+	l.budget = func(name types.NamespacedName) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.wakeWaitersLocked(client.ObjectKeyFromObject(pdb))
-	}
-	l.attached.changed = func(attachment client.Object) {
-		for _, node := range nodeOf(attachment) {
-			r.wakeNode(node)
-		}
+		r.wakeWaitersLocked(name)
 	}
 }
 
-// NamespaceLabels returns a function that finds labels in memory. It must not be called after ctx has ended. NamespaceLabels does not wait:
-// until the Namespaces are listed, which begins with the first call, the error matches ErrNotListed. It requires a Runner of a cluster.
-func (r *Runner) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
+// builtInKinds knows the kinds of a drain without discovery requests, which ignore the contexts of their callers.
+func builtInKinds() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"Node", "Namespace", "PersistentVolume"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	mapper.Add(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
+	return mapper
+}
+
+// NamespaceLabels returns a function that finds labels in memory. NamespaceLabels does not wait: until the
+// Namespaces are listed, which begins with the first call, the error matches ErrNotListed. It requires a Runner of a cluster.
+func (r *Runner) NamespaceLabels(context.Context) (drain.NamespaceLabels, error) {
 	if r.lists == nil {
 		return nil, errors.New("labels of Namespaces: this Runner has no lists, use NewForCluster")
 	}
-	if known, why := r.lists.spaces.ask(ctx); !known {
-		return nil, fmt.Errorf(
-			"the Namespaces, whose labels drain rules ask for, are %w; if this lasts, look for missing list and watch permissions%s",
-			ErrNotListed, why)
+	namespaces := r.lists.namespaces()
+	if missing := namespaces.missing(); missing != "" {
+		return nil, fmt.Errorf("the Namespaces, whose labels drain rules ask for, are %w: %s", ErrNotListed, strings.TrimPrefix(missing, "* "))
 	}
 	return func(namespace string) (map[string]string, bool) {
-		var found corev1.Namespace
-		err := r.lists.cache.Get(ctx, client.ObjectKey{Name: namespace}, &found, client.UnsafeDisableDeepCopy)
-		return found.Labels, err == nil // the Namespace of a Pod that is not found is not known yet
+		found := named[corev1.Namespace](namespaces, namespace)
+		if found == nil {
+			return nil, false // the Namespace of a Pod that is not found is not known yet
+		}
+		return found.Labels, true
 	}, nil
 }

@@ -40,7 +40,6 @@ type Config struct {
 
 const (
 	// maxInFlight is how many requests may be in flight: about a quarter of what priority and fairness of the API server allows one client.
-	// A throttled Runner halves it, and increases it by one with every success.
 	maxInFlight = 64
 	// maxInFlightPerNode is how many of them may belong to one Node.
 	maxInFlightPerNode = 32

@@ -57,22 +57,3 @@ func TestADrainIsDoneOnlyByAListThatIsMadeAfterTheSettleTime(t *testing.T) {
 	require.True(t, g.step("n").Done)
 	require.Equal(t, 5, source.begun, "the cordon was undone meanwhile")
 }
-
-// The text does not change while the list is under way: it would be written to the object of the owner.
-func TestTheListThatConfirmsADrainIsNoNewMessage(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Settle = 2 * time.Second })
-	before := g.step("n")
-	g.runner.cfg.Pods = losing{g.pods}
-	g.clock.Step(2 * time.Second)
-	got := g.step("n")
-	require.False(t, got.Done)
-	require.Equal(t, before.Message, got.Message)
-	require.Equal(t, probeInterval, got.RequeueAfter)
-	g.pods.lost = false
-	require.True(t, g.step("n").Done)
-}
-
-// losing is a source that a release makes begin anew.
-type losing struct{ *memorySource }
-
-func (s losing) Release(string) { s.lost = true }

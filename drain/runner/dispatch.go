@@ -98,7 +98,7 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	outcome := drain.Classify(err, a.ns.pods[a.ref.UID])
-	r.cfg.Metrics.answered(outcome.Class)
+	r.cfg.Metrics.answered(outcome.Reason)
 	r.count(a, -1)
 	if stopping && err != nil {
 		a.releaseToken()
@@ -111,10 +111,10 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	}
 	dropped := r.nodes[a.ns.name] != a.ns || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
 	switch {
-	case outcome.Class == drain.Accepted || outcome.Class == drain.Gone:
+	case outcome.Reason == drain.ReasonEvictionAccepted || outcome.Reason == drain.ReasonGone:
 		a.succeeded(outcome, now)
 		return
-	case !dropped && (outcome.Class == drain.Throttled || outcome.Class == drain.Unauthorized):
+	case !dropped && (outcome.Reason == drain.ReasonThrottled || outcome.Reason == drain.ReasonUnauthorized):
 		a.state = queued // the answer does not concern the Pod; if it does, the other Pods of the Node are first
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 		return
@@ -167,10 +167,16 @@ func (r *Runner) addSink(wake func(node string, owner types.NamespacedName)) (re
 	}
 }
 
+// wakeNode wakes the owner of a Node; the empty name is that of all Nodes.
 func (r *Runner) wakeNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wakeLocked(r.nodes[node])
+	for _, ns := range r.ring {
+		if node == "" {
+			r.wakeLocked(ns)
+		}
+	}
 }
 
 // wakeLocked calls the sinks for a Node; nil is a Node that was released.

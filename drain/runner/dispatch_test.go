@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -92,7 +93,8 @@ func TestStart_OnceAndWithoutLeftovers(t *testing.T) {
 
 func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.Debounce = time.Millisecond })
-	g.runner.Follow(&memoryVolumes{})
+	budgets := g.runner.Follow().Budgets()
+	require.NoError(t, budgets.Replace(nil, ""))
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +107,13 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 		require.Equal(t, "machine-of-n", request.Name)
 	}
 
-	g.budgets.set(1, 10)
+	set := func(allowed int32, version int) *policyv1.PodDisruptionBudget {
+		g.budgets.set(allowed, version)
+		pdb := g.budgets.list[0].DeepCopy()
+		require.NoError(t, budgets.Update(pdb))
+		return pdb
+	}
+	set(1, 10)
 	g.pods.put(pod("n", "a"), pod("n", "b"))
 	g.start()
 	defer g.stop()
@@ -114,14 +122,13 @@ func TestSource_WakesTheOwnerOfANode(t *testing.T) {
 	woken("the end of a request wakes the owner")
 	g.pods.remove("n", "uid-a")
 	woken("a pod's end wakes the owner")
-	g.budgets.set(0, 11)
+	other := set(0, 11).DeepCopy()
 	g.step("n")
-	g.runner.lists.budgets.changed(&g.budgets.list[0])
+	set(0, 12)
 	woken("a change of a budget that holds a pod wakes the owner")
 
-	other := g.budgets.list[0].DeepCopy()
 	other.Name = "other"
-	g.runner.lists.budgets.changed(other)
+	require.NoError(t, budgets.Update(other))
 	g.runner.wakeNode("unknown")
 	cancel()
 	g.eventually("the source is forgotten with its context", func() bool {

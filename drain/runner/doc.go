@@ -28,9 +28,9 @@
 //   - A Pod that its budgets can never let go is requested once, and again a minute after a refusal, doubled up to 5 min. Webhooks act on
 //     the request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as
 //     before.
-//   - Nodes take turns. At most 64 requests are in flight, and 32 per Node. An answer that throttles halves the number and delays all
-//     requests, for a minute at most; each success increases the number by one. Refused credentials stop all requests, and every Step
-//     returns the error. Any other refusal rests one Pod; [drain.Rest] is the schedule.
+//   - Nodes take turns. At most 64 requests are in flight, and 32 per Node. An answer that throttles delays all requests, for a
+//     minute at most. Refused credentials stop all requests for a while, and every Step returns the error. Any other refusal rests one Pod;
+//     [drain.Rest] is the schedule.
 //   - There is one goroutine per request in flight, not per Pod. Goroutines end with the context.
 //   - StepVolumes sends no request. It is Done only when the VolumeAttachments are completely known.
 //   - No label of a metric names an object.

@@ -272,7 +272,7 @@ func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {
 		before := drain.RefOf(pod)
 		before.UID = "the-one-before"
 		err := deleter.Delete(t.Context(), before, nil)
-		require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
+		require.Equal(t, drain.ReasonGone, drain.Classify(err, false).Reason, "answer: %v", err)
 		require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 		require.Nil(t, pod.DeletionTimestamp)
 

@@ -123,7 +123,7 @@ func TestStep_DeletionsTakeOverWhatWaitsRestsOrIsQueued(t *testing.T) {
 	g.stepWith(req)
 	g.settled(2) // the token of the refused pod serves the other one
 	g.runner.mu.Lock()
-	g.runner.limit = 0 // hold the queue
+	g.runner.workers = 0 // hold the queue
 	g.runner.mu.Unlock()
 	g.pods.put(pod("n", "queued"))
 	g.stepWith(req)
@@ -134,7 +134,7 @@ func TestStep_DeletionsTakeOverWhatWaitsRestsOrIsQueued(t *testing.T) {
 	for _, b := range g.runner.budgets {
 		require.Empty(t, b.tokens, "deletions take no tokens")
 	}
-	g.runner.limit = 8
+	g.runner.workers = 8
 	g.runner.mu.Unlock()
 	g.stepWith(req)
 	g.eventually("all are deleted", func() bool { return len(d.deletions()) == 3 })

@@ -64,8 +64,7 @@ func TestRESTEvictor_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	err = evictor.Evict(t.Context(), somePod, &grace)
 	got := drain.Classify(err, true)
 	want := drain.Outcome{
-		Class: drain.BudgetStale, RetryAfter: 10 * time.Second,
-		Cause: "The disruption budget web is still being processed by the server.",
+		Reason: drain.ReasonBudgetStale, RetryAfter: 10 * time.Second,
 		Message: "cannot evict pod as it would violate the pod's disruption budget. " +
 			"The disruption budget web is still being processed by the server.",
 	}
@@ -99,6 +98,6 @@ func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	deleter, err := runner.NewRESTEvictor(clientset)
 	require.NoError(t, err)
 	err = deleter.Delete(t.Context(), somePod, nil)
-	require.Equal(t, drain.Throttled, drain.Classify(err, true).Class)
+	require.Equal(t, drain.ReasonThrottled, drain.Classify(err, true).Reason)
 	require.Equal(t, int32(1), requests.Load())
 }

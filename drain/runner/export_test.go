@@ -6,7 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,15 +21,27 @@ var (
 	ErrStopped      = errStopped
 	ErrNodeReplaced = errNodeReplaced
 	Trim            = trim
-
-	NewScopedPodSource = newScopedPodSource
 )
 
 // SetWorkers limits the requests in flight.
-func (r *Runner) SetWorkers(n int) { r.limit, r.workers = n, n }
+func (r *Runner) SetWorkers(n int) { r.workers = n }
 
-// Follow lets the Runner read budgets and volumes from a cache.
-func (r *Runner) Follow(c cache.Cache) { r.follow(listsOf(c)) }
+// NewPodSource returns the PodSource of a Runner of a cluster.
+func NewPodSource(c client.WithWatch) PodSource { return newLists(c) }
+
+// Lists are those of a Runner, which a test fills by hand.
+type Lists struct{ *lists }
+
+// Follow lets the Runner read budgets and volumes from lists.
+func (r *Runner) Follow() Lists {
+	l := newLists(nil)
+	l.changed = r.wakeNode
+	r.follow(l)
+	return Lists{l}
+}
+
+// Budgets is that of the PodDisruptionBudgets.
+func (l Lists) Budgets() toolscache.ReflectorStore { return l.budgets() }
 
 // Configure changes the parts of a Runner of a cluster.
 func (r *Runner) Configure(change func(*Config)) { change(&r.cfg) }
@@ -43,9 +55,9 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	return r.setUnschedulable(ctx, r.cfg.Nodes, node, false)
 }
 
-// SetBackoff shortens the pauses after failures of a source of newScopedPodSource.
+// SetBackoff shortens the pauses after failures of a source of newLists.
 func SetBackoff(of PodSource, least, most time.Duration) {
-	s := of.(*scopedPodSource)
+	s := of.(*lists)
 	s.minBackoff, s.maxBackoff = least, most
 }
 

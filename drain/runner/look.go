@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,43 +12,21 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// listAllFrom is the number of Nodes from which on one list of all Pods is cheaper than a list for each Node: an API server looks at all
-// Pods for each of those.
-const listAllFrom = 10
-
 // Look reads what a [drain.Planner] needs for a plan of a drain: the Pods of the named Nodes, in the order of the names, and the
-// PodDisruptionBudgets of all Namespaces. It makes one list of the Pods of each Node, or of all Pods where there are ten Nodes and more,
-// and one of the budgets. c needs the right to list both in the whole cluster. With a client that does not cache, the lists are consistent
-// reads; a cache needs an index of the field spec.nodeName.
+// PodDisruptionBudgets of all Namespaces. It makes one list of the Pods of each Node, and one of the budgets. c needs the right to list
+// both in the whole cluster. With a client that does not cache, the lists are consistent reads; a cache needs an index of the field
+// spec.nodeName.
 //
 // now becomes [drain.Facts.Now]. The facts have no requests in flight, which only a running drain has. A Node that
 // does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
 func Look(ctx context.Context, c client.Reader, now time.Time, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
-	of := map[string][]*corev1.Pod{}
-	read := func(what string, opts ...client.ListOption) error {
-		var list corev1.PodList
-		if err := c.List(ctx, &list, opts...); err != nil {
-			return fmt.Errorf("list pods%s: %w", what, err)
-		}
-		for _, pod := range pointers(list.Items) {
-			of[pod.Spec.NodeName] = append(of[pod.Spec.NodeName], pod)
-		}
-		return nil
-	}
-	var errs []error
-	if len(nodes) >= listAllFrom {
-		errs = append(errs, read(""))
-	} else {
-		for _, node := range nodes {
-			errs = append(errs, read(" of node "+node, client.MatchingFields{"spec.nodeName": node}))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, drain.Facts{}, err
-	}
 	found := make([]drain.NodePods, 0, len(nodes))
 	for _, node := range nodes {
-		found = append(found, drain.NodePods{Node: node, Pods: of[node]})
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.MatchingFields{byNode: node}); err != nil {
+			return nil, drain.Facts{}, fmt.Errorf("list pods of node %s: %w", node, err)
+		}
+		found = append(found, drain.NodePods{Node: node, Pods: pointers(pods.Items)})
 	}
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := c.List(ctx, &budgets); err != nil {

@@ -31,12 +31,12 @@ func bound(node, name string) *corev1.Pod {
 	}
 }
 
-func TestScopedPodSource_FollowsOneNodeFromTheFirstLookToTheRelease(t *testing.T) {
+func TestPodSource_FollowsOneNodeFromTheFirstLookToTheRelease(t *testing.T) {
 	store := fake.NewStore(fake.Options{})
 	c := store.Client()
 	require.NoError(t, c.Create(t.Context(), bound("n1", "a")))
 	require.NoError(t, c.Create(t.Context(), bound("n2", "b")))
-	source := runner.NewScopedPodSource(c)
+	source := runner.NewPodSource(c)
 	runner.SetBackoff(source, 5*time.Millisecond, 20*time.Millisecond)
 	pods, synced, err := source.Pods("n1")
 	require.NoError(t, err)

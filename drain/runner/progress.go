@@ -2,16 +2,13 @@ package runner
 
 import (
 	"time"
-
-	"github.com/machinist-dev/machinist/drain"
 )
 
 // progress is what was reported about the drain of one Node.
 type progress struct {
-	begun   time.Time // first report
-	done    bool
-	blocked map[drain.Reason]int // Pods, by reason
-	since   map[string]time.Time // by key of the blockers of the last report
+	begun time.Time // first report
+	done  bool
+	since map[string]time.Time // by key of the blockers of the last report
 }
 
 // report completes a result with what is known about the past and the queue, and decides whether the drain has ended, or the Pods are to be
@@ -50,11 +47,9 @@ func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time)
 // look sets since when each blocker is known.
 func (p *progress) look(result *Result, now time.Time) {
 	since := make(map[string]time.Time, len(result.Blockers))
-	p.blocked = map[drain.Reason]int{}
 	for i := range result.Blockers {
 		b := &result.Blockers[i]
 		key := b.Key()
-		p.blocked[b.Reason] += b.Count
 		at, known := p.since[key]
 		if !known {
 			at = now

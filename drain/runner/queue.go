@@ -13,7 +13,6 @@ import (
 type queue struct {
 	ring             []*nodeState // each Node goes to the end after its turn
 	inFlight         int
-	limit            int // of requests in flight: halved by throttling, increased by each success
 	workers, perNode int // the most in flight, and of one Node
 	paused           pause
 }
@@ -31,11 +30,11 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 	if now.Before(q.paused.until) {
 		return nil, q.paused.until.Sub(now)
 	}
-	if q.inFlight >= q.limit {
+	if q.inFlight >= q.workers {
 		return nil, 0
 	}
 	for i, ns := range q.ring {
-		if a := q.take(ns, now); a != nil {
+		if a := q.take(ns); a != nil {
 			q.ring = append(slices.Delete(q.ring, i, i+1), ns)
 			return a, 0
 		}
@@ -44,11 +43,11 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 }
 
 // take returns the first request of a Node that may be sent now, and counts it.
-func (q *queue) take(ns *nodeState, now time.Time) *attempt {
+func (q *queue) take(ns *nodeState) *attempt {
 	if ns.inFlight >= q.perNode {
 		return nil
 	}
-	at := slices.IndexFunc(ns.queue, func(uid types.UID) bool { return ns.attempts[uid].budget.admits(now) })
+	at := slices.IndexFunc(ns.queue, func(uid types.UID) bool { return ns.attempts[uid].budget.admits() })
 	if at < 0 {
 		return nil
 	}
@@ -68,24 +67,17 @@ func (q *queue) count(a *attempt, n int) {
 	}
 }
 
-// answered adapts the pace of all requests to an answer. Requests that were in flight together halve the limit once, because one overload
-// answers them all.
+// answered delays all requests after an answer that does not concern the Pod.
 func (q *queue) answered(o drain.Outcome, err error, now time.Time) {
-	if o.Class != drain.Throttled && o.Class != drain.Unauthorized {
+	if o.Reason != drain.ReasonThrottled && o.Reason != drain.ReasonUnauthorized {
 		q.paused.refused = nil
-		if o.Class == drain.Accepted {
-			q.limit = min(q.workers, q.limit+1)
-		}
 		return
-	}
-	if !now.Before(q.paused.until) {
-		q.limit = max(1, q.limit/2)
 	}
 	if until := now.Add(o.RetryAfter); until.After(q.paused.until) {
 		q.paused.until = until
 	}
-	q.paused.hold = drain.HoldFor(o)
-	if o.Class == drain.Unauthorized {
-		q.limit, q.paused.refused = 1, err // one request tests whether the credentials are accepted again
+	q.paused.hold = drain.Hold{Reason: o.Reason, Message: o.Message}
+	if o.Reason == drain.ReasonUnauthorized {
+		q.paused.refused = err
 	}
 }

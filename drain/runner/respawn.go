@@ -44,7 +44,7 @@ func (s *respawns) evicted(pod, controller types.UID, now time.Time) {
 	if !s.known[pod] {
 		c.times++
 	}
-	c.until = now.Add(drain.Rest(drain.ReasonRespawned, 5*time.Second, c.times+1))
+	c.until = now.Add(drain.Rest(drain.ReasonRespawned, 0, c.times+1))
 	s.controllers[controller] = c
 }
 

@@ -27,7 +27,6 @@ type Runner struct {
 	queue
 	budgets budgets
 	sinks   map[*sink]struct{}
-	sweptAt time.Time // when budgets were last dropped
 }
 
 // nodeState is what the Runner remembers about a draining Node. All of it may be lost at any time. The lock of the Runner guards it.
@@ -66,7 +65,7 @@ func newRunner(cfg Config) *Runner {
 		nodes:   map[string]*nodeState{},
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},
-		queue:   queue{limit: maxInFlight, workers: maxInFlight, perNode: maxInFlightPerNode},
+		queue:   queue{workers: maxInFlight, perNode: maxInFlightPerNode},
 	}
 }
 
@@ -85,16 +84,12 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	r.stopped = ctx.Done()
 	r.mu.Unlock()
-	defer r.cfg.Metrics.cover(r)()
 
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	ended := make(chan error, 2)
+	ended := make(chan error, 1)
 	running.Go(func() { ended <- r.cfg.Pods.Run(ctx, r.wakeNode) })
-	if r.lists != nil {
-		running.Go(func() { ended <- r.lists.cache.Start(ctx) })
-	}
 	return r.dispatch(ctx, ended)
 }
 

@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -155,18 +154,18 @@ func (c *simPods) lose(node string, refused bool, again time.Duration) {
 	c.p.s.after(again, func() { c.list(node, n) })
 }
 
-// simBudgets is the cache of budgets: a reader and its informer.
+// simBudgets is the cache of budgets: a reader, or the list of a Runner.
 type simBudgets struct {
-	cache.Cache
+	client.Reader
 
 	p       *simProcess
 	last    time.Time
 	stalled time.Time // nothing comes in before
 
-	mu      sync.Mutex
-	synced  bool
-	items   map[types.NamespacedName]*policyv1.PodDisruptionBudget
-	handler toolscache.ResourceEventHandler
+	mu     sync.Mutex
+	synced bool
+	items  map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	store  toolscache.ReflectorStore // nil in runs without a list
 }
 
 func (c *simBudgets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -197,17 +196,21 @@ func (c *simBudgets) fill() {
 		c.items[key] = b.obj
 	}
 	c.mu.Unlock()
-	for _, key := range inOrder(c.items) {
-		c.tell(func(h toolscache.ResourceEventHandler) { h.OnAdd(c.items[key], true) })
-	}
+	c.tell(func(store toolscache.ReflectorStore) error {
+		var all []any
+		for _, key := range inOrder(c.items) {
+			all = append(all, c.items[key].DeepCopy())
+		}
+		return store.Replace(all, "")
+	})
 }
 
-func (c *simBudgets) tell(f func(toolscache.ResourceEventHandler)) {
-	c.mu.Lock()
-	h := c.handler
-	c.mu.Unlock()
-	if h != nil && !c.p.ended {
-		f(h)
+func (c *simBudgets) tell(f func(toolscache.ReflectorStore) error) {
+	if c.store == nil || c.p.ended {
+		return
+	}
+	if err := f(c.store); err != nil {
+		c.p.s.fail("the list of budgets: %v", err)
 	}
 }
 
@@ -243,42 +246,10 @@ func (c *simBudgets) deliver(obj *policyv1.PodDisruptionBudget, gone bool) {
 		c.items[key] = obj
 	}
 	c.mu.Unlock()
-	c.tell(func(h toolscache.ResourceEventHandler) {
-		switch {
-		case gone:
-			h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj})
-		case before == nil:
-			h.OnAdd(obj, false)
-		default:
-			h.OnUpdate(before, obj)
+	c.tell(func(store toolscache.ReflectorStore) error {
+		if gone {
+			return store.Delete(obj)
 		}
+		return store.Update(obj.DeepCopy())
 	})
-}
-
-// simInformer is what the Runner sees of the informer.
-type simInformer struct {
-	cache.Informer
-	c *simBudgets
-}
-
-func (c *simBudgets) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
-	return simInformer{c: c}, nil
-}
-
-func (i simInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	i.c.mu.Lock()
-	defer i.c.mu.Unlock()
-	i.c.handler = h
-	return nil, nil
-}
-
-func (c *simBudgets) Start(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
-
-func (i simInformer) HasSynced() bool {
-	i.c.mu.Lock()
-	defer i.c.mu.Unlock()
-	return i.c.synced
 }

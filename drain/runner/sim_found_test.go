@@ -125,8 +125,8 @@ func TestStep_AnOldRefusalDoesNotCutAContentionsRestShort(t *testing.T) {
 	})
 	g.step("n")
 	g.settled(2)
-	if got := g.step("n"); got.Counts.Blocked != 1 || got.RequeueAfter != 10*time.Second {
-		t.Fatalf("want a to rest for 10s, got %+v", got)
+	if got := g.step("n"); got.Counts.Blocked != 1 || got.RequeueAfter < 10*time.Second {
+		t.Fatalf("want a to rest for 10s at least, got %+v", got)
 	}
 }
 

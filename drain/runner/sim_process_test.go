@@ -83,7 +83,7 @@ func (s *sim) start() {
 	p.runner, err = runner.New(cfg)
 	require.NoError(s.t, err)
 	if s.setup.informers {
-		p.runner.Follow(p.budgets)
+		p.budgets.store = p.runner.Follow().Budgets()
 	}
 	p.runner.SetWorkers(s.setup.workers)
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -44,7 +44,7 @@ const (
 	answerGone      simKind = "gone"
 	answerExhausted simKind = "exhausted"
 	answerStale     simKind = "stale"
-	answerBudget    simKind = "budget overloaded or contended" // rests the pod, says nothing about the count
+	answerBudget    simKind = "budget contended" // rests the pod, says nothing about the count
 	answerGlobal    simKind = "stop everything"
 	answerUnknown   simKind = "unknown"
 	answerDouble    simKind = "two budgets"

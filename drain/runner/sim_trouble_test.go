@@ -239,7 +239,7 @@ func (s *sim) contention(q *simRequest) (simAnswer, bool) {
 	case draw < 5:
 		err := apierrors.NewForbidden(budgetResource, q.pod.Name,
 			errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
-		return simAnswer{kind: answerBudget, rest: 30 * time.Second, err: err}, true
+		return simAnswer{kind: answerExhausted, rest: runner.ProbeInterval, err: err}, true
 	case draw < 7:
 		err := apierrors.NewConflict(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, "b",
 			errors.New("the object has been modified"))

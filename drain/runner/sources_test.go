@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -20,26 +19,25 @@ func podOn(node, name string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
-// watchOf returns the store of a Node, which counts what it reports.
-func watchOf(t *testing.T, node string, told *int) *nodeWatch {
-	t.Helper()
-	w := &nodeWatch{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), node: node}
-	w.changed = func(name string) {
-		require.Equal(t, node, name)
-		_, _ = w.state() // the listener may look at once
+// listOf returns the list of the Pods of a Node, which counts what it reports.
+func listOf(told *int) *list {
+	l := newList(&corev1.PodList{}, nil, nil)
+	l.changed = func(client.Object) {
+		_, _ = l.state() // the listener may look at once
 		*told++
 	}
-	return w
+	return l
 }
 
 func TestTheStoreOfANodeReportsEachChange(t *testing.T) {
 	told := 0
-	w := watchOf(t, "n", &told)
+	w := listOf(&told)
 	has := func(tells int, synced bool, uids ...types.UID) {
 		t.Helper()
-		isSynced, _ := w.state()
+		listed, lost := w.state()
+		isSynced := listed && lost == nil
 		var got []types.UID
-		for _, pod := range w.pods() {
+		for _, pod := range typed[corev1.Pod](w.List()) {
 			got = append(got, pod.UID)
 		}
 		require.ElementsMatch(t, uids, got)
@@ -79,7 +77,7 @@ func TestASourceOfPodsEndsAfterItsWatches(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s := newScopedPodSource(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
+	s := newLists(interceptor.NewClient(nil, interceptor.Funcs{Watch: open, List: list}))
 	_, _, _ = s.Pods("n")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -15,16 +15,12 @@ import (
 
 const (
 	namesPerLine = 3
-	// soon is when to look again while a cache fills that cannot wake the owner, and later while it cannot be filled.
-	soon, later = 100 * time.Millisecond, 5 * time.Second
 )
 
-// Messages of a Result until something is listed, and settles from the last Pod that is known until the list that confirms that there is
-// none.
+// Messages of a Result until the Pods are listed, and from the last Pod that is known until another list has to confirm that there is none.
 const (
-	waitsForBudgets = "* waiting for the list of PodDisruptionBudgets"
-	waitsForPods    = "* waiting for the list of Pods of the Node"
-	settles         = "* no Pods left; making sure that none was bound right after the cordon"
+	waitsForPods = "* waiting for the list of Pods of the Node"
+	settles      = "* no Pods left; making sure that none was bound right after the cordon"
 )
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
@@ -62,60 +58,44 @@ func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request) (_ Resul
 		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
 	if !synced {
-		return Result{Message: r.whyUnlisted(ns), RequeueAfter: probeInterval}, false, nil
+		return Result{Message: waitsForPods, RequeueAfter: probeInterval}, false, nil
 	}
-	budgets, unlisted, err := r.readBudgets(ctx, pods)
+	budgets, missing, err := r.readBudgets(ctx, pods)
 	if err != nil {
 		return Result{}, false, fmt.Errorf("drain node %s: %w", ns.name, err)
 	}
-	if unlisted != nil {
-		return *unlisted, false, nil
+	if missing != "" {
+		return Result{Message: missing, RequeueAfter: probeInterval}, false, nil
 	}
 	return r.advance(ns, req, pods, budgets)
 }
 
-func (r *Runner) whyUnlisted(ns *nodeState) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ns.listedAgain {
-		return settles
-	}
-	return waitsForPods
-}
-
-// unlisted is the result while a kind is not listed, and why. Nothing wakes the owner when it is.
-func unlisted(message, why string) *Result {
-	again := soon
-	if why != "" {
-		again = later
-	}
-	return &Result{Message: message + why, RequeueAfter: again}
-}
-
-// readBudgets lists the budgets of all Namespaces that have a Pod on the Node.
-func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) ([]*policyv1.PodDisruptionBudget, *Result, error) {
+// readBudgets lists the budgets of all Namespaces that have a Pod on the Node; missing says that they are not known.
+func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) (budgets []*policyv1.PodDisruptionBudget, missing string, err error) {
+	var listed *list
 	if r.lists != nil {
-		if known, why := r.lists.budgets.ask(ctx); !known {
-			return nil, unlisted(waitsForBudgets, why), nil
+		if listed = r.lists.budgets(); listed.missing() != "" {
+			return nil, listed.missing(), nil
 		}
 	}
-	if r.cfg.Budgets == nil || r.lists != nil && !r.lists.budgets.synced() { // or they are not served
-		return nil, nil, nil
-	}
 	namespaces := map[string]bool{}
-	var budgets []*policyv1.PodDisruptionBudget
 	for _, pod := range pods {
 		if namespaces[pod.Namespace] {
 			continue
 		}
 		namespaces[pod.Namespace] = true
-		var list policyv1.PodDisruptionBudgetList
-		if err := r.cfg.Budgets.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
+		var read policyv1.PodDisruptionBudgetList
+		switch {
+		case listed != nil:
+			budgets = append(budgets, under[policyv1.PodDisruptionBudget](listed, byNamespace, pod.Namespace)...)
+		case r.cfg.Budgets != nil:
+			if err := r.cfg.Budgets.List(ctx, &read, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+				return nil, "", fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
+			}
+			budgets = append(budgets, pointers(read.Items)...)
 		}
-		budgets = append(budgets, pointers(list.Items)...)
 	}
-	return budgets, nil, nil
+	return budgets, "", nil
 }
 
 // advance plans, queues and reports. Slow work is done without the lock: rules and selectors before it, texts after it.
@@ -125,9 +105,9 @@ func (r *Runner) advance(
 	now := r.cfg.Clock.Now()
 	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.rules(now)}},
 		drain.Facts{Now: now, Budgets: budgets})
-	plan, respawnAt, known := r.act(ns, pods, plan, budgetsOf(plan, budgets), now)
+	plan, respawnAt, known := r.act(ns, pods, plan, budgets, now)
 	if !known {
-		return Result{Message: "* the drain was cancelled", RequeueAfter: soon}, false, nil
+		return Result{Message: "* the drain was cancelled", RequeueAfter: probeInterval}, false, nil
 	}
 	result := Result{
 		Counts:       plan.Counts(),
@@ -146,23 +126,6 @@ func (r *Runner) advance(
 	return result, confirm, nil
 }
 
-// budgetsOf returns those of some budgets that select Pods which may go now.
-func budgetsOf(plan drain.Plan, all []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
-	names := map[types.NamespacedName]bool{}
-	for i := range plan.Decisions {
-		for _, name := range plan.Decisions[i].Budgets {
-			names[name] = true
-		}
-	}
-	var some []*policyv1.PodDisruptionBudget
-	for _, pdb := range all {
-		if names[client.ObjectKeyFromObject(pdb)] {
-			some = append(some, pdb)
-		}
-	}
-	return some
-}
-
 // act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one.
 // respawnAt is when the first Pod that was created again has rested. known is false if the Node was released.
 func (r *Runner) act(
@@ -174,10 +137,7 @@ func (r *Runner) act(
 		return plan, respawnAt, false
 	}
 	spent := r.budgets.observe(budgets, now)
-	if now.Sub(r.sweptAt) >= probeInterval {
-		r.sweptAt = now
-		r.budgets.forget(now, 4*probeInterval) // a Node that waits for a budget reads it once per interval
-	}
+	r.budgets.forget(now, 4*probeInterval) // a Node that waits for a budget reads it once per interval
 	held := ns.refresh(pods, &r.paused, now)
 	if !ns.cordon.since.IsZero() {
 		ns.respawns.look(pods)
@@ -241,7 +201,7 @@ func (r *Runner) carryOutLocked(ns *nodeState, d *drain.Decision) {
 	// A queued Pod waits for its turn, unless something else holds it: an order, another rule.
 	a := ns.attempts[d.Pod.UID]
 	if a != nil && a.state == queued && d.Reason != drain.ReasonEvictionRequested && d.Reason != r.paused.hold.Reason &&
-		d.Reason != a.shown.Reason {
+		d.Reason != a.rest.Reason {
 		a.withdraw()
 	}
 }

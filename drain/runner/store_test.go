@@ -325,7 +325,7 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 		t.Run(fmt.Sprintf("%T %d", evictor, i), func(t *testing.T) {
 			before := runner.PodRef{Namespace: "default", Name: "db-0", UID: "the-one-before"}
 			err := evictor.Evict(t.Context(), before, nil)
-			require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
+			require.Equal(t, drain.ReasonGone, drain.Classify(err, false).Reason, "answer: %v", err)
 			require.NoError(t, c.client.Get(t.Context(), key, pod))
 			require.Nil(t, pod.DeletionTimestamp)
 		})
@@ -333,7 +333,7 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 	require.NoError(t, overREST.Evict(t.Context(), drain.RefOf(pod), nil))
 	c.eventually("the pod is gone", func() bool { return apierrors.IsNotFound(c.client.Get(t.Context(), key, pod)) })
 	err = overREST.Evict(t.Context(), drain.RefOf(pod), nil)
-	require.Equal(t, drain.Gone, drain.Classify(err, false).Class, "answer: %v", err)
+	require.Equal(t, drain.ReasonGone, drain.Classify(err, false).Reason, "answer: %v", err)
 }
 
 func TestStore_TwoBudgetsOverOnePodAreARefusalAndNoSuccess(t *testing.T) {
@@ -352,7 +352,7 @@ func TestStore_TwoBudgetsOverOnePodAreARefusalAndNoSuccess(t *testing.T) {
 	require.NoError(t, err)
 	pod := c.webPods()[0]
 	err = evictor.Evict(t.Context(), drain.RefOf(&pod), nil)
-	if class := drain.Classify(err, true).Class; class != drain.MultipleBudgets {
-		t.Errorf("want %v, got %v of %v", drain.MultipleBudgets, class, err)
+	if reason := drain.Classify(err, true).Reason; reason != drain.ReasonMultipleBudgets {
+		t.Errorf("want %v, got %v of %v", drain.ReasonMultipleBudgets, reason, err)
 	}
 }

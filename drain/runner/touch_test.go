@@ -12,12 +12,12 @@ import (
 )
 
 func TestAWatchThatIsYetToTellWhatIsThereDoesNotBringTouchBack(t *testing.T) {
-	w := watchOf(t, "n", new(int))
-	l := newNodeListWatch(silent{}, w)
+	w := listOf(new(int))
+	l := w.listWatch(silent{})
 	require.NoError(t, w.Replace(nil, "5"))
 	synced := func() bool {
-		synced, _ := w.state()
-		return synced
+		synced, err := w.state()
+		return synced && err == nil
 	}
 	lost := errors.New("connection refused")
 	for _, streams := range []bool{true, false} {

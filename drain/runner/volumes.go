@@ -7,13 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
 )
-
-const volumesUnlisted = "* waiting for the lists of VolumeAttachments and PersistentVolumes; if this lasts, look for missing list " +
-	"and watch permissions"
 
 // volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
 // Node that does not answer does not unmount volumes.
@@ -57,7 +55,7 @@ type VolumesResult struct {
 //
 // It returns an error when the volumes or the Pods cannot be read, or after the end of Start. Done is false then, and while a cache is not
 // synced.
-func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesResult, error) {
+func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResult, error) {
 	if r.lists == nil {
 		return VolumesResult{}, errors.New("wait for volumes: this Runner has no lists, use NewForCluster")
 	}
@@ -66,49 +64,47 @@ func (r *Runner) StepVolumes(ctx context.Context, req VolumeRequest) (VolumesRes
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()
-	plan, missing, err := r.planVolumes(ctx, ns, &req, now)
+	plan, missing, err := r.planVolumes(ns, &req, now)
 	switch {
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-	case missing != nil:
-		return VolumesResult{Message: missing.Message, RequeueAfter: missing.RequeueAfter}, nil
+	case missing != "":
+		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
 	}
 	return r.reportVolumes(&req, plan, now), nil
 }
 
 // planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is
 // what is not listed yet.
-func (r *Runner) planVolumes(
-	ctx context.Context, ns *nodeState, req *VolumeRequest, now time.Time,
-) (plan drain.VolumePlan, missing *Result, err error) {
-	known, why := r.lists.attached.ask(ctx)
-	if !known {
-		return plan, unlisted(volumesUnlisted, why), nil
+func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
+	attached := r.lists.attachments()
+	if missing = attached.missing(); missing != "" {
+		return plan, missing, nil
 	}
-	attachments, err := r.lists.attachmentsOf(ctx, req.Node.Name)
-	if err != nil {
-		return plan, nil, err
-	}
-	if known, why = r.lists.volumes.ask(ctx); !known && len(attachments)+len(req.Node.Status.VolumesAttached) > 0 {
-		return plan, unlisted(volumesUnlisted, why), nil
+	attachments := under[storagev1.VolumeAttachment](attached, byNode, req.Node.Name)
+	volumes := r.lists.volumes()
+	if missing = volumes.missing(); missing != "" && len(attachments)+len(req.Node.Status.VolumesAttached) > 0 {
+		return plan, missing, nil
 	}
 	facts := drain.VolumeFacts{
-		Now: now, Node: req.Node, Attachments: attachments, Lookup: volumeLookup{ctx, r.lists},
-		StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
+		Now: now, Node: req.Node, Attachments: attachments, StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
+		Volume: func(name string) (*corev1.PersistentVolume, error) {
+			return named[corev1.PersistentVolume](volumes, name), nil
+		},
 	}
 	left, silent := req.unreachableIn(now)
 	facts.Unreachable = silent && left <= 0
 	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
-		return plan, nil, err
+		return plan, "", err
 	}
 	pods, synced, err := r.podsOf(ns)
 	if err != nil || !synced {
-		return plan, &Result{Message: waitsForPods, RequeueAfter: probeInterval}, err
+		return plan, waitsForPods, err
 	}
 	facts.Decisions = drain.Planner{}.Plan(
 		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
 	plan, err = drain.PlanVolumes(facts)
-	return plan, nil, err
+	return plan, "", err
 }
 
 func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {

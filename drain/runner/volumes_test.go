@@ -1,10 +1,7 @@
 package runner
 
 import (
-	"context"
 	"errors"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,99 +10,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// memoryVolumes is the cache behind lists, which tests fill by hand. Every volume is bound to a claim of its name, and there are no
-// budgets.
+// memoryVolumes are lists that tests fill by hand. Every volume is bound to a claim of its name, and there are no budgets.
 type memoryVolumes struct {
-	cache.Cache
-	mu      sync.Mutex
-	list    []*storagev1.VolumeAttachment
-	lost    bool
-	err     error
-	changed func(obj any)
-}
-
-func (v *memoryVolumes) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	*into.(*corev1.PersistentVolume) = corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: key.Name},
-		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: key.Name}},
-	}
-	return v.err
-}
-
-func (v *memoryVolumes) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var o client.ListOptions
-	o.ApplyOptions(opts)
-	switch into := list.(type) {
-	case *storagev1.VolumeAttachmentList:
-		for _, a := range v.list {
-			if o.FieldSelector.Matches(fields.Set{byNode: a.Spec.NodeName}) {
-				into.Items = append(into.Items, *a)
-			}
-		}
-	case *corev1.PersistentVolumeList:
-		claim, _ := o.FieldSelector.RequiresExactMatch(byClaim)
-		var pv corev1.PersistentVolume
-		_, name, _ := strings.Cut(claim, "/")
-		err := v.Get(ctx, client.ObjectKey{Name: name}, &pv)
-		into.Items = append(into.Items, pv)
-		return err
-	}
-	return nil
-}
-
-func (*memoryVolumes) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	return nil
-}
-
-func (v *memoryVolumes) GetInformer(_ context.Context, of client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	_, attachments := of.(*storagev1.VolumeAttachment)
-	return memoryInformer{volumes: v, attachments: attachments}, nil
-}
-
-func (v *memoryVolumes) Start(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
-
-type memoryInformer struct {
-	cache.Informer
-	volumes     *memoryVolumes
-	attachments bool
-}
-
-func (i memoryInformer) HasSynced() bool {
-	i.volumes.mu.Lock()
-	defer i.volumes.mu.Unlock()
-	return !i.attachments || !i.volumes.lost
-}
-
-func (i memoryInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	if i.attachments {
-		i.volumes.mu.Lock()
-		defer i.volumes.mu.Unlock()
-		i.volumes.changed = func(obj any) { h.OnUpdate(obj, obj) }
-	}
-	return nil, nil
+	Lists
+	t *testing.T
 }
 
 // attach replaces what is attached.
-func (v *memoryVolumes) attach(list ...*storagev1.VolumeAttachment) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.list = list
+func (v *memoryVolumes) attach(attachments ...*storagev1.VolumeAttachment) {
+	var all, volumes []any
+	for _, a := range attachments {
+		name := *a.Spec.Source.PersistentVolumeName
+		all = append(all, a)
+		volumes = append(volumes, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name}},
+		})
+	}
+	require.NoError(v.t, v.volumes().Replace(volumes, ""))
+	require.NoError(v.t, v.attachments().Replace(all, ""))
 }
 
 func attachment(node, volume string) *storagev1.VolumeAttachment {
@@ -129,9 +59,10 @@ func podWith(node, name string) *corev1.Pod {
 
 func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
 	t.Helper()
-	volumes := &memoryVolumes{}
 	g := newRig(t, change)
-	g.runner.Follow(volumes)
+	volumes := &memoryVolumes{Lists: g.runner.Follow(), t: t}
+	volumes.attach()
+	require.NoError(t, volumes.budgets().Replace(nil, ""))
 	return g, volumes
 }
 
@@ -174,8 +105,8 @@ func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 }
 
 func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
-	g, volumes := newVolumeRig(t, nil)
-	volumes.lost = true
+	g := newRig(t, nil)
+	volumes := &memoryVolumes{Lists: g.runner.Follow(), t: t} // which are not listed yet
 	long := func(req *VolumeRequest) {
 		req.StartedAt, req.Timeout, req.PoweredOff = g.clock.Now().Add(-time.Hour), time.Minute, true
 	}
@@ -184,7 +115,6 @@ func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
 			t.Errorf("want not done without the attachments, got %+v", got)
 		}
 	}
-	volumes.lost = false
 	volumes.attach(attachment("n", "a"))
 	g.pods.lost = true
 	if got := g.stepVolumes(nil); got.Done || got.Message == "" || got.RequeueAfter == 0 {
@@ -193,9 +123,6 @@ func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
 	g.pods.err = errors.New("watch refused")
 	_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
 	require.ErrorContains(t, err, "watch refused")
-	volumes.err = errors.New("not synced")
-	_, err = g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
-	require.ErrorContains(t, err, "persistent volume a: not synced")
 	_, err = g.runner.StepVolumes(t.Context(), VolumeRequest{})
 	require.Error(t, err)
 	without := newRig(t, nil)
@@ -279,12 +206,12 @@ func TestVolumes_ChangesWakeWhoeverWaits(t *testing.T) {
 	}
 	volumes.attach(attachment("n", "a"))
 	g.stepVolumes(nil)
-	volumes.changed(attachment("elsewhere", "a"))
+	require.NoError(t, volumes.attachments().Update(attachment("elsewhere", "a")))
 	require.Zero(t, queue.Len())
-	volumes.changed(toolscache.DeletedFinalStateUnknown{Obj: attachment("n", "a")})
+	require.NoError(t, volumes.attachments().Delete(attachment("n", "a")))
 	woken("the attachment of a waiting Node changes", "machine")
 	g.runner.Release("n")
-	volumes.changed(toolscache.DeletedFinalStateUnknown{Obj: attachment("n", "a")})
+	require.NoError(t, volumes.attachments().Delete(attachment("n", "a")))
 	require.Zero(t, queue.Len())
 
 	volumes.attach(attachment("m", "b"))

@@ -39,15 +39,15 @@ func attached(node, volume string) *storagev1.VolumeAttachment {
 func TestTrim(t *testing.T) {
 	pod := bound("n", "a")
 	pod.Labels = map[string]string{"a": "b"}
-	got, err := runner.Trim(pod)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"a": "b"}, got.(*corev1.Pod).Labels)
-	inline := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{
-		Source: storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{}},
-	}}
-	_, err = runner.Trim(inline)
-	require.NoError(t, err)
-	require.Nil(t, inline.Spec.Source.InlineVolumeSpec)
+	require.Equal(t, map[string]string{"a": "b"}, runner.Trim(pod).(*corev1.Pod).Labels)
+	pv := persistent("a")
+	got := runner.Trim(pv).(*corev1.PersistentVolume)
+	require.Empty(t, got.Annotations)
+	require.Empty(t, got.Spec.Capacity)
+	require.Empty(t, got.Spec.CSI.VolumeAttributes)
+	require.Equal(t, pv.Spec.ClaimRef, got.Spec.ClaimRef)
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: pod.Labels, Annotations: pod.Labels}}
+	require.Equal(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: pod.Labels}}, runner.Trim(space))
 }
 
 // The whole stage over a real manager: the drain is done, the volume is being detached, its attachment goes, the owner wakes.

@@ -30,7 +30,7 @@ const pageNames = 3 // pods that a group names
 // report is a plan for people, and with -o json for programs.
 type report struct {
 	Nodes    []nodeReport
-	InTheWay []drain.Obstacle // what waiting does not remove
+	InTheWay []drain.Blocker // what waiting does not remove
 	Held     []drain.Blocker  // for now
 	Warnings []drain.Blocker  // what is lost
 	Blocked  bool             // an obstacle keeps the drain from ever ending
@@ -170,7 +170,7 @@ func (r *report) obstacles() string {
 		if r.stands(ob.Reason) {
 			title = "In the way for good"
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(&ob.Blocker), oneLine(ob.Remedy))
+		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(ob), oneLine(ob.Remedy))
 	}
 	return b.String()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -166,26 +165,6 @@ func TestPlan_ChangesNothingAndReadsAsLittleAsItCan(t *testing.T) {
 	require.Contains(t, got.stdout, "b: 1 pod to go, 1 now")
 	require.Zero(t, s.writes())
 	require.Len(t, s.store.Requests(), 4, "Nodes, the pods of each, budgets")
-}
-
-func TestPlan_ManyNodesAreReadWithOneListOfPods(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	for i := range 10 {
-		s.create(newNode(fmt.Sprintf("n%d", i)))
-	}
-	s.create(newNode("other"))
-	s.pods(newPod("n3", "a"), newPod("other", "b"))
-	s.store.ResetRequests()
-	args := []string{"plan"}
-	for i := range 10 {
-		args = append(args, fmt.Sprintf("n%d", i))
-	}
-	got := s.do(args...)
-	require.Equal(t, exitDone, got.code, got.stderr)
-	require.Equal(t, 1, s.store.CountRequests(requests("list", "Pod")))
-	require.Contains(t, got.stdout, "default/a ")
-	require.NotContains(t, got.stdout, "default/b ")
 }
 
 func TestPlan_CountsBudgetsOverAllNodes(t *testing.T) {

@@ -53,7 +53,7 @@ func (o *options) stands(reason drain.Reason) bool {
 }
 
 // remedyOf names the flag that opens the way, where there is one.
-func remedyOf(ob *drain.Obstacle) string {
+func remedyOf(ob *drain.Blocker) string {
 	switch ob.Reason {
 	case drain.ReasonLocalData:
 		return "add --delete-emptydir-data if their data may be lost"

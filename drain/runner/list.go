@@ -1,0 +1,183 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// list is the store that a reflector fills. A reflector retries some errors without reporting them, so the list and watch calls report
+// their failures to the store.
+type list struct {
+	toolscache.Indexer
+	what    string // it has, for people
+	kind    client.ObjectList
+	options []client.ListOption
+	changed func(client.Object) // is called for each event; nil is all objects, or that they can be read, or cannot
+	cancel  context.CancelFunc  // set before the reflector starts
+	// unserved reports after a failure that there are no such objects; nil for a kind that every API server has.
+	unserved func(error) bool
+
+	mu     sync.Mutex
+	synced bool
+	err    error
+}
+
+func newList(kind client.ObjectList, by toolscache.Indexers, changed func(client.Object), options ...client.ListOption) *list {
+	return &list{
+		Indexer: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, by), kind: kind, options: options, changed: changed,
+	}
+}
+
+// state reports whether the objects were listed, and why they cannot be read at present.
+func (l *list) state() (synced bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.synced, l.err
+}
+
+// missing returns what is waited for while the objects are not listed, with the answer of the API server if it refuses that. It is empty
+// afterwards.
+func (l *list) missing() string {
+	text := "* waiting for the list of " + l.what
+	switch synced, err := l.state(); {
+	case synced:
+		return ""
+	case err != nil:
+		text += "; if this lasts, look for missing list and watch permissions: " + contract.SteadyText(err.Error())
+	}
+	return text
+}
+
+// learn records whether the objects can be read. A failure leaves what is known.
+func (l *list) learn(err error, synced bool) {
+	l.mu.Lock()
+	news := err != nil || l.err != nil || synced
+	l.err, l.synced = err, l.synced || synced
+	l.mu.Unlock()
+	if news {
+		l.changed(nil)
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (l *list) Add(obj any) error { return l.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (l *list) Update(obj any) error {
+	defer l.event(obj)
+	return l.Indexer.Update(trim(obj))
+}
+
+// Delete implements cache.ReflectorStore.
+func (l *list) Delete(obj any) error {
+	defer l.event(obj)
+	return l.Indexer.Delete(obj)
+}
+
+func (l *list) event(obj any) {
+	if o, ok := obj.(client.Object); ok {
+		l.changed(o)
+	}
+}
+
+// Replace implements cache.ReflectorStore.
+func (l *list) Replace(all []any, version string) error {
+	defer l.learn(nil, true)
+	for i := range all {
+		all[i] = trim(all[i])
+	}
+	return l.Indexer.Replace(all, version)
+}
+
+// listWatch lists and watches through a client. An API server that streams lists sends the existing objects through the watch, in one
+// request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version 0, the reflector's first
+// choice, may be answered from a cache that lacks the newest Pods.
+func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
+	options := func(raw *metav1.ListOptions) []client.ListOption {
+		return append([]client.ListOption{&client.ListOptions{Limit: raw.Limit, Continue: raw.Continue, Raw: raw}}, l.options...)
+	}
+	report := func(ctx context.Context, verb string, err error) error {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case l.unserved != nil && l.unserved(err):
+			l.learn(nil, true)
+		default:
+			l.learn(fmt.Errorf("%s: %w", verb, err), false)
+		}
+		return err
+	}
+	empty := func() client.ObjectList {
+		objects, _ := l.kind.DeepCopyObject().(client.ObjectList) // as it is one
+		return objects
+	}
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+			objects := empty()
+			return objects, report(ctx, "list", c.List(ctx, objects, options(&opts)...))
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			streams := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+			if streams {
+				opts.ResourceVersion = ""
+			}
+			events, err := c.Watch(ctx, empty(), options(&opts)...)
+			if err == nil && !streams { // a stream replaces the store later
+				l.learn(nil, false) // the watch continues where the store stands
+			}
+			return events, report(ctx, "watch", err)
+		},
+	}
+}
+
+// trim removes most of what no drain reads from the objects of which a cluster has many.
+func trim(obj any) any {
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: o.Labels}}
+	case *corev1.PersistentVolume:
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+		pv.Spec.ClaimRef, pv.Spec.AccessModes, pv.Status.Phase = o.Spec.ClaimRef, o.Spec.AccessModes, o.Status.Phase
+		if csi := o.Spec.CSI; csi != nil {
+			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
+		}
+		return pv
+	case client.Object:
+		o.SetManagedFields(nil)
+	}
+	return obj
+}
+
+// typed returns objects of a list by their type.
+func typed[T any](objects []any) []*T {
+	out := make([]*T, 0, len(objects))
+	for _, obj := range objects {
+		if o, ok := obj.(*T); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// under returns the objects of a list by the value of one of its indexes.
+func under[T any](l *list, index, value string) []*T {
+	objects, _ := l.ByIndex(index, value) // fails only without the index
+	return typed[T](objects)
+}
+
+// named returns an object of a cluster by its name; nil when the list has none.
+func named[T any](l *list, name string) *T {
+	obj, _, _ := l.GetByKey(name) // never fails
+	o, _ := obj.(*T)
+	return o
+}
