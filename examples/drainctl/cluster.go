@@ -39,7 +39,6 @@ func connect(o options) (*rest.Config, error) {
 			strings.Join(rules.GetLoadingPrecedence(), ", "), err)
 	}
 	cfg.UserAgent = userAgent
-	cfg.QPS = -1 // the drain runner limits itself, and the API server says when it has enough
 	cfg.WarningHandler = rest.NoWarnings{}
 	return cfg, nil
 }
@@ -72,26 +71,24 @@ func namesOf(nodes []*corev1.Node) []string {
 func (s *session) readNodes(ctx context.Context) (nodes []*corev1.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if s.selector != "" {
-		selector, _ := labels.Parse(s.selector) // as validated
-		var list corev1.NodeList                // sorted by name
-		if err = s.client.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}); err == nil && len(list.Items) == 0 {
-			return nil, fmt.Errorf("-l %s selects no Node; kubectl get nodes --show-labels lists them", s.selector)
+	selector, _ := labels.Parse(s.selector) // as validated; empty selects all
+	var list corev1.NodeList                // sorted by name
+	if err := s.client.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, s.explain("list", "nodes", err)
+	}
+	found := map[string]*corev1.Node{}
+	for i := range list.Items {
+		node := &list.Items[i]
+		if found[node.Name] = node; s.selector != "" {
+			nodes = append(nodes, node)
 		}
-		for i := range list.Items {
-			nodes = append(nodes, &list.Items[i])
-		}
-		return nodes, s.explain("list", "nodes", err)
+	}
+	if s.selector != "" && len(nodes) == 0 {
+		return nil, fmt.Errorf("-l %s selects no Node; kubectl get nodes --show-labels lists them", s.selector)
 	}
 	for _, name := range s.nodes {
-		node := &corev1.Node{}
-		switch failed := s.client.Get(ctx, client.ObjectKey{Name: name}, node); {
-		case apierrors.IsNotFound(failed):
+		if nodes = append(nodes, found[name]); found[name] == nil {
 			err = errors.Join(err, fmt.Errorf("there is no Node %q; kubectl get nodes lists them", name))
-		case failed != nil:
-			return nil, s.explain("get", "nodes", failed)
-		default:
-			nodes = append(nodes, node)
 		}
 	}
 	return nodes, err
@@ -105,8 +102,6 @@ func (s *session) explain(verb, resource string, err error) error {
 		return err
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the right to %s %s is missing: %w", verb, resource, err)
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server at %s refuses the credentials of the kubeconfig: %w", s.config.Host, err)
 	case !errors.As(err, &answer):
 		return fmt.Errorf("the API server at %s cannot be reached: %w; check the kubeconfig, and that the server runs", s.config.Host, err)
 	}

@@ -23,7 +23,8 @@ func TestFollower(t *testing.T) {
 	f := s.follow(s.judge(snap))
 	t.Run("does not count pods that are not known yet as gone", func(t *testing.T) {
 		f.progress(runner.NodeResult{Node: "a"})
-		require.Equal(t, "   0.0s a: 0 of 5 pods gone, 0 blocked", f.status())
+		left, gone := f.left(&f.plan.Nodes[0])
+		require.Equal(t, []int{5, 0}, []int{left, gone})
 	})
 	t.Run("prints once what blocks", func(t *testing.T) {
 		for range 2 {
@@ -36,7 +37,8 @@ func TestFollower(t *testing.T) {
 		}
 		require.Equal(t, "   0.0s draining 1 Node: 5 pods to go (Ctrl-C stops, the same command resumes)\n"+
 			"   0.0s a: blocked: default/web-0 and 1 more: full\n", out.String())
-		require.Equal(t, "   0.0s a: 1 of 5 pods gone, 2 blocked", f.status())
+		left, gone := f.left(&f.plan.Nodes[0])
+		require.Equal(t, []int{4, 1}, []int{left, gone})
 	})
 	t.Run("ends with what has gone of a Node that is stopped", func(t *testing.T) {
 		stopped := runner.NodeResult{Node: "a", Ended: true, Err: context.Canceled, Result: runner.Result{

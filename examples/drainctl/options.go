@@ -38,7 +38,7 @@ type options struct {
 	gracePeriod             int
 	skipWaitForDelete       int
 	wait                    bool
-	deleteAfter, timeout    time.Duration
+	timeout                 time.Duration
 }
 
 const usage = `drainctl shows what draining Nodes would do, and drains them.
@@ -46,13 +46,10 @@ const usage = `drainctl shows what draining Nodes would do, and drains them.
   drainctl plan worker-1                      what would happen to every pod; changes nothing
   drainctl run worker-1 worker-2              drains; Ctrl-C stops, the same command resumes
   drainctl run -l pool=old                    all Nodes of a pool at once; budgets are counted over all of them
-  kubectl uncordon worker-1                   gives it back
 
 Flags that kubectl drain has mean the same here. What differs, and why:
   --ignore-daemonsets is on: pods of DaemonSets ignore the cordon, so a drain can do nothing else. =false refuses as kubectl does.
-  Finished pods of DaemonSets stay: evicted, they would be created again without end.
   --force and --delete-emptydir-data stay off, because something is lost; the plan says which pods need them.
-  --grace-period 0 is refused: it forgets pods that may still run. Give 1.
   What will never go (a budget that allows no eviction, pods that flags do not let go) stops the drain before the first
   cordon; --wait starts all the same: the way is about to be opened, or a webhook makes pods go (KubeVirt, Strimzi).
 
@@ -96,8 +93,6 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.selector, "l", "", "short for --selector")
 	flags.StringVar(&o.output, "o", "", "plan, run: `json`, an object for programs, or one for each event; empty: text for people")
 	o.podFlags(flags)
-	flags.DurationVar(&o.deleteAfter, "delete-after", 0,
-		"run: after this `time` on a Node, delete what could not be evicted, which ignores disruption budgets; 0 is never")
 	flags.DurationVar(&o.timeout, "timeout", 0, "run: give up after this `time`; 0 is never")
 	flags.BoolVar(&o.wait, "wait", false, "run: start although an obstacle does not disappear by waiting, and wait until a person removes it")
 	return flags
@@ -117,12 +112,15 @@ func (o *options) podFlags(flags *flag.FlagSet) {
 
 // validate reports all problems.
 func (o *options) validate() error {
-	errs := []error{o.validateCommand()}
+	var errs []error
 	add := func(wrong bool, format string, args ...any) {
 		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	add(o.command != commandPlan && o.command != commandRun, "give a command: unknown command %q: must be plan or run", o.command)
+	add(o.selector == "" && len(o.nodes) == 0, "name the Nodes, or select them with -l")
+	add(o.selector != "" && len(o.nodes) > 0, "-l %s and names (%s): give one of them", o.selector, strings.Join(o.nodes, ", "))
 	_, err := labels.Parse(o.selector)
 	add(err != nil, "invalid --selector %q: %v", o.selector, err)
 	add(o.output != "" && o.output != outputJSON, "invalid -o %q: must be json, or nothing for people", o.output)
@@ -130,21 +128,5 @@ func (o *options) validate() error {
 	add(o.gracePeriod < podsOwn, "invalid --grace-period %d: must be a number of seconds, or -1 for each pod's own", o.gracePeriod)
 	add(o.skipWaitForDelete < 0, "invalid --skip-wait-for-delete-timeout %d: must be a number of seconds, or 0", o.skipWaitForDelete)
 	add(o.timeout < 0, "invalid --timeout %s: must be a time such as 10m, or 0", o.timeout)
-	add(o.deleteAfter < 0, "invalid --delete-after %s: must be a time such as 10m, or 0", o.deleteAfter)
-	add(o.deleteAfter > 0 && o.disableEviction, "--delete-after has no meaning with --disable-eviction, which deletes at once")
 	return errors.Join(errs...)
-}
-
-func (o *options) validateCommand() error {
-	switch {
-	case o.command == "":
-		return errors.New("give a command: plan or run")
-	case o.command != commandPlan && o.command != commandRun:
-		return fmt.Errorf("unknown command %q: must be plan or run", o.command)
-	case o.selector == "" && len(o.nodes) == 0:
-		return errors.New("name the Nodes, or select them with -l")
-	case o.selector != "" && len(o.nodes) > 0:
-		return fmt.Errorf("-l %s and names (%s): give one of them", o.selector, strings.Join(o.nodes, ", "))
-	}
-	return nil
 }

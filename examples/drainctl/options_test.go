@@ -26,14 +26,14 @@ func TestFlagsStandBeforeBetweenAndAfterTheNames(t *testing.T) {
 	t.Parallel()
 	got, err := parse([]string{
 		"--context", "prod", "run", "a", "--force", "--delete-emptydir-data", "b", "--grace-period=30", "--timeout", "5m",
-		"--skip-wait-for-delete-timeout=60", "--delete-after=1m", "--wait", "--kubeconfig=k", "--ignore-daemonsets=false", "c",
+		"--skip-wait-for-delete-timeout=60", "--wait", "--kubeconfig=k", "--ignore-daemonsets=false", "c",
 	}, io.Discard)
 	require.NoError(t, err)
 	want := defaults(commandRun, "a", "b", "c")
 	want.context, want.kubeconfig = "prod", "k"
 	want.force, want.deleteEmptyDirData, want.wait, want.ignoreDaemonSets = true, true, true, false
 	want.gracePeriod, want.skipWaitForDelete = 30, 60
-	want.timeout, want.deleteAfter = 5*time.Minute, time.Minute
+	want.timeout = 5 * time.Minute
 	require.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(options{})))
 }
 
@@ -51,8 +51,6 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		"a kill":                    {[]string{"run", "a", "--grace-period=0"}, "--grace-period 0 forgets pods"},
 		"a strange grace period":    {[]string{"run", "a", "--grace-period=-2"}, "--grace-period -2"},
 		"a negative time":           {[]string{"run", "a", "--timeout=-1s"}, "--timeout -1s"},
-		"a negative escalation":     {[]string{"run", "a", "--delete-after=-1s"}, "--delete-after -1s"},
-		"an escalation at the end":  {[]string{"run", "a", "--delete-after=1s", "--disable-eviction"}, "--delete-after has no meaning"},
 		"a negative wait":           {[]string{"run", "a", "--skip-wait-for-delete-timeout=-1"}, "--skip-wait-for-delete-timeout -1"},
 		"everything, one":           {[]string{"run", "--timeout=-1s", "--grace-period=0"}, "--timeout -1s"},
 		"everything, the other one": {[]string{"run", "--timeout=-1s", "--grace-period=0"}, "--grace-period 0"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -31,27 +34,24 @@ const pageNames = 3 // pods that a group names
 type report struct {
 	Nodes    []nodeReport
 	InTheWay []drain.Blocker // what waiting does not remove
-	Held     []drain.Blocker  // for now
-	Warnings []drain.Blocker  // what is lost
-	Blocked  bool             // an obstacle keeps the drain from ever ending
+	Held     []drain.Blocker // for now
+	Warnings []drain.Blocker // what is lost
+	Blocked  bool            // an obstacle keeps the drain from ever ending
 
-	plan   drain.Plan
-	stands func(drain.Reason) bool
+	plan drain.Plan
 }
 
 type nodeReport struct {
-	Name     string
-	Cordoned bool
-	// SilentSince is since when the kubelet has not answered.
-	SilentSince *time.Time `json:",omitempty"`
-	ToGo        int
-	Pods        []podReport
+	*corev1.Node `json:"-"`
+
+	Name string
+	ToGo int
+	Pods []podReport
 }
 
 type podReport struct {
-	Pod, Action, When string
-	Budgets           []string
-	Reason            drain.Reason
+	Pod, Action, When, Budgets string
+	Reason                     drain.Reason
 }
 
 // plan shows what a drain would do and changes nothing.
@@ -61,13 +61,13 @@ func (s *session) plan(ctx context.Context) int {
 		return s.fail(ctx, err)
 	}
 	r := s.judge(snap)
+	text := "Nothing was changed. To drain: the same command with run in place of plan.\n"
+	if r.Blocked {
+		text = "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: run --wait.\n"
+	}
 	if s.output == outputJSON {
 		err = json.NewEncoder(s.stdout).Encode(r)
 	} else {
-		text := "Nothing was changed. To drain: the same command with run in place of plan.\n"
-		if r.Blocked {
-			text = "Nothing was changed. This drain would not end: see what is in the way. To start it all the same: run --wait.\n"
-		}
 		_, err = io.WriteString(s.stdout, r.text()+text)
 	}
 	if err == nil && r.Blocked {
@@ -76,33 +76,26 @@ func (s *session) plan(ctx context.Context) int {
 	return s.fail(ctx, err)
 }
 
-// judge plans a drain of all Nodes, with the flags' rules and policy at this moment.
+// judge plans a drain of all Nodes, with the flags' rules at this moment.
 func (s *session) judge(snap *snapshot) *report {
-	now := s.now()
-	pods := slices.Clone(snap.pods)
-	for i := range pods {
-		last := s.policyOf().Rule(drain.Situation{Now: now, StartedAt: now, Node: snap.nodes[i]})
-		pods[i].Rules = append(s.rulesOf(s.now), last)
-	}
-	r := &report{plan: drain.Planner{}.Plan(pods, drain.Facts{Now: now, Budgets: snap.budgets}), stands: s.stands}
-	never, inTheWay := map[drain.PodRef]drain.Reason{}, map[string]bool{}
+	planner := drain.Planner{Rules: s.rulesOf(s.now)}
+	r := &report{plan: planner.Plan(snap.pods, drain.Facts{Now: s.now(), Budgets: snap.budgets})}
+	never := map[drain.PodRef]drain.Reason{}
 	for _, ob := range r.plan.Permanent(math.MaxInt) {
-		inTheWay[ob.Key()] = true
 		for _, pod := range ob.Pods {
-			if s.stands(ob.Reason) {
+			if stands(&ob) {
 				r.Blocked, never[pod] = true, ob.Reason
 			}
 		}
-		ob.Pods, ob.Remedy = ob.Pods[:min(len(ob.Pods), pageNames)], remedyOf(&ob)
+		ob.Pods = ob.Pods[:min(len(ob.Pods), pageNames)]
 		r.InTheWay = append(r.InTheWay, ob)
 	}
-	r.Held = slices.DeleteFunc(r.plan.Blockers(pageNames), func(b drain.Blocker) bool { return inTheWay[b.Key()] })
+	r.Held = slices.DeleteFunc(r.plan.Blockers(pageNames), func(held drain.Blocker) bool {
+		return slices.ContainsFunc(r.InTheWay, func(ob drain.Blocker) bool { return ob.Key() == held.Key() })
+	})
 	r.Warnings = r.plan.Warnings(pageNames)
 	for _, node := range snap.nodes {
-		n := nodeReport{Name: node.Name, Cordoned: node.Spec.Unschedulable}
-		if since, silent := drain.UnreachableSince(node); silent {
-			n.SilentSince = &since
-		}
+		n := nodeReport{Node: node, Name: node.Name}
 		for i := range r.plan.Decisions {
 			if d := &r.plan.Decisions[i]; d.Node == node.Name {
 				n.add(d, never)
@@ -112,6 +105,10 @@ func (s *session) judge(snap *snapshot) *report {
 	}
 	return r
 }
+
+// stands reports whether an obstacle keeps the drain from ever ending under these flags, unless a webhook acts on the evictions.
+// A finalizer does not: its controller may be about to remove it, and a plan cannot know.
+func stands(ob *drain.Blocker) bool { return ob.Reason != drain.ReasonFinalizer }
 
 func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason) {
 	p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenLater, Reason: d.Reason}
@@ -129,9 +126,11 @@ func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason)
 	if p.When != whenStays {
 		n.ToGo++
 	}
+	budgets := make([]string, 0, len(d.Budgets))
 	for _, name := range d.Budgets {
-		p.Budgets = append(p.Budgets, name.String())
+		budgets = append(budgets, name.String())
 	}
+	p.Budgets = cmp.Or(strings.Join(budgets, ","), "-")
 	n.Pods = append(n.Pods, p)
 }
 
@@ -154,23 +153,23 @@ func (r *report) text() string {
 		r.Nodes[i].text(&b)
 	}
 	b.WriteString(r.obstacles())
-	for i := range r.Held {
-		fmt.Fprintf(&b, "Held for now: %s: %s\n", r.Held[i].Node, textOf(&r.Held[i]))
+	for _, held := range r.Held {
+		fmt.Fprintf(&b, "Held for now: %s: %s\n", held.Node, textOf(&held))
 	}
-	for i := range r.Warnings {
-		fmt.Fprintf(&b, "Warning: %s: %s\n", r.Warnings[i].Node, textOf(&r.Warnings[i]))
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(&b, "Warning: %s: %s\n", warning.Node, textOf(&warning))
 	}
 	return b.String()
 }
 
 func (r *report) obstacles() string {
 	var b strings.Builder
-	for i := range r.InTheWay {
-		ob, title := &r.InTheWay[i], "May stay in the way"
-		if r.stands(ob.Reason) {
+	for _, ob := range r.InTheWay {
+		title := "May stay in the way"
+		if stands(&ob) {
 			title = "In the way for good"
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(ob), oneLine(ob.Remedy))
+		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(&ob), oneLine(ob.Remedy))
 	}
 	return b.String()
 }
@@ -187,12 +186,12 @@ func (n *nodeReport) text(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\n")
-	if n.Cordoned {
+	if n.Spec.Unschedulable {
 		b.WriteString("  It is cordoned already.\n")
 	}
-	if n.SilentSince != nil {
+	if since, silent := drain.UnreachableSince(n.Node); silent {
 		fmt.Fprintf(b, "  It has not answered since %s: its pods cannot end. See --skip-wait-for-delete-timeout.\n",
-			n.SilentSince.UTC().Format(time.RFC3339))
+			since.UTC().Format(time.RFC3339))
 	}
 	if len(n.Pods) == 0 {
 		return
@@ -201,11 +200,7 @@ func (n *nodeReport) text(b *strings.Builder) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\n  POD\tACTION\tWHEN\tBUDGETS\tREASON")
 	for _, p := range n.Pods {
-		budgets := strings.Join(p.Budgets, ",")
-		if budgets == "" {
-			budgets = "-"
-		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", p.Pod, p.Action, p.When, budgets, p.Reason)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", p.Pod, p.Action, p.When, p.Budgets, p.Reason)
 	}
 	_ = w.Flush() // a buffer does not fail
 	b.WriteString(table.String() + "\n")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/examples/command"
 )
 
 // run plans, refuses or cordons, and drains. An ended ctx stops it; what it leaves is printed, and can be resumed.
@@ -26,9 +25,8 @@ func (s *session) run(ctx context.Context) int {
 		return exitBlocked
 	}
 	f := s.follow(plan)
-	policy := s.policyOf()
 	_, err = runner.Drain(ctx, s.config, runner.DrainOptions{
-		Timeout: s.timeout, Rules: s.rulesOf(s.now), Policy: &policy, Progress: f.progress,
+		Timeout: s.timeout, Rules: s.rulesOf(s.now), Progress: f.progress,
 		Configure: func(cfg *runner.Config) {
 			cfg.Evictor = telling{cfg.Evictor, f}
 			if s.quick {
@@ -59,7 +57,6 @@ type follower struct {
 	mu    sync.Mutex
 	last  map[string]runner.NodeResult // by Node
 	stuck map[string]bool              // the keys of blockers that were printed
-	view  *command.Progress
 }
 
 // happening is a line of -o json.
@@ -71,36 +68,31 @@ type happening struct {
 }
 
 func (s *session) follow(plan *report) *follower {
-	f := &follower{
-		session: s, start: s.now(), plan: plan, view: command.NewProgress(s.stdout),
-		last: map[string]runner.NodeResult{}, stuck: map[string]bool{},
-	}
+	f := &follower{session: s, start: s.now(), plan: plan, last: map[string]runner.NodeResult{}, stuck: map[string]bool{}}
 	all := 0
 	for i := range plan.Nodes {
 		all += plan.Nodes[i].ToGo
 	}
 	f.line("", "draining", fmt.Sprintf("%s: %s to go (Ctrl-C stops, the same command resumes)",
 		count(len(plan.Nodes), "Node"), count(all, "pod")))
-	for i := range plan.Warnings {
-		f.line(plan.Warnings[i].Node, "warning", textOf(&plan.Warnings[i]))
+	for _, warning := range plan.Warnings {
+		f.line(warning.Node, "warning", textOf(&warning))
 	}
 	return f
 }
 
-func (f *follower) seconds() float64 { return f.now().Sub(f.start).Seconds() }
-
 // line prints what has happened. f.mu is held, or nothing runs yet.
 func (f *follower) line(node, event, text string) {
-	line := event + " " + text
+	seconds, line := f.now().Sub(f.start).Seconds(), event+" "+text
 	if node != "" {
 		line = strings.TrimSuffix(node+": "+event+": "+text, ": ")
 	}
-	line = fmt.Sprintf("%6.1fs %s", f.seconds(), oneLine(line))
+	line = fmt.Sprintf("%6.1fs %s", seconds, oneLine(line))
 	if f.output == outputJSON {
-		data, _ := json.Marshal(happening{f.seconds(), node, event, text}) // never fails
+		data, _ := json.Marshal(happening{seconds, node, event, text}) // never fails
 		line = string(data)
 	}
-	f.view.Line(line)
+	fmt.Fprintln(f.stdout, line)
 }
 
 // progress takes the result of the runner for a Node.
@@ -123,7 +115,6 @@ func (f *follower) progress(r runner.NodeResult) {
 			f.line(r.Node, "blocked", textOf(b))
 		}
 	}
-	f.view.Show(f.status())
 }
 
 func stateOf(r *runner.NodeResult) string {
@@ -149,27 +140,13 @@ func (f *follower) left(n *nodeReport) (left, gone int) {
 	return left, max(0, n.ToGo-left)
 }
 
-// status is one line about all Nodes that are at work.
-func (f *follower) status() string {
-	var parts []string
-	for i := range f.plan.Nodes {
-		n := &f.plan.Nodes[i]
-		if r := f.last[n.Name]; !r.Ended && f.output == "" {
-			_, gone := f.left(n)
-			parts = append(parts, fmt.Sprintf("%s: %d of %d pods gone, %d blocked", n.Name, gone, n.ToGo, r.Counts.Blocked))
-		}
-	}
-	return fmt.Sprintf("%6.1fs %s", f.seconds(), strings.Join(parts, "; "))
-}
-
 // end prints what the drain leaves.
 func (f *follower) end(code int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.view.Show("")
 	switch code {
 	case exitDone:
-		f.line("", "Drained", fmt.Sprintf("%s in %.1fs.", count(len(f.plan.Nodes), "Node"), f.seconds()))
+		f.line("", "Drained", fmt.Sprintf("%s in %.1fs.", count(len(f.plan.Nodes), "Node"), f.now().Sub(f.start).Seconds()))
 		return
 	case exitInterrupted:
 		f.line("", "Stopped", "by a signal: no further evictions are asked for. Pods that are terminating go on.")
@@ -178,7 +155,7 @@ func (f *follower) end(code int, err error) {
 	default:
 		f.line("", "Failed", "because of: "+err.Error())
 	}
-	names := make([]string, 0, len(f.plan.Nodes))
+	var names []string
 	for i := range f.plan.Nodes {
 		n := &f.plan.Nodes[i]
 		r := f.last[n.Name]
