@@ -13,9 +13,6 @@ func (d *Decision) hold(a Action, r Reason, message string) {
 
 func (p Planner) judge(into []Decision, node *NodePods) []Decision {
 	rules := p.Rules
-	if node.Rules != nil {
-		rules = node.Rules
-	}
 	if rules == nil {
 		rules = DefaultRules()
 	}

@@ -160,8 +160,6 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 type NodePods struct {
 	Node string
 	Pods []*corev1.Pod
-	// Rules replaces the rules of the planner for this Node when it is not nil.
-	Rules []Rule
 }
 
 // Hold says that a request for a Pod is in flight, or that it was refused and the Pod rests. A held Pod waits instead of being evicted,

@@ -176,7 +176,7 @@ func TestPlan_HigherOrdersWaitUntilLowerOnesAreGone(t *testing.T) {
 		newPod("a"), newPod("b", terminating), newPod("c"),
 		newPod("done", inPhase(corev1.PodFailed)), newPod("ds", ownedBy("apps/v1", "DaemonSet")),
 	}
-	plan := Planner{}.Plan([]NodePods{{Node: testNode, Pods: pods, Rules: rules}}, Facts{})
+	plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 	want := []string{
 		"node-a ds Ignore DaemonSetPod", "node-a done Evict Finished",
 		"node-a b Wait Terminating", "node-a c Evict Evictable", "node-a a Wait LowerOrder",

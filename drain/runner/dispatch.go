@@ -21,8 +21,12 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	defer running.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		requests, wait := r.pickAll(r.cfg.Clock.Now())
-		for _, a := range requests {
+		var wait time.Duration
+		for {
+			a, again := r.pick()
+			if wait = again; a == nil {
+				break
+			}
 			running.Go(func() { r.send(ctx, a) })
 		}
 		var again <-chan time.Time
@@ -43,21 +47,11 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	return nil
 }
 
-// pickAll removes all requests from the queue that may be sent now, before the first of them is answered. wait is that of [queue.next].
-func (r *Runner) pickAll(now time.Time) (requests []*attempt, wait time.Duration) {
-	for {
-		a, again := r.pick(now)
-		if a == nil {
-			return requests, again
-		}
-		requests = append(requests, a)
-	}
-}
-
-func (r *Runner) pick(now time.Time) (request *attempt, wait time.Duration) {
+// pick removes the next request from the queue, if one may be sent now. wait is that of [queue.next].
+func (r *Runner) pick() (request *attempt, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.next(now)
+	return r.next(r.cfg.Clock.Now())
 }
 
 // SendNext sends one of the requests that Steps have queued, the one that is next by the rules of Start, and returns after its answer. It
@@ -68,7 +62,7 @@ func (r *Runner) pick(now time.Time) (request *attempt, wait time.Duration) {
 // Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes. Sources are
 // woken by answers.
 func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
-	a, again := r.pick(r.cfg.Clock.Now())
+	a, again := r.pick()
 	if a == nil {
 		return false, again
 	}

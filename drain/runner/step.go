@@ -103,8 +103,8 @@ func (r *Runner) advance(
 	ns *nodeState, req *Request, pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget,
 ) (_ Result, confirm bool, _ error) {
 	now := r.cfg.Clock.Now()
-	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.rules(now)}},
-		drain.Facts{Now: now, Budgets: budgets})
+	nodes := []drain.NodePods{{Node: req.Node.Name, Pods: pods}}
+	plan := drain.Planner{Rules: req.rules(now)}.Plan(nodes, drain.Facts{Now: now, Budgets: budgets})
 	plan, respawnAt, known := r.act(ns, pods, plan, budgets, now)
 	if !known {
 		return Result{Message: "* the drain was cancelled", RequeueAfter: probeInterval}, false, nil

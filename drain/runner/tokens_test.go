@@ -36,7 +36,7 @@ func taken(t *testing.T, allowed int32) (*rig, *attempt) {
 	g.pods.put(pod("n1", "a"), pod("n2", "b"))
 	g.step("n1")
 	g.step("n2")
-	job, _ := g.runner.pick(g.clock.Now())
+	job, _ := g.runner.pick()
 	require.NotNil(t, job)
 	require.Equal(t, "a", job.ref.Name)
 	return g, job
@@ -130,7 +130,7 @@ func TestADeletionThatWaitsTakesTheGraceOfTheNewestPlan(t *testing.T) {
 		require.Equal(t, grace, *ns.attempts["uid-a"].grace)
 		require.Equal(t, []types.UID{"uid-a"}, ns.queue)
 	}
-	job, _ := g.runner.pick(g.clock.Now())
+	job, _ := g.runner.pick()
 	require.NotNil(t, job)
 	ns.enqueue(decided(60), g.runner.budgets, false)
 	require.Equal(t, int64(1), *ns.attempts["uid-a"].grace, "it is on its way")

@@ -101,8 +101,8 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 	if err != nil || !synced {
 		return plan, waitsForPods, err
 	}
-	facts.Decisions = drain.Planner{}.Plan(
-		[]drain.NodePods{{Node: req.Node.Name, Pods: pods, Rules: req.Rules}}, drain.Facts{Now: now}).Decisions
+	nodes := []drain.NodePods{{Node: req.Node.Name, Pods: pods}}
+	facts.Decisions = drain.Planner{Rules: req.Rules}.Plan(nodes, drain.Facts{Now: now}).Decisions
 	plan, err = drain.PlanVolumes(facts)
 	return plan, "", err
 }
