@@ -20,7 +20,8 @@
 // the condition InfrastructureReady has the reason [ReasonInstancesHeld] and says what a person can do. The list takes effect when those
 // Nodes have not been Ready for five minutes or are gone, and an empty list when spec.replicas is 0.
 //
-// A Node that a Machine claims is not cordoned, drained or deleted, unless the Machine belongs to the pool. That needs Kinds.Machine.
+// A Node that a Machine claims, be it one of the pool or not, is not cordoned, drained or deleted: the controller of Machines does that.
+// It needs Kinds.Machine.
 //
 // # Instances that are about to leave
 //
@@ -33,9 +34,9 @@
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
 // Machine controller then handles single Nodes. A pool creates these Machines, deletes those whose InfraMachine is gone and, one at a time,
-// those that a health check has marked for replacement, and counts by them. It deletes a recorded Node whose instance has left without a
-// Machine once its kubelet does not answer. After a restore from a backup it takes back Machines that have
-// the UID which the pool had before, and adopts those that have its labels, stand for one of its InfraMachines and have no controller.
+// those that a health check has marked for replacement, and counts by them. It drains and deletes the Node of an instance that leaves
+// without a Machine. After a restore from a backup it takes back Machines that have the UID which the pool had before, and adopts those
+// that have its labels, stand for one of its InfraMachines and have no controller.
 //
 // # Deletion
 //

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,24 +136,6 @@ func TestInstancesThatAreReplacedAtOnceAreBelievedOnceTheirNodesHaveBeenSilent(t
 	w.listed(infra, "p://2")
 	w.nodesGo(1)
 	require.Equal(t, "n-1", w.nodes()[0].Name)
-}
-
-func TestAListThatNamesNoInstanceOfBeforeChangesNothingWhileNodesAreUnread(t *testing.T) {
-	t.Parallel()
-	var away atomic.Bool
-	w := newWorld(t, worldOptions{ports: gone(&away)})
-	pool, infra := w.poolOf("p://1", "p://2")
-	w.isQuiet()
-	away.Store(true)
-	w.listed(infra, "p:///zone/1", "p:///zone/2")
-	w.settles()
-	ids, _, _ := unstructured.NestedStringSlice(w.get(pool).Object, "spec", "providerIDList")
-	require.Equal(t, []string{"p://1", "p://2"}, ids)
-	w.listed(infra, "p://2", "p://3") // one of them is named: it is believed
-	w.eventually("the list is recorded", func() string {
-		ids, _, _ := unstructured.NestedStringSlice(w.get(pool).Object, "spec", "providerIDList")
-		return map[bool]string{false: fmt.Sprint(ids)}[slices.Equal(ids, []string{"p://2", "p://3"})]
-	})
 }
 
 func TestANodeWithoutPodsIsDrainedHoweverManyAreStuck(t *testing.T) {

@@ -159,71 +159,42 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
 }
 
-// unclaimed divides Nodes into those that the pool cordons, drains and deletes, and those that a Machine of another owner claims: the
-// controller of that Machine handles them. Where Machines cannot be read, the pool handles no Node.
-func (p *Scope) unclaimed(ctx context.Context, nodes []*corev1.Node) (free, claimed []*corev1.Node, err error) {
+// takenByMachines returns the names of the Nodes that are to leave, and of all Nodes in a deletion, that a Machine claims: its controller
+// handles them, be it the pool's own or not. Where Machines cannot be read, the pool handles no Node.
+func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[string], error) {
+	taken := sets.New[string]()
 	if !p.env.kinds.knowsMachines() {
-		return nodes, nil, nil
+		return taken, nil
 	}
-	for _, node := range nodes {
-		taken, err := p.claimedByMachine(ctx, node)
-		if err != nil {
-			return nil, nil, err
-		}
-		if taken {
-			claimed = append(claimed, node)
+	for _, node := range slices.Concat(m.Nodes, m.Retired) {
+		if !p.Deleting() && !p.env.options.Policy.Leaving(node) && !slices.Contains(m.Retired, node) {
 			continue
 		}
-		free = append(free, node)
-	}
-	return free, claimed, nil
-}
-
-// claimedByMachine reports whether a Machine claims a Node. The pool's own Machines do not count, and no Machine that cannot be read: it
-// reports itself what is wrong with it.
-func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (taken bool, err error) {
-	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
-	var unknown error
-	judge := func(obj client.Object) {
-		var m contract.MachineState
-		if p.env.kinds.Machine.Adapter.Read(obj, &m) != nil || !claimsNode(&m, node, rules) {
-			return
+		claimed, err := p.claimedByMachine(ctx, node)
+		if err != nil {
+			return nil, err
 		}
-		owned, err := p.owns(ctx, obj)
-		taken, unknown = taken || !owned, cmp.Or(unknown, err)
-	}
-	for _, key := range nodeKeys(cluster, node, rules) {
-		list := engine.NewList(p.env.kinds.Machine)
-		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
-			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
-		err = errors.Join(err, listed, engine.EachObject(list, judge))
-	}
-	if err = errors.Join(err, unknown); err != nil {
-		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
+		if claimed || (!p.Deleting() && p.machines.represent(node, p.env.options.Matching)) {
+			taken.Insert(node.Name)
+		}
 	}
 	return taken, nil
 }
 
-// spareClaimed excludes Nodes that Machines claim: those whose instance has left the pool and, in a deletion, all.
-func (p *Scope) spareClaimed(ctx context.Context) error {
-	retired, _, err := p.unclaimed(ctx, p.match.Retired)
+// claimedByMachine reports whether a Machine claims a Node. No Machine counts that cannot be read: it reports itself what is wrong with it.
+func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (claimed bool, err error) {
+	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
+	for _, key := range nodeKeys(cluster, node, rules) {
+		list := engine.NewList(p.env.kinds.Machine)
+		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
+			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
+		err = errors.Join(err, listed, engine.EachObject(list, func(obj client.Object) {
+			var m contract.MachineState
+			claimed = claimed || (p.env.kinds.Machine.Adapter.Read(obj, &m) == nil && claimsNode(&m, node, rules))
+		}))
+	}
 	if err != nil {
-		return err
+		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
 	}
-	p.match.Retired = retired
-	if p.Deleting() {
-		p.match.Nodes, _, err = p.unclaimed(ctx, p.match.Nodes)
-	}
-	return err
-}
-
-// withoutClaimed leaves out Nodes of the pool's instances that Machines claim, and remembers them for the status.
-func (p *Scope) withoutClaimed(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
-	free, claimed, err := p.unclaimed(ctx, nodes)
-	p.match.OfMachines = append(p.match.OfMachines, mapped(claimed, (*corev1.Node).GetName)...)
-	slices.Sort(p.match.OfMachines)
-	if len(claimed) > 0 {
-		p.Requeue(claimedRetry)
-	}
-	return free, err
+	return claimed, nil
 }

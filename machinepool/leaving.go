@@ -80,57 +80,44 @@ func (p *Scope) isListed(node *corev1.Node) bool {
 // The API server confirms which instances are listed: the first list of a process may be older than what the process before it has read,
 // and a provider may already have read that a Node was drained.
 func (p *Scope) removeNodes(ctx context.Context) error {
-	switch {
-	case !p.nodesKnown:
+	if !p.nodesKnown {
 		return nil
-	case p.ledByMachines():
-		return p.deleteAbandoned(ctx)
 	}
+	retired := p.match.free(p.match.Retired)
 	plan := planLeaving(leavingFacts{
-		Nodes: p.match.Nodes, Retired: p.match.Retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
 		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, Listed: p.isListed,
 	})
 	if !p.infraRead && p.infrastructure.Presence != external.NotReferenced {
 		plan.Stay = nil
 	}
-	if len(p.match.Retired)+len(plan.Stay) > 0 {
+	if len(retired)+len(plan.Stay) > 0 {
 		if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
 			return err
 		}
 	}
-	leaving, unread := p.withoutClaimed(ctx, plan.Drain)
+	leaving := p.match.free(plan.Drain)
+	if len(leaving) < len(plan.Drain) && !p.ledByMachines() {
+		p.match.OfMachines = slices.DeleteFunc(mapped(plan.Drain, (*corev1.Node).GetName), func(name string) bool { return !p.match.taken.Has(name) })
+		p.Requeue(claimedRetry)
+	}
 	_, undrained := p.drain(ctx, leaving)
-	return errors.Join(unread, undrained, p.deleteNodes(ctx, plan.Delete),
-		p.eachNode(plan.Release, func(node *corev1.Node) error { return p.sayDrained(ctx, node) }), // what has marked them may wait for that
+	return errors.Join(undrained, p.deleteNodes(ctx, plan.Delete),
+		p.eachNode(p.match.free(plan.Release), func(node *corev1.Node) error { return p.sayDrained(ctx, node) }), // what has marked them may wait for that
 		p.eachNode(plan.Stay, func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 
-// deleteAbandoned deletes, in a pool with Machines, the recorded Nodes of instances that have left without one, once their kubelets do not
-// answer: no Machine controller does that. An instance may leave before its Machine is created, and a Machine without its Node.
-func (p *Scope) deleteAbandoned(ctx context.Context) error {
-	if p.machines == nil || !p.machines.known {
-		return nil
-	}
-	abandoned := slices.DeleteFunc(slices.Clone(p.match.Retired), func(node *corev1.Node) bool {
-		return noderef.Ready(node) || p.machines.represent(node, p.env.options.Matching)
-	})
-	if len(abandoned) == 0 {
-		return nil
-	}
-	if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
-		return err
-	}
-	return p.deleteNodes(ctx, abandoned)
-}
-
-// represent reports whether a Machine or an InfraMachine represents the instance of a Node.
+// represent reports whether an InfraMachine represents the instance of a Node: it gets a Machine, or has one.
 func (m *machines) represent(node *corev1.Node, rules noderef.Rules) bool {
+	if m == nil {
+		return false
+	}
 	for _, infra := range m.infra {
 		if id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID"); rules.Same(id, node.Spec.ProviderID) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(m.states, func(s *contract.MachineState) bool { return claimsNode(s, node, rules) })
+	return false
 }
 
 // infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its

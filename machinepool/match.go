@@ -55,17 +55,6 @@ type matchFacts struct {
 	Rules  noderef.Rules
 }
 
-// known returns the recorded Nodes. Before the first status is written, which may have failed, they are those of the recorded instances:
-// a list that no longer names these must not lose their Nodes.
-func (f matchFacts) known(ids []string) []contract.NodeRef {
-	if len(f.Recorded) > 0 || len(ids) == 0 || sameInstances(ids, f.IDs, f.Rules) {
-		return f.Recorded
-	}
-	f.IDs, f.Complete = ids, false
-	m := matchNodes(f)
-	return m.refs()
-}
-
 // matching is the result of matchNodes.
 type matching struct {
 	// Nodes are those of the instances, sorted by name.
@@ -76,14 +65,20 @@ type matching struct {
 	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node belongs to another object, or to none
 	// until a person has resolved the conflict. All are sorted.
 	Missing, Ambiguous, Claimed []string
-	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them.
+	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them. taken are those of all such Nodes.
 	OfMachines []string
+	taken      sets.Set[string]
 	// kept are recorded Nodes that are neither the pool's now nor to be retired, and missed those that the index does not have.
 	kept, missed []contract.NodeRef
 }
 
-// all returns the Nodes of the pool, those whose instance has left last.
-func (m *matching) all() []*corev1.Node { return slices.Concat(m.Nodes, m.Retired) }
+// free returns the Nodes that the pool cordons, drains and deletes.
+func (m *matching) free(nodes []*corev1.Node) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return m.taken.Has(node.Name) })
+}
+
+// all returns the Nodes of the pool that no Machine claims, those whose instance has left last.
+func (m *matching) all() []*corev1.Node { return m.free(slices.Concat(m.Nodes, m.Retired)) }
 
 // refOf returns how a Node is recorded.
 func refOf(node *corev1.Node) contract.NodeRef {

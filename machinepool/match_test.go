@@ -211,27 +211,6 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 	})
 }
 
-func TestTheNodesOfRecordedInstancesAreKnownBeforeTheFirstStatusIsWritten(t *testing.T) {
-	nodes := index(noderef.Rules{}, testNode("a", "p://1"), testNode("b", "p://2"))
-	f := matchFacts{Pool: testPool, IDs: []string{"p:///zone/1"}, Nodes: nodes}
-	a, b := contract.NodeRef{Name: "a", UID: "a-uid"}, contract.NodeRef{Name: "b", UID: "b-uid"}
-	for name, tc := range map[string]struct {
-		ids      []string
-		recorded []contract.NodeRef
-		want     []contract.NodeRef
-	}{
-		"no instance is recorded": {},
-		"the same instances":      {ids: []string{"p:///zone/1"}},
-		"others":                  {ids: []string{"p://1", "p://3"}, want: []contract.NodeRef{a}},
-		"Nodes are recorded":      {ids: []string{"p://1"}, recorded: []contract.NodeRef{b}, want: []contract.NodeRef{b}},
-	} {
-		f.Recorded = tc.recorded
-		if diff := cmp.Diff(tc.want, f.known(tc.ids)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 func TestANodeByARecordedNameIsThePoolsWhenItIsTheRecordedOneOrAnInstance(t *testing.T) {
 	recorded := contract.NodeRef{Name: "n", UID: "n-uid"}
 	another := func(n *corev1.Node) { n.UID = "another" }

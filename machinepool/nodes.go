@@ -34,7 +34,6 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 		return nil
 	}
 	p.match, p.unread = matching{}, unreadProblem(key, err)
-	p.holdsUnread()
 	if err == nil || cluster.IsUnread(err) {
 		p.Requeue(claimedRetry) // a safety net
 		return nil
@@ -50,14 +49,21 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	}
 	others := &claims{ctx: ctx, r: p.env, cluster: key, self: p.State.Key}
 	facts := matchFacts{
-		Pool: p.State.Key, IDs: p.ids, Complete: p.complete || p.Deleting(), Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
-		Claims: others, Rules: p.env.options.Matching,
+		Pool: p.State.Key, IDs: p.ids, Complete: true, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
+		Rules: p.env.options.Matching,
 	}
-	facts.Recorded = facts.known(p.State.ProviderIDs)
-	p.match = matchNodes(facts)
-	p.holdsList(facts)
-	if err := errors.Join(p.spareClaimed(ctx), others.err); err != nil {
+	p.match = matchNodes(facts) // also an incomplete list is judged as a whole: the Nodes that it names would be recorded, and speak for it
+	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil {
 		return false, err
+	}
+	if p.holdsList(); !p.complete && !p.Deleting() {
+		taken := p.match.taken
+		facts.IDs, facts.Complete = p.ids, false
+		p.match = matchNodes(facts)
+		p.match.taken = taken
+	}
+	if others.err != nil {
+		return false, others.err
 	}
 	if len(p.match.Claimed) > 0 {
 		p.Requeue(claimedRetry)
