@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,9 +52,10 @@ func (a *api) Delete(_ context.Context, obj client.Object, opts ...client.Delete
 }
 
 func (a *api) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	if into, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		into.ObjectMeta = a.there
-	}
+	obj.SetUID(a.there.UID)
+	obj.SetResourceVersion(a.there.ResourceVersion)
+	obj.SetLabels(a.there.Labels)
+	obj.SetOwnerReferences(a.there.OwnerReferences)
 	return a.unread
 }
 
@@ -335,8 +335,8 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 		"unknown":             {api: api{unread: unknown}, want: unknown},
 		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
 		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
-		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: errThere},
-		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, want: errThere, patched: 1},
+		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: errAgain},
+		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, want: errAgain, patched: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
@@ -367,21 +367,4 @@ func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
 			require.Equal(t, tc.want, scale.Ailing(&contract.MachineState{Conditions: tc.conditions}))
 		})
 	}
-}
-
-func TestAMachineHasTheVersionOfItsInstancesKubelet(t *testing.T) {
-	p, _ := acting(t, &api{})
-	infra := func(id string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": id}}}
-	}
-	p.infrastructure.Contract = contract.V1Beta2
-	p.machines.infra = map[string]*unstructured.Unstructured{"a": infra("p://a"), "joining": infra("p://j"), "new": infra(""),
-		"broken": {Object: map[string]any{"spec": "x"}}}
-	p.match.Nodes = []*corev1.Node{testNode("n", "p://a", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.35.1" })}
-	p.State.Template.Version = "v1.36.0"
-	for name, want := range map[string]string{"a": "v1.35.1", "joining": "v1.36.0", "new": "v1.36.0", "broken": "v1.36.0"} {
-		require.Equal(t, want, p.versionOf(name), name)
-	}
-	p.infrastructure.Contract = ""
-	require.Equal(t, "v1.36.0", p.versionOf("a"), "no contract, no place of the provider ID")
 }

@@ -65,7 +65,7 @@ type Seed struct {
 	// Infrastructure is the InfraMachine of the instance, and InfrastructureVersion its API version, for shapes that name it.
 	Infrastructure        contract.Ref
 	InfrastructureVersion string
-	// Version is the Kubernetes version of the instance: that of its kubelet or, while its Node is not known, that of the template.
+	// Version is the Kubernetes version of the template.
 	Version string
 }
 

@@ -43,19 +43,14 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 	labelled := func(key, value string) func(*contract.MachineState) {
 		return func(m *contract.MachineState) { m.Labels[key] = value }
 	}
-	two := []*contract.MachineState{restored(), restored()}
 	for name, tc := range map[string]struct {
-		others, own []*contract.MachineState
-		change      func(*contract.MachineState)
-		want        int
+		change func(*contract.MachineState)
+		want   bool
 	}{
-		"without owners":                {want: 1},
-		"one for each InfraMachine":     {others: two, want: 1},
-		"the pool has another for it":   {own: two[:1]},
-		"an owner without a say":        {change: owner("v1", "ConfigMap", "x", false), want: 1},
-		"the pool is an owner of it":    {change: owner(poolGroup+"/v1beta1", "MachinePool", "pool", false), want: 1},
+		"without owners":                {change: func(*contract.MachineState) {}, want: true},
+		"an owner without a say":        {change: owner("v1", "ConfigMap", "x", false), want: true},
+		"the pool is an owner of it":    {change: owner(poolGroup+"/v1beta1", "MachinePool", "pool", false), want: true},
 		"another controls it":           {change: owner(poolGroup+"/v1beta2", "MachineSet", "set", true)},
-		"another pool is an owner":      {change: owner(poolGroup+"/v1beta2", "MachinePool", "b", false)},
 		"labels of another pool":        {change: labelled(contract.PoolNameLabel, "b")},
 		"labels of another cluster":     {change: labelled(contract.ClusterNameLabel, "b")},
 		"without labels":                {change: func(m *contract.MachineState) { m.Labels = nil }},
@@ -63,16 +58,11 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 		"an InfraMachine of other kind": {change: func(m *contract.MachineState) { m.Infrastructure.Kind = "Other" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := withInfra()
-			m.states = tc.own
-			if tc.change != nil {
-				tc.others = []*contract.MachineState{restored(tc.change)}
-			} else if tc.others == nil {
-				tc.others = two[:1]
-			}
-			pool := metav1.OwnerReference{APIVersion: poolGroup + "/v1beta2", Kind: "MachinePool", Name: testPool.Name, UID: "pool-uid"}
-			labels := map[string]string{contract.PoolNameLabel: testPool.Name, contract.ClusterNameLabel: "c"}
-			require.Len(t, m.adoptable(&machines{states: tc.others}, labels, pool), tc.want)
+			p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: "pool-uid"}}}})
+			p.State.ClusterName = "c"
+			adopts, err := p.adopts(t.Context(), withInfra(), restored(tc.change))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, adopts)
 		})
 	}
 }
@@ -95,9 +85,12 @@ func TestAMachineIsAdoptedOnlyAsItWasReadAndNotWhileItIsBeingDeleted(t *testing.
 			obj.SetResourceVersion(state.ResourceVersion)
 			obj.SetLabels(state.Labels)
 			p.machines = withInfra()
-			others := &machines{states: []*contract.MachineState{state}, objects: map[types.UID]client.Object{state.UID: obj}}
-			require.NoError(t, p.takeIn(t.Context(), p.machines, others))
-			require.Equal(t, tc.same, len(p.machines.states) == 1)
+			adopts, err := p.adopts(t.Context(), p.machines, state)
+			require.NoError(t, err)
+			require.Equal(t, tc.same, adopts)
+			if adopts {
+				p.machines.states, p.machines.objects[state.UID] = append(p.machines.states, state), obj
+			}
 			require.NoError(t, p.labelMachines(t.Context()))
 			require.Len(t, a.patched, tc.want)
 			for _, body := range a.patched {

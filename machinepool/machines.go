@@ -55,31 +55,20 @@ func (p *Scope) ledByMachines() bool {
 	return p.machines == nil || len(p.machines.states) > 0
 }
 
-func (m *machines) sort() {
-	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+// isFree reports whether a Machine has the labels of a pool, and no controller.
+func isFree(m *contract.MachineState, labels map[string]string) bool {
+	return !lacks(m.Labels, labels) && !slices.ContainsFunc(m.OwnerReferences, engine.IsController)
 }
 
-// adoptable returns which of some other Machines a pool adopts: each has the labels of the pool, neither a controller nor another pool as
-// an owner, and stands for an InfraMachine of the pool for which it has no Machine. A restore from a backup without owner references leaves
-// such Machines. Rule: Cluster API's MachinePool controller, which finds its Machines by their labels.
-func (m *machines) adoptable(others *machines, labels map[string]string, pool metav1.OwnerReference) (all []*contract.MachineState) {
-	others.sort()
-	has := sets.New(mapped(m.states, func(s *contract.MachineState) string { return s.Infrastructure.Name })...)
-	another := func(ref metav1.OwnerReference) bool {
-		isPool := ref.Kind == pool.Kind && engine.Group(ref.APIVersion) == engine.Group(pool.APIVersion)
-		return engine.IsController(ref) || (isPool && !contract.IsOwner(ref, pool))
+// adopts reports whether the pool adopts a Machine of another owner: it has the labels of the pool and no controller, and stands for an
+// InfraMachine of the pool. A restore from a backup without owner references leaves such Machines. Rule: Cluster API's MachinePool
+// controller, which finds its Machines by their labels.
+func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
+	ref := other.Infrastructure
+	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !isFree(other, instanceLabels(&p.State)) {
+		return false, nil
 	}
-	for _, state := range others.states {
-		ref := state.Infrastructure
-		if m.infra[ref.Name] == nil || has.Has(ref.Name) || ref.GroupKind() != m.gvk.GroupKind() {
-			continue
-		}
-		if !lacks(state.Labels, labels) && !slices.ContainsFunc(state.OwnerReferences, another) {
-			has.Insert(ref.Name)
-			all = append(all, state)
-		}
-	}
-	return all
+	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
 }
 
 // machineFacts are the inputs of planMachines.
@@ -149,46 +138,31 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	if err := p.observeInfraMachines(ctx, m); err != nil {
 		return err
 	}
-	list, others := engine.NewList(p.env.kinds.Machine), &machines{objects: map[types.UID]client.Object{}}
+	list := engine.NewList(p.env.kinds.Machine)
 	err := p.list(ctx, list, "Machines", client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)})
 	if err != nil {
 		return err
 	}
 	var unknown error
 	err = engine.EachObject(list, func(obj client.Object) {
-		owned, err := p.owns(ctx, obj)
-		unknown = cmp.Or(unknown, err)
-		state, into := &contract.MachineState{}, map[bool]*machines{true: m, false: others}[owned]
+		state := &contract.MachineState{}
 		if p.env.kinds.Machine.Adapter.Read(obj, state) != nil { // it reports itself what is wrong with it, and is one all the same
 			state = &contract.MachineState{}
 			state.From(obj)
 		}
-		into.states, into.objects[state.UID] = append(into.states, state), obj
+		owned, err := p.owns(ctx, obj)
+		if !owned && err == nil {
+			owned, err = p.adopts(ctx, m, state)
+		}
+		if unknown = cmp.Or(unknown, err); owned {
+			m.states, m.objects[state.UID] = append(m.states, state), obj
+		}
 	})
 	if err := cmp.Or(err, unknown); err != nil {
 		return err
 	}
-	if err := p.takeIn(ctx, m, others); err != nil {
-		return err
-	}
-	m.sort()
+	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
 	p.machines = m
-	return nil
-}
-
-// takeIn adds the Machines that the pool adopts to its own; labelMachines makes it their controller.
-func (p *Scope) takeIn(ctx context.Context, m, others *machines) error {
-	adopted := m.adoptable(others, instanceLabels(&p.State), p.OwnerReference())
-	if len(adopted) == 0 {
-		return nil
-	}
-	same, err := p.IsSame(ctx) // a pool of before must not adopt what its caches show
-	if err != nil || !same {
-		return err
-	}
-	for _, state := range adopted {
-		m.states, m.objects[state.UID] = append(m.states, state), others.objects[state.UID]
-	}
 	return nil
 }
 

@@ -3,18 +3,14 @@ package machinepool_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -322,25 +318,6 @@ func TestMachinesOfAPoolAreUpToDateWhenTheirKubeletsAre(t *testing.T) {
 	changed.Status.NodeInfo.KubeletVersion = "v1.36.0"
 	require.NoError(t, w.client.Status().Patch(t.Context(), changed, client.MergeFrom(node)))
 	w.conditionIs(pool, contract.ConditionMachinesUpToDate, contract.ReasonUpToDate)
-}
-
-func TestAMachineThatTheCacheHasYetToShowIsNotMadeAgain(t *testing.T) {
-	t.Parallel()
-	machinesLate := func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
-		return map[bool]time.Duration{true: 500 * time.Millisecond}[kind == fake.MachineGVK().GroupKind()]
-	}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true, Batch: 4}, lag: machinesLate})
-	w.poolWith(20)
-	w.eventually("20 Machines", func() string {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(fake.MachineGVK())
-		require.NoError(t, w.client.List(t.Context(), list))
-		return map[bool]string{true: "not yet"}[len(list.Items) != 20]
-	})
-	refused := w.store.CountRequests(func(r fake.Request) bool {
-		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == "Machine" && r.Code == http.StatusConflict
-	})
-	require.Zero(t, refused, "creations of what is there")
 }
 
 func TestAnInstanceOfAnotherOwnerUnderTheNameOfAnInfraMachineIsReported(t *testing.T) {

@@ -3,17 +3,13 @@ package machinepool_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,33 +41,6 @@ func (w *world) isSeen(pool *unstructured.Unstructured) {
 	})
 }
 
-func TestAMachineWhoseCreationWasNotAnsweredIsNotMadeAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	machinesLate := func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
-		return map[bool]time.Duration{true: 5 * time.Second}[kind == fake.MachineGVK().GroupKind()]
-	}
-	creation := func(r fake.Request) bool {
-		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == "Machine"
-	}
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, lag: machinesLate})
-	w.store.LoseNext(creation)
-	pool := w.poolWith(1)
-	w.eventually("it is found to be there", func() string {
-		refused := w.store.CountRequests(func(r fake.Request) bool { return creation(r) && r.Code == http.StatusConflict })
-		return map[bool]string{true: "not yet"}[refused == 0]
-	})
-	for _, label := range []string{"a", "b", "c", "d"} { // passes while the cache does not show it
-		w.change(pool, func(u *unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(u.Object, label, "spec", "template", "metadata", "labels", "node.cluster.x-k8s.io/some")
-		})
-		w.isSeen(pool)
-	}
-	w.hasMachines(1)
-	if n := w.store.CountRequests(creation); n > 2 {
-		t.Errorf("%d creations, want the one that was lost and the one that found it", n)
-	}
-}
-
 func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
@@ -83,27 +52,6 @@ func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
 	w.eventually("the label", func() string {
 		return map[bool]string{true: "there is none"}[w.get(&m).GetLabels()[contract.PoolNameLabel] != "pool"]
 	})
-}
-
-func TestAnInfraMachineThatLostItsLabelsIsNotLookedForAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
-	pool := w.poolWith(1)
-	w.hasMachines(1)
-	w.isQuiet()
-	w.change(fake.InfraMachine(contract.V1Beta2, "pool-0"), func(u *unstructured.Unstructured) { u.SetLabels(nil) })
-	for _, label := range []string{"a", "b"} { // passes that see that
-		w.change(pool, func(u *unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(u.Object, label, "spec", "template", "metadata", "labels", "node.cluster.x-k8s.io/some")
-		})
-		w.isSeen(pool)
-	}
-	if n := w.store.CountRequests(func(r fake.Request) bool {
-		return r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "FakeMachine"
-	}); n > 0 {
-		t.Errorf("the API server was asked %d times for what the cache has", n)
-	}
-	w.hasMachines(1)
 }
 
 // The first list of a process may be older than what the one before it has seen, and a Machine without its labels is in no list.
@@ -344,12 +292,13 @@ func TestANodeWithoutAMachineGoesAfterItsInstance(t *testing.T) {
 		return map[bool]string{true: fmt.Sprint(refs)}[len(refs) != 3]
 	})
 	lists("fake:///1")
-	w.settles()
-	require.Len(t, w.nodes(), 3, "the kubelets answer")
-	for _, name := range []string{"stays", "leaves", "machine"} {
+	w.eventually("the Node without a Machine is drained, and goes", func() string {
+		return map[bool]string{true: "there are three"}[len(w.nodes()) == 3]
+	})
+	w.told(machinepool.EventNodeDrained, "Normal success draining Node leaves")
+	for _, name := range []string{"stays", "machine"} {
 		w.setReady(name, corev1.ConditionUnknown)
 	}
-	w.eventually("one Node goes", func() string { return map[bool]string{true: "there are three"}[len(w.nodes()) == 3] })
 	w.settles()
 	var left []string
 	for _, node := range w.nodes() {

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,40 +18,14 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// madeGrace is how long the pool does not create a Machine again that the cache does not show. It may have been deleted meanwhile.
-const madeGrace = 30 * time.Second
-
-// versionOf is the version of the instance of an InfraMachine: that of its kubelet, because an instance can be older than its Machine, or
-// of the template while its Node is not known.
-func (p *Scope) versionOf(infra string) string {
-	if layout := contract.InfraMachine(p.infrastructure.Contract); layout != nil {
-		id, _, err := layout.ProviderID.Get(p.machines.infra[infra].Object)
-		for _, node := range p.match.Nodes {
-			if err == nil && p.env.options.Matching.Same(id, node.Spec.ProviderID) {
-				return cmp.Or(node.Status.NodeInfo.KubeletVersion, p.State.Template.Version)
-			}
-		}
-	}
-	return p.State.Template.Version
-}
-
-// createMachines creates Machines, except those that were created a moment ago.
+// createMachines creates Machines. One that the cache does not show yet is there already, which the API server answers.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
-	made := p.mem().made
-	maps.DeleteFunc(made, func(_ string, at time.Time) bool { return reached(at, madeGrace, p.Now) })
-	names := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return !made[name].IsZero() })
-	if len(names) < len(missing) {
-		p.Requeue(madeGrace)
-	}
-	errs := each(p, names, func(name string) error { return p.createMachine(ctx, name) })
+	errs := each(p, missing, func(name string) error { return p.createMachine(ctx, name) })
 	var created []string
-	for i, name := range names {
+	for i, name := range missing {
 		switch {
 		case errs[i] == nil:
 			created = append(created, name)
-			made[name] = p.Now
-		case errors.Is(errs[i], errThere):
-			made[name], errs[i] = p.Now, nil
 		case errors.Is(errs[i], errForeignMachine):
 			p.machines.foreign = append(p.machines.foreign, name)
 		}
@@ -64,12 +36,12 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	return p.joinErrors(errs)
 }
 
-// createMachine creates the Machine of an InfraMachine. The error is errThere when it exists.
+// createMachine creates the Machine of an InfraMachine.
 func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
 	machine, err := p.env.kinds.NewMachine(Seed{
 		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
-		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: p.versionOf(name),
+		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: p.State.Template.Version,
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
 	})
@@ -87,23 +59,18 @@ func (p *Scope) createMachine(ctx context.Context, name string) error {
 	return nil
 }
 
-var (
-	// errThere says that a Machine which the cache does not show exists.
-	errThere = errors.New("it exists")
-	// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
-	errForeignMachine = errors.New("it exists and is not one")
-)
+// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
+var errForeignMachine = errors.New("it exists and is not one")
 
 // foreignAdvice is what a person can do about it. A Machine that is deleted may take an instance with it.
 const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
 	"or have the provider name the InfraMachine otherwise"
 
-// alreadyThere distinguishes a Machine that the cache does not show yet, errThere, from one of the same name with another owner. A Machine
+// alreadyThere distinguishes a Machine that the cache does not show yet, errAgain, from one of the same name with another owner. A Machine
 // whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
-	have := &metav1.PartialObjectMetadata{}
-	have.SetGroupVersionKind(p.env.kinds.Machine.GVK)
-	err := p.env.frame.Ports.APIReader.Get(ctx, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, have)
+	have := p.machineNamed(types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name})
+	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(have), have)
 	switch {
 	case external.SaysGone(err):
 		return errAgain
@@ -111,16 +78,14 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 		return err
 	}
 	owned, err := p.owns(ctx, have)
-	switch labels, annotations := p.machineMetadata(); {
+	switch {
 	case err != nil:
 		return err
 	case !owned:
 		return fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
 			foreignAdvice)
-	case lacks(have.Labels, labels):
-		err = p.giveMetadata(ctx, have, labels, annotations)
 	}
-	return cmp.Or(err, errThere)
+	return cmp.Or(p.giveMetadata(ctx, have), errAgain)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -134,33 +99,36 @@ func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 // labelMachines adds missing labels and annotations of the template to Machines, adopts those without a controller, and corrects owner
 // references with the UID that the pool had before a restore: the garbage collector would delete these Machines. It removes nothing.
 func (p *Scope) labelMachines(ctx context.Context) error {
-	labels, annotations := p.machineMetadata()
-	me := p.OwnerReference()
 	var due []client.Object
 	for _, m := range p.machines.states {
-		obj := p.machines.objects[m.UID]
-		differs := lacks(m.Labels, labels) || lacks(m.Annotations, annotations) || disowned(obj, me)
-		if m.Deleting.IsZero() && differs && !p.env.frame.Writer.Behind(obj) {
+		if obj := p.machines.objects[m.UID]; m.Deleting.IsZero() && !p.env.frame.Writer.Behind(obj) {
 			due = append(due, obj)
 		}
 	}
-	return p.joinErrors(each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj, labels, annotations) }))
+	return p.joinErrors(each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) }))
 }
 
-func (p *Scope) giveMetadata(ctx context.Context, have client.Object, labels, annotations map[string]string) error {
-	key, me := client.ObjectKeyFromObject(have), p.OwnerReference()
-	metadata := map[string]any{"uid": string(have.GetUID()), "labels": labels}
-	if len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
+// giveMetadata writes what a Machine of the pool lacks.
+func (p *Scope) giveMetadata(ctx context.Context, have client.Object) error {
+	u, me := contract.MachineUpdate{}, p.OwnerReference()
+	labels, annotations := p.machineMetadata()
+	u.Labels, u.Annotations = changesTo(labels), changesTo(annotations)
 	if disowned(have, me) {
-		metadata["ownerReferences"], metadata["resourceVersion"] = contract.WithOwner(have.GetOwnerReferences(), me), have.GetResourceVersion()
+		u.OwnerReferences = contract.SetTo(contract.WithOwner(have.GetOwnerReferences(), me))
 	}
-	err := p.env.frame.Writer.Patch(ctx, p.machineNamed(key), map[string]any{"metadata": metadata}, false)
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("write %s %s: %w", p.env.kinds.Machine.GVK.Kind, key, err)
+	_, err := engine.Write(ctx, p.env.frame.Writer, p.env.kinds.Machine, have, u, false)
+	if external.SaysGone(err) {
+		return nil
 	}
-	return nil
+	return err
+}
+
+func changesTo(want map[string]string) map[string]contract.Change[string] {
+	changes := make(map[string]contract.Change[string], len(want))
+	for key, value := range want {
+		changes[key] = contract.SetTo(value)
+	}
+	return changes
 }
 
 // disowned reports whether a Machine of the pool does not name the pool that there is now as its controller.
@@ -190,48 +158,42 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	if p.machines == nil {
 		return true, nil
 	}
-	if len(p.machines.states) == 0 {
-		return p.confirmNoMachines(ctx)
+	left, unsure := p.machines.states, false
+	if len(left) == 0 {
+		var err error
+		if left, unsure, err = p.liveMachines(ctx); err != nil || (len(left) == 0 && !unsure) {
+			return err == nil, err
+		}
+		p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them
 	}
-	names := mapped(p.machines.states, func(m *contract.MachineState) string { return m.Key.Name })
-	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+engine.Named(names))
-	return false, p.deleteMachines(ctx, p.machines.states, false)
+	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+
+		engine.Named(mapped(left, func(m *contract.MachineState) string { return m.Key.Name })))
+	if unsure {
+		p.Wait(ReasonWaitingForMachineDeletion, "There are Machines with the labels of the pool, and its InfraMachines are not known yet")
+		p.Requeue(external.UnsyncedRetry)
+	}
+	return false, p.deleteMachines(ctx, left, false)
 }
 
-// confirmNoMachines asks the API server, before the instances are deleted: a cache may not show new Machines yet, and does not find those
-// whose pool labels were removed. They are deleted too.
-func (p *Scope) confirmNoMachines(ctx context.Context) (bool, error) {
+// liveMachines returns the Machines that the API server has, before the instances are deleted: a cache may not show new ones yet, and does
+// not find those whose pool labels were removed. unsure: there may be others that the pool adopts.
+func (p *Scope) liveMachines(ctx context.Context) (left []*contract.MachineState, unsure bool, err error) {
 	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
 	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
-		return true, nil // it is too late for them, or there are none
+		return nil, false, nil // it is too late for them, or there are none
 	}
-	var left []*contract.MachineState
 	var unknown error
-	unsure, labels := false, instanceLabels(&p.State)
-	err := p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+	err = p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		owned, err := p.owns(ctx, m)
 		unknown = cmp.Or(unknown, err)
-		unsure = unsure || (!p.machines.known && metav1.GetControllerOfNoCopy(m) == nil && !lacks(m.Labels, labels))
+		state := &contract.MachineState{}
+		state.From(m)
+		unsure = unsure || (!p.machines.known && isFree(state, instanceLabels(&p.State)))
 		if owned {
-			state := &contract.MachineState{}
-			state.From(m)
 			left = append(left, state)
 		}
 	})
-	switch err := cmp.Or(err, unknown); {
-	case err != nil:
-		return false, err
-	case len(left) > 0:
-	case unsure:
-		p.Wait(ReasonWaitingForMachineDeletion, "There are Machines with the labels of the pool, and its InfraMachines are not known yet")
-		p.Requeue(external.UnsyncedRetry)
-		return false, nil
-	default:
-		return true, nil
-	}
-	p.Wait(ReasonWaitingForMachineDeletion, fmt.Sprintf("Waiting for %d Machines to be deleted", len(left)))
-	p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them
-	return false, p.deleteMachines(ctx, left, false)
+	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
 }
 
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
@@ -241,11 +203,6 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.Machine
 	var failed error
 	for _, m := range orphaned {
 		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
-		unlabelled := &unstructured.Unstructured{}
-		unlabelled.SetGroupVersionKind(p.machines.gvk)
-		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
-			continue
-		}
 		confirmed, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, p.machines.gvk, key)
 		switch {
 		case err != nil:

@@ -18,15 +18,13 @@ type recollection struct {
 	// draining are the names of the Nodes that workload drains, each with since when its volumes are waited for; zero before.
 	draining map[string]time.Time
 	workload Workload
-	// made are the Machines that were made a moment ago and that the cache may have yet to show, by name, and when that was.
-	made map[string]time.Time
 	// unread is since when something has not been read that was read before, nodesUnread since when Nodes are not, and missedSince since
 	// when recorded Nodes are neither known nor gone; zero otherwise.
 	unread, nodesUnread, missedSince time.Time
 }
 
 func newRecollection() *recollection {
-	return &recollection{draining: map[string]time.Time{}, made: map[string]time.Time{}}
+	return &recollection{draining: map[string]time.Time{}}
 }
 
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
