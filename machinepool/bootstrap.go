@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -17,7 +18,7 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 	read := func(e external.Object) error {
 		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)
 	}
-	found, err := p.observeReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, read)
+	found, err := p.ReadReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, nil, read)
 	p.bootstrap = found
 	if err != nil {
 		return err
@@ -25,7 +26,7 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts.External = found
 	p.bootstrapRead = found.Usable()
 	d := engine.DecideBootstrap(facts)
-	p.failures = append(p.failures, d.Failure)
+	p.failure = cmp.Or(p.failure, d.Failure.Or(engine.Failure{}))
 	p.Assert(d.Condition)
 	if name, set := d.DataSecretName.Get(); set {
 		setIf(&p.Update.DataSecretName, p.State.Template.DataSecretName, name)

@@ -203,20 +203,33 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 	failed := decideInfrastructure(
 		infrastructureFacts{External: present(contract.V1Beta1),
 			Pool: contract.InfraMachinePoolState{FailureReason: "CreateError", FailureMessage: "no quota"}})
-	got := decideFailure(failure{}, contract.Some(failure{}), failed.Failure)
+	before := engine.Failure{}
+	after := func(infrastructure external.Presence, f engine.Failure) engine.Failure {
+		p, _ := acting(t, &api{})
+		p.State.FailureReason, p.State.FailureMessage = before.Reason, before.Message
+		p.infrastructure.Presence, p.failure = infrastructure, f
+		p.sumFailure()
+		if reason, set := p.Update.FailureReason.Value(); set {
+			message, _ := p.Update.FailureMessage.Value()
+			return engine.Failure{Reason: reason, Message: message}
+		}
+		return before
+	}
+	got := after(external.Present, failed.Failure)
 	if got.Reason != "CreateError" || !strings.Contains(got.Message, "no quota") {
 		t.Errorf("got %+v", got)
 	}
+	before = got
 	recovered := decideInfrastructure(infrastructureFacts{External: present(contract.V1Beta1)})
-	if now := decideFailure(got, contract.Some(failure{}), recovered.Failure); now != (failure{}) {
+	if now := after(external.Present, recovered.Failure); now != (engine.Failure{}) {
 		t.Errorf("want none after the recovery, got %+v", now)
 	}
 	unread := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Unread}})
-	if now := decideFailure(got, contract.Some(failure{}), unread.Failure); now != got {
+	if now := after(external.Unread, unread.Failure); now != got {
 		t.Errorf("what is unread has not recovered, got %+v", now)
 	}
 	gone := decideInfrastructure(infrastructureFacts{External: external.Object{Presence: external.Absent}, Provisioned: true})
-	if now := decideFailure(failure{}, gone.Failure); now.Reason != engine.ReasonInvalidConfiguration {
+	if now := after(external.Absent, gone.Failure); now.Reason != engine.ReasonInvalidConfiguration {
 		t.Errorf("infrastructure that was taken away is a failure, got %+v", now)
 	}
 }

@@ -27,13 +27,6 @@ func (p *Scope) assertDeleting() {
 	p.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 }
 
-// isNewStage reports whether the deletion is in another stage than the stored status says.
-func (p *Scope) isNewStage() bool {
-	now, staged := engine.Find(p.Asserted, contract.ConditionDeleting)
-	before, _ := engine.Find(p.Stored, contract.ConditionDeleting)
-	return staged && p.Deleting() && before.Reason != now.Reason
-}
-
 // reached reports whether a limit that counts from began is reached; a limit of zero and below is never reached.
 func reached(began time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
@@ -68,13 +61,14 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	switch {
 	case left > 0:
 		p.Wait(contract.ReasonDrainingNode, p.drainProgress(started, left))
-	case p.missedHolds(unreadLimit):
-		p.Wait(contract.ReasonDrainingNode, p.missed)
-	default:
-		if p.missed != "" {
-			p.warn(EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
-		}
+	case p.missed == "":
 		return true, err
+	case reached(unreadSince, unreadLimit, p.Now):
+		p.warn(EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
+		return true, err
+	default:
+		p.Wait(contract.ReasonDrainingNode, p.missed)
+		p.requeueAt(unreadSince, unreadLimit)
 	}
 	p.requeueAt(started, limit)
 	return false, err
@@ -179,7 +173,6 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	if len(nodes) == 0 && p.missed != "" {
 		p.Wait(contract.ReasonDeletingNode, p.missed)
 	}
-	p.urgent = p.urgent || len(p.match.all()) > len(nodes)
 	if err := p.deleteNodes(ctx, nodes); err != nil {
 		p.Wait(contract.ReasonDeletingNode, err.Error())
 		p.Requeue(engine.ConflictRetry)

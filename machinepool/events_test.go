@@ -43,10 +43,8 @@ func TestEventsSayWhatBecomesOfNodesAndEachThingOnce(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
 	pool := w.poolWith(1)
 	w.says(pool, "Running", 1, 1)
-	w.told(machinepool.EventNodesMatched, "Normal pool-0")
 	w.change(pool, set(int64(2), "spec", "replicas"))
 	w.says(pool, "Running", 2, 2)
-	w.told(machinepool.EventNodesMatched, "Normal pool-0", "Normal pool-1")
 	w.isQuiet()
 	w.told(machinepool.EventNodeDrained)
 	w.told(machinepool.EventNodeDeleted)
@@ -63,7 +61,6 @@ func TestEventsSayWhatBecomesOfNodesAndEachThingOnce(t *testing.T) {
 	gone := map[string]string{"pool-0": "pool-1", "pool-1": "pool-0"}[left]
 	w.told(machinepool.EventNodeDrained, "Normal success draining Node "+gone)
 	w.told(machinepool.EventNodeDeleted, "Normal "+gone)
-	w.told(machinepool.EventNodesMatched, "Normal pool-0", "Normal pool-1")
 }
 
 func TestTroubleThatAPersonCanMendIsAnEventWhenItBegins(t *testing.T) {

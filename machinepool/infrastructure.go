@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,7 +40,7 @@ type infrastructureDecision struct {
 	// MachineKind is the kind of the InfraMachines that represent instances, empty for none.
 	MachineKind string
 	Condition   metav1.Condition
-	Failure     finding
+	Failure     engine.Failure
 }
 
 // decideInfrastructure applies the contract: no value is copied before the provider reports the group as provisioned; afterwards values are
@@ -50,7 +51,6 @@ type infrastructureDecision struct {
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
-		d.Failure = contract.Some(failure{})
 		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDoesNotExist,
 			"the pool refers to no infrastructure: set its reference")
 		return d
@@ -61,7 +61,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
-	d.Failure = contract.Some(engine.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage))
+	d.Failure = engine.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage)
 	d.MachineKind = f.Pool.InfrastructureMachineKind
 	d.Condition = engine.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
 		engine.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
@@ -103,15 +103,12 @@ func (f *infrastructureFacts) inDeletion(listed []string) contract.Opt[[]string]
 }
 
 // missingInfrastructure is the failure of a pool whose infrastructure object was deleted; it ends when the object is back.
-func missingInfrastructure(f infrastructureFacts) finding {
-	if f.External.Presence != external.Absent {
-		return finding{}
+func missingInfrastructure(f infrastructureFacts) engine.Failure {
+	if f.External.Presence != external.Absent || !f.Provisioned || f.Deleting {
+		return engine.Failure{}
 	}
-	if !f.Provisioned || f.Deleting {
-		return contract.Some(failure{})
-	}
-	return contract.Some(failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
-		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)})
+	return engine.Failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
+		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)}
 }
 
 // Limits of spec.providerIDList and status.nodeRefs in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
@@ -147,7 +144,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	read := func(e external.Object) error {
 		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
 	}
-	found, err := p.observeReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, read)
+	found, err := p.ReadReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, nil, read)
 	p.infrastructure = found
 	if err != nil {
 		return err
@@ -157,7 +154,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		p.listed = facts.Pool.ProviderIDList
 	}
 	d := decideInfrastructure(facts)
-	p.failures = append(p.failures, d.Failure)
+	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)
 	p.infraReady, p.complete, p.machineKind = d.Provisioned, d.Complete, d.MachineKind
 	if ids, changed := d.IDs.Get(); changed {
@@ -179,15 +176,4 @@ func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want 
 	if have != contract.Some(want) {
 		*change = contract.SetTo(want)
 	}
-}
-
-// observeReferenced reads a referenced object, and makes the pool its controller. A pool whose object could not be read keeps its failure.
-func (p *Scope) observeReferenced(
-	ctx context.Context, condition string, ref contract.Ref, read func(external.Object) error,
-) (external.Object, error) {
-	found, err := p.ReadReferenced(ctx, condition, ref, nil, read)
-	if err != nil {
-		p.failures = append(p.failures, finding{})
-	}
-	return found, err
 }

@@ -18,9 +18,9 @@ type recollection struct {
 	// draining are the names of the Nodes that workload drains, each with since when its volumes are waited for; zero before.
 	draining map[string]time.Time
 	workload Workload
-	// unread is since when something has not been read that was read before, nodesUnread since when Nodes are not, and missedSince since
-	// when recorded Nodes are neither known nor gone; zero otherwise.
-	unread, nodesUnread, missedSince time.Time
+	// unread is since when something has not been read that was read before, and nodesUnread since when not all Nodes are known; zero
+	// otherwise.
+	unread, nodesUnread time.Time
 }
 
 func newRecollection() *recollection {

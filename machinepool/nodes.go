@@ -24,13 +24,15 @@ const claimedRetry = 30 * time.Second
 // observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are no error: an event tells
 // when they can.
 func (p *Scope) observeNodes(ctx context.Context) error {
+	p.observed = true
 	key := p.env.clusterOf(&p.State)
 	synced, err := p.lookForNodes(ctx, key)
 	p.nodesKnown = synced && err == nil
-	lasts(&p.mem().nodesUnread, !p.nodesKnown, p.Now)
 	if p.nodesKnown {
 		p.confirmMissed(ctx)
 		p.forgetRequests()
+	}
+	if lasts(&p.mem().nodesUnread, !p.nodesKnown || p.missed != "", p.Now); p.nodesKnown {
 		return nil
 	}
 	p.match, p.unread = matching{}, unreadProblem(key, err)
@@ -82,16 +84,6 @@ func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
 }
 
-// nodesStep finds the Nodes. In a deletion, Nodes that cannot be read delay the stages that need them, within their limits.
-func nodesStep(ctx context.Context, p *Scope) (Result, error) {
-	p.observed = true
-	err := p.observeNodes(ctx)
-	if err != nil && p.Deleting() {
-		return Result{RequeueAfter: engine.ConflictRetry}, nil
-	}
-	return Result{}, err
-}
-
 // actsOnNodes reports whether the pool writes, drains and deletes Nodes itself. Where Machines represent the instances, the Machine
 // controller does that.
 func (p *Scope) actsOnNodes() bool { return p.nodesKnown && !p.ledByMachines() }
@@ -124,9 +116,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 			unconfirmed = append(unconfirmed, ref)
 		}
 	}
-	p.urgent = p.urgent || len(unconfirmed) < len(missed) // what is not recorded any more is not asked for again
 	p.match.kept, p.match.missed = append(p.match.kept, unconfirmed...), unconfirmed
-	lasts(&p.mem().missedSince, len(unconfirmed) > 0, p.Now)
 	if len(unconfirmed) == 0 {
 		return
 	}
@@ -142,15 +132,4 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	if p.Deleting() {
 		p.Requeue(engine.BehindRetry)
 	}
-}
-
-// missedHolds reports whether a stage waits until it is known that recorded Nodes are gone, and no longer than its limit; zero and below
-// are for ever.
-func (p *Scope) missedHolds(limit time.Duration) bool {
-	since := p.mem().missedSince
-	if p.missed == "" || reached(since, limit, p.Now) {
-		return false
-	}
-	p.requeueAt(since, limit)
-	return true
 }

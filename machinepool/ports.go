@@ -65,8 +65,7 @@ const (
 
 // Options change how a Reconciler works. The zero value is ready for use.
 type Options struct {
-	// Options are those of all kinds. With StatusDelay, Nodes which join one after the other cost one write; problems, and a status that
-	// reaches the desired state, do not wait.
+	// Options are those of all kinds. With StatusDelay, Nodes which join one after the other cost one write.
 	engine.Options
 
 	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the

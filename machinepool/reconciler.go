@@ -68,7 +68,6 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	r.workloads = r.newTracker()
 	r.passes = engine.NewReconciler(poolKind{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget, NewScope: r.newScope,
-		End: r.end,
 	})
 	return r, nil
 }
@@ -76,13 +75,6 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 func (r *Reconciler) newScope() (*Scope, *engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]) {
 	p := &Scope{env: r}
 	return p, &p.Scope
-}
-
-// end forgets a pool whose finalizer was removed.
-func (r *Reconciler) end(p *Scope, err error) {
-	if err == nil && p.isDone() {
-		r.memory.Forget(p.State.Key)
-	}
 }
 
 // withCluster completes a pool that was read: one whose spec names no cluster belongs to that of its label. Rule: Cluster API's page on the

@@ -20,9 +20,7 @@ type Scope struct {
 
 	env      *Reconciler
 	deletion contract.Deletion // how far the deletion is
-	failures []finding
-	// urgent: the status has a value that is written without a delay.
-	urgent bool
+	failure  engine.Failure    // what an object reports that the pool refers to
 	// observed: the steps that read what the status is made of have run.
 	observed bool
 
@@ -99,12 +97,5 @@ func (p *Scope) nameReplicas(ctx context.Context) error {
 func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 	p.Wait(contract.ReasonDeletionCompleted, "Deletion completed")
 	p.RemoveFinalizer()
-	p.urgent = true
-	p.mem().release(nil)
 	return Result{}, nil
-}
-
-// isDone reports whether this pass has removed the finalizer.
-func (p *Scope) isDone() bool {
-	return !p.Update.Finalizers.Keeps() && !slices.Contains(p.State.Finalizers, p.env.frame.Finalizer)
 }

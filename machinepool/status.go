@@ -203,29 +203,6 @@ func (f *statusFacts) remediating() metav1.Condition {
 		"* To be replaced: "+engine.Named(f.Unhealthy))
 }
 
-// failure is a problem that does not go away by itself.
-type failure = engine.Failure
-
-// finding is the failure of one referenced object, absent while the object was not read.
-type finding = contract.Opt[failure]
-
-// decideFailure returns the failure that the pool reports: the first one that is found. It ends when no object reports one any more; while
-// an object was not read, an earlier failure stays.
-func decideFailure(before failure, findings ...finding) failure {
-	unread := false
-	for _, one := range findings {
-		f, known := one.Get()
-		if known && f != (failure{}) {
-			return f
-		}
-		unread = unread || !known
-	}
-	if unread {
-		return before
-	}
-	return failure{}
-}
-
 // selector returns the selector of a pool's Machines, as text. The scale subresource returns it: the HorizontalPodAutoscaler does not
 // scale a Scale without a selector. It is the same whether the provider creates Machines or not.
 func selector(pool *contract.MachinePoolState) string {

@@ -6,30 +6,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/phases"
 )
 
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	p.urgent = p.urgent || p.isNewStage()
-	return p.Flush(ctx, writing{
-		Observes: failed == nil && !p.Paused(), AtOnce: p.urgent, Guarded: true, Wrote: p.wrote,
-	})
+	return p.Flush(ctx, writing{Observes: failed == nil && !p.Paused(), Guarded: true, Wrote: p.wrote})
 }
 
 // wrote records the events of a status that was written.
 func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
-	if !status {
-		return
-	}
-	p.Record(engine.ConditionEvents(p.Stored, u.Conditions, problems())...)
-	if refs, set := u.Nodes.Value(); set {
-		p.tellNodes(p.State.Nodes, refs)
+	if status {
+		p.Record(engine.ConditionEvents(p.Stored, u.Conditions, problems())...)
 	}
 }
 
@@ -53,7 +44,6 @@ func (p *Scope) sum() {
 	setIf(&p.Update.Phase, contract.Some(p.State.Phase), string(decision.Phase))
 	p.Assert(facts.conditions()...)
 	p.sparesUnread()
-	p.urgent = p.urgent || p.State.Phase == "" || decision.Phase == phases.Running
 }
 
 // sparesUnread leaves conditions as they are for a while when the objects that they are about cannot be read any more: when a process
@@ -74,12 +64,16 @@ func isOnlyUnread(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 }
 
-// sumFailure sets the failure that is reported now, and reports whether there is one.
+// sumFailure sets the failure that is reported now, and reports whether there is one. It ends when no object reports one any more; while
+// an object cannot be read, an earlier failure stays.
 func (p *Scope) sumFailure() bool {
-	f := decideFailure(failure{Reason: p.State.FailureReason, Message: p.State.FailureMessage}, p.failures...)
+	f, unread := p.failure, slices.Contains([]external.Presence{p.bootstrap.Presence, p.infrastructure.Presence}, external.Unread)
+	if f == (engine.Failure{}) && unread {
+		f = engine.Failure{Reason: p.State.FailureReason, Message: p.State.FailureMessage}
+	}
 	setIf(&p.Update.FailureReason, contract.Some(p.State.FailureReason), f.Reason)
 	setIf(&p.Update.FailureMessage, contract.Some(p.State.FailureMessage), f.Message)
-	return f != (failure{})
+	return f != (engine.Failure{})
 }
 
 // statusFacts counts, and sets the counters.
@@ -108,7 +102,6 @@ func (p *Scope) statusFacts() statusFacts {
 		}
 	}
 	if f.Known {
-		p.urgent = p.urgent || f.Counts.Ready < p.State.ReadyReplicas.Or(0) || f.Counts.Available < p.State.AvailableReplicas.Or(0)
 		setIf(&p.Update.ReadyReplicas, p.State.ReadyReplicas, f.Counts.Ready)
 		setIf(&p.Update.AvailableReplicas, p.State.AvailableReplicas, f.Counts.Available)
 		setIf(&p.Update.UpToDateReplicas, p.State.UpToDateReplicas, f.Counts.UpToDate)
@@ -121,7 +114,6 @@ func (p *Scope) countNodes(f *statusFacts) {
 	c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
 	p.Requeue(c.Again)
 	f.Counts, f.NodeReady, f.HasNodes = c, c.Ready, len(p.match.Nodes) > 0
-	p.urgent = p.urgent || c.Ready < p.State.NodeReadyReplicas.Or(0)
 	setIf(&p.Update.NodeReadyReplicas, p.State.NodeReadyReplicas, c.Ready)
 	setIf(&p.Update.NodeAvailableReplicas, p.State.NodeAvailableReplicas, c.Available)
 	setIf(&p.Update.UnavailableReplicas, p.State.UnavailableReplicas, max(f.actual()-c.Available, 0))
@@ -132,9 +124,6 @@ func (p *Scope) countNodes(f *statusFacts) {
 
 // Reasons of the events that the reconciler records on a pool.
 const (
-	// EventNodesMatched: Nodes were recorded as the pool's, those that are new ones alone. It is Cluster API's, which records it in
-	// every pass.
-	EventNodesMatched = "SuccessfulSetNodeRefs"
 	// EventNodeDrained: a Node was drained because its instance leaves.
 	EventNodeDrained = "SuccessfulDrainNode"
 	// EventNodeUncordoned: others make a Node schedulable again during its drain.
@@ -159,18 +148,4 @@ func (p *Scope) tell(reason, note string, args ...any) {
 // warn records an event about what the pool could not do.
 func (p *Scope) warn(reason, note string, args ...any) {
 	p.Eventf(corev1.EventTypeWarning, reason, engine.ActionReconcile, note, args...)
-}
-
-// tellNodes records the Nodes that are new in a list.
-func (p *Scope) tellNodes(stored, written []contract.NodeRef) {
-	known := sets.New(stored...)
-	var joined []string
-	for _, ref := range written {
-		if !known.Has(ref) {
-			joined = append(joined, ref.Name)
-		}
-	}
-	if len(joined) > 0 {
-		p.tell(EventNodesMatched, "%s", engine.Named(joined))
-	}
 }

@@ -54,7 +54,7 @@ func Steps() engine.Steps[*Scope] {
 		{Name: StepBootstrap, On: engine.InBoth, Run: observes((*Scope).observeBootstrap)},
 		{Name: StepInfrastructure, On: engine.InBoth, Run: observes((*Scope).observeInfrastructure)},
 		{Name: StepMachines, On: engine.InBoth, Run: acts((*Scope).observeMachines)},
-		{Name: StepNodes, On: engine.InBoth, Run: nodesStep},
+		{Name: StepNodes, On: engine.InBoth, Run: observes((*Scope).observeNodes)},
 		{Name: StepSyncMachines, On: engine.InRunning, Run: acts((*Scope).syncMachines)},
 		{Name: StepPropagate, On: engine.InRunning, Run: acts((*Scope).propagate)},
 		{Name: StepLeaving, On: engine.InRunning, Run: acts((*Scope).removeNodes)},
