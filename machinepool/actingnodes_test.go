@@ -335,7 +335,7 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 			p, _ := acting(t, &tc.api)
 			p.infraRead, p.infrastructure, p.infrastructure.Foreign = tc.read, tc.e, false
 			p.machineKind, p.machines = "", &machines{}
-			p.listed, p.match.Nodes = []string{"p://a"}, []*corev1.Node{marked}
+			p.complete, p.match.Nodes = tc.read, []*corev1.Node{marked}
 			require.NoError(t, p.removeNodes(t.Context()))
 			require.Len(t, tc.api.patched, tc.want)
 		})
@@ -374,7 +374,7 @@ func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
 	volumes := &letGo{}
 	p.mem().workload.Volumes = volumes
 	for _, name := range []string{"a", "b"} {
-		p.mem().drains(name)
+		p.mem().draining[name] = time.Time{}
 		require.Equal(t, actingNow, p.mem().detaches(name, actingNow))
 	}
 	p.mem().release(sets.Set[string]{"b": {}})

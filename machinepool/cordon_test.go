@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,16 +147,4 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	said, _ = engine.Find(p.Asserted, contract.ConditionDeleting)
 	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)
 	require.True(t, p.Update.Finalizers.Keeps(), "Machines that are unread are not absent")
-}
-
-func TestAnInstanceIsListedInEachFormThatMatchingTakesForEqual(t *testing.T) {
-	p, _ := acting(t, &api{})
-	p.listed = []string{"P://A", "", "p://b"}
-	listed := func() [3]bool {
-		is := p.isListed
-		return [3]bool{is(testNode("a", "p://a")), is(testNode("b", "p://b")), is(testNode("c", "p://c"))}
-	}
-	require.Equal(t, [3]bool{false, true, false}, listed())
-	p.env.options.Matching.Canonical = strings.ToLower
-	require.Equal(t, [3]bool{true, true, false}, listed())
 }

@@ -236,7 +236,7 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 
 func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
-	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: &matching{}}
+	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: matching{}}
 	conditions := f.conditions()
 	if engine.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 		t.Errorf("got %+v", conditions)
@@ -278,7 +278,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	f := statusFacts{
 		Desired: contract.Some(int32(6)), Observed: contract.Some(int32(5)), Listed: 4, Known: true, InfrastructureReady: true,
 		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
-		Match:     &matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
+		Match:     matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
 		Unhealthy: []string{"m1"},
 	}
 	type brief struct{ Type, Status, Reason, Message string }
@@ -332,46 +332,48 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		return m
 	}
-	facts := machineFacts{
-		Infra: map[string]bool{"new-b": false, "new-a": false, "old": false, "sick-1": false, "sick-2": false, "going": true},
-		Machines: []*contract.MachineState{
+	going := &unstructured.Unstructured{}
+	going.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	facts, requested := &machines{
+		infra: map[string]*unstructured.Unstructured{"new-b": {}, "new-a": {}, "old": {}, "sick-1": {}, "sick-2": {}, "going": going},
+		states: []*contract.MachineState{
 			machine("named-otherwise", "old", false, false), machine("lost", "is-gone", false, false),
 			machine("lost-going", "is-gone-too", true, false),
 			machine("sick-1", "sick-1", false, true), machine("sick-2", "sick-2", false, true),
 		},
-	}
+	}, engine.Deletions{}
 	machineNames := func(all []*contract.MachineState) (names []string) {
 		for _, m := range all {
 			names = append(names, m.Key.Name)
 		}
 		return names
 	}
-	plan := planMachines(facts)
+	plan := facts.plan(requested)
 	got := [][]string{plan.Create, machineNames(plan.Orphaned), machineNames(plan.Replace)}
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.Requested = engine.Deletions{"sick-2": {}}
-	if got := planMachines(facts).Replace; len(got) != 0 {
+	requested = engine.Deletions{"sick-2": {}}
+	if got := facts.plan(requested).Replace; len(got) != 0 {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
-	facts.Requested = nil
-	paused := func(at int) { facts.Machines[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
+	requested = nil
+	paused := func(at int) { facts.states[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
 	paused(1)
 	paused(3)
-	plan = planMachines(facts)
+	plan = facts.plan(requested)
 	got = [][]string{machineNames(plan.Orphaned), machineNames(plan.Replace)}
 	if diff := cmp.Diff([][]string{nil, {"sick-2"}}, got); diff != "" {
 		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.Machines[1].Annotations, facts.Machines[3].Annotations = nil, nil
-	facts.Kind.Kind = "OtherMachine"
-	if got := planMachines(facts).Orphaned; len(got) != 0 {
+	facts.states[1].Annotations, facts.states[3].Annotations = nil, nil
+	facts.gvk.Kind = "OtherMachine"
+	if got := facts.plan(requested).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))
 	}
-	facts.Kind.Kind = ""
-	facts.Machines = append(facts.Machines, machine("sick-0", "sick-0", true, true))
-	if got := planMachines(facts).Replace; len(got) != 0 {
+	facts.gvk.Kind = ""
+	facts.states = append(facts.states, machine("sick-0", "sick-0", true, true))
+	if got := facts.plan(requested).Replace; len(got) != 0 {
 		t.Errorf("one is on its way out already, got %v", machineNames(got))
 	}
 }

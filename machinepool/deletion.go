@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -123,25 +122,20 @@ func (p *Scope) isGoing(e external.Object) bool { return engine.IsGoing(e, p.mem
 // deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
 	removal, message := engine.DecideRemoval(e, lost)
+	gvk, key := e.GVK, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: e.Ref.Name}
 	switch removal {
 	case engine.RemovalDone:
 		return true, nil
-	case engine.RemovalConfirm:
-		return p.confirmGone(ctx, e.GVK, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: e.Ref.Name}, reason, message)
-	case engine.RemovalConfirmKind:
-		return p.confirmGone(ctx, external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}, reason, message)
 	case engine.RemovalDelete:
 		p.Wait(reason, message)
 		return false, p.DeleteReferenced(ctx, e, &p.mem().requested, false)
+	case engine.RemovalConfirmKind:
+		gvk, key = external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
+	case engine.RemovalConfirm:
 	case engine.RemovalWait:
+		p.Wait(reason, message)
+		return false, nil
 	}
-	p.Wait(reason, message)
-	return false, nil
-}
-
-func (p *Scope) confirmGone(
-	ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, reason, message string,
-) (bool, error) {
 	gone, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, gvk, key)
 	if err == nil && !gone {
 		p.Wait(reason, message)

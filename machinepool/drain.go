@@ -49,7 +49,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 			p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
 		})
 	}
-	p.mem().drains(node.Name)
+	p.mem().draining[node.Name] = p.mem().draining[node.Name] // zero until its volumes are waited for
 	p.requeueAt(began, limit)
 	result, err := p.workload.Drainer.Step(ctx, runner.Request{
 		Node: node, Owner: p.State.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: began,

@@ -150,9 +150,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
-	if p.infraRead = found.Usable(); p.infraRead {
-		p.listed = facts.Pool.ProviderIDList
-	}
+	p.infraRead = found.Usable()
 	d := decideInfrastructure(facts)
 	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)

@@ -40,12 +40,7 @@ func (k Kinds) validate() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return k.keeps()
-}
-
-// keeps reports values that the kinds do not store and a Reconciler requires. A kind that rejects an empty object cannot be checked.
-func (k Kinds) keeps() error {
-	var errs []error
+	// values that the kinds do not store and a Reconciler requires; a kind that rejects an empty object cannot be checked
 	if forgotten, err := contract.CheckKind(k.Pool); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
 	}

@@ -30,9 +30,8 @@ func MarkedLeaving(node *corev1.Node, marks ...string) bool {
 type leavingFacts struct {
 	// Nodes are those of instances, and Retired those whose instance has left.
 	Nodes, Retired []*corev1.Node
-	// Leaving reports whether a Node of an instance is about to leave, Drained whether a Node was drained, and Listed whether the list of
-	// instances as it was read names that of a Node: a Node also counts while that list is not believed.
-	Leaving, Drained, Listed func(*corev1.Node) bool
+	// Leaving reports whether a Node of an instance is about to leave, and Drained whether a Node was drained.
+	Leaving, Drained func(*corev1.Node) bool
 	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
 	CanDrain, Excluded bool
 }
@@ -43,7 +42,7 @@ type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
 
 // planLeaving: the Node of an instance that is about to leave is drained. A Node whose instance has left is deleted, and drained before
 // that while its kubelet still answers: the instance may still run, with its pods. A Node whose instance stays loses its marks: pods are
-// scheduled to it again. An instance that is not listed may have ended, and its Node keeps them.
+// scheduled to it again.
 func planLeaving(f leavingFacts) leavingPlan {
 	var plan leavingPlan
 	for _, node := range f.Retired {
@@ -59,7 +58,7 @@ func planLeaving(f leavingFacts) leavingPlan {
 		switch {
 		case node.DeletionTimestamp != nil:
 		case !f.Leaving(node):
-			if hasMark(node) && f.Listed(node) {
+			if hasMark(node) {
 				plan.Stay = append(plan.Stay, node)
 			}
 		case f.CanDrain && !f.Drained(node):
@@ -69,11 +68,6 @@ func planLeaving(f leavingFacts) leavingPlan {
 		}
 	}
 	return plan
-}
-
-// isListed reports whether the list of instances names that of a Node.
-func (p *Scope) isListed(node *corev1.Node) bool {
-	return slices.ContainsFunc(p.listed, func(id string) bool { return p.env.options.Matching.Same(id, node.Spec.ProviderID) })
 }
 
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
@@ -86,9 +80,9 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	retired := p.match.free(p.match.Retired)
 	plan := planLeaving(leavingFacts{
 		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
-		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, Listed: p.isListed,
+		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained,
 	})
-	if !p.infraRead && p.infrastructure.Presence != external.NotReferenced {
+	if !p.complete && p.infrastructure.Presence != external.NotReferenced { // the instances that are counted may not be those that are listed
 		plan.Stay = nil
 	}
 	if len(retired)+len(plan.Stay) > 0 {

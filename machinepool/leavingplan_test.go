@@ -31,11 +31,10 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	facts := leavingFacts{
 		Nodes: []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going),
 			node("stays-drained", drained), node("stays-cordoned", marked), node("stays-deleted", marked, going),
-			node("unlisted-drained", drained), node("unlisted-cordoned", marked)},
+		},
 		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
 		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
 		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
-		Listed: func(n *corev1.Node) bool { return !strings.HasPrefix(n.Name, "unlisted") },
 	}
 	plan := planLeaving(facts)
 	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}},

@@ -71,18 +71,7 @@ func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.Machine
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
 }
 
-// machineFacts are the inputs of planMachines.
-type machineFacts struct {
-	// Infra are the InfraMachines by name, true for those that are being deleted.
-	Infra map[string]bool
-	// Kind is that of the InfraMachines.
-	Kind     schema.GroupKind
-	Machines []*contract.MachineState
-	// Requested are deletions that the cache may not show yet.
-	Requested engine.Deletions
-}
-
-// machinePlan is what to do about them; what has no other order is sorted.
+// machinePlan is what to do about Machines; what has no other order is sorted.
 type machinePlan struct {
 	// Create are the InfraMachines that get a Machine.
 	Create []string
@@ -90,38 +79,33 @@ type machinePlan struct {
 	Orphaned, Replace []*contract.MachineState
 }
 
-// goes reports whether a Machine is being deleted, or its deletion was requested.
-func (f *machineFacts) goes(m *contract.MachineState) bool {
-	return f.Requested.Has(m.UID) || !m.Deleting.IsZero()
-}
-
-// planMachines: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
+// plan decides about Machines, whose deletion may have been requested: each InfraMachine has one Machine, which is found by its reference, whatever its name. A Machine is deleted when its
 // InfraMachine is gone, and when a health check requests its replacement, unless it is paused; which instances leave when a pool shrinks is
 // the decision of the provider, which deletes Machines. A Machine whose InfraMachine is of another kind, from an earlier provider
 // configuration, stays: that InfraMachine was not looked up.
-func planMachines(f machineFacts) machinePlan {
+func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
-	has := make(sets.Set[string], len(f.Machines))
+	has := make(sets.Set[string], len(m.states))
 	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: contract.Some(maxRemediating)}}
-	for _, m := range f.Machines {
-		has.Insert(m.Infrastructure.Name)
-		_, there := f.Infra[m.Infrastructure.Name]
-		if !there && !f.goes(m) {
-			if m.Infrastructure.GroupKind() == f.Kind && !m.Paused() {
-				plan.Orphaned = append(plan.Orphaned, m)
+	for _, one := range m.states {
+		has.Insert(one.Infrastructure.Name)
+		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
+		if m.infra[one.Infrastructure.Name] == nil && !goes {
+			if one.Infrastructure.GroupKind() == m.gvk.GroupKind() && !one.Paused() {
+				plan.Orphaned = append(plan.Orphaned, one)
 			}
 			continue
 		}
-		is := scale.Of(m, "")
-		is.Deleting = f.goes(m)
+		is := scale.Of(one, "")
+		is.Deleting = goes
 		marked.Machines = append(marked.Machines, is)
 	}
 	for _, v := range scale.Remediate(marked).Delete {
-		at := slices.IndexFunc(f.Machines, func(m *contract.MachineState) bool { return m.Key.Name == v.Name })
-		plan.Replace = append(plan.Replace, f.Machines[at])
+		at := slices.IndexFunc(m.states, func(one *contract.MachineState) bool { return one.Key.Name == v.Name })
+		plan.Replace = append(plan.Replace, m.states[at])
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Infra)) {
-		if !has.Has(name) && !f.Infra[name] {
+	for _, name := range slices.Sorted(maps.Keys(m.infra)) {
+		if !has.Has(name) && m.infra[name].GetDeletionTimestamp() == nil {
 			plan.Create = append(plan.Create, name)
 		}
 	}
@@ -214,13 +198,7 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 	if m == nil || !m.known {
 		return nil
 	}
-	facts := machineFacts{
-		Infra: make(map[string]bool, len(m.infra)), Kind: m.gvk.GroupKind(), Machines: m.states, Requested: p.mem().requested,
-	}
-	for name, obj := range m.infra {
-		facts.Infra[name] = obj.GetDeletionTimestamp() != nil
-	}
-	plan := planMachines(facts)
+	plan := m.plan(p.mem().requested)
 	return errors.Join(p.createMachines(ctx, plan.Create), p.labelMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
 		p.deleteMachines(ctx, plan.Replace, true))
 }

@@ -115,7 +115,7 @@ func matchNodes(f matchFacts) matching {
 			m.Missing = append(m.Missing, id)
 		}
 	}
-	mine := uidsOf(m.Nodes)
+	mine := sets.New(mapped(m.Nodes, (*corev1.Node).GetUID)...)
 	for _, ref := range f.Recorded {
 		f.judge(ref, listed, mine, &m)
 	}

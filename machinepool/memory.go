@@ -3,7 +3,6 @@ package machinepool
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -28,13 +27,6 @@ func newRecollection() *recollection {
 }
 
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
-
-// drains records that a Node is drained.
-func (r *recollection) drains(node string) {
-	if _, known := r.draining[node]; !known {
-		r.draining[node] = time.Time{}
-	}
-}
 
 // detaches records that volumes of a Node are waited for, and returns since when.
 func (r *recollection) detaches(node string, now time.Time) time.Time {
@@ -71,12 +63,4 @@ func (p *Scope) forgetRequests() {
 		return
 	}
 	p.mem().requested.Keep(func(uid types.UID) bool { return p.machines != nil && p.machines.objects[uid] != nil })
-}
-
-func uidsOf(nodes []*corev1.Node) sets.Set[types.UID] {
-	uids := make(sets.Set[types.UID], len(nodes))
-	for _, node := range nodes {
-		uids.Insert(node.UID)
-	}
-	return uids
 }

@@ -1,11 +1,11 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,10 +84,6 @@ func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
 }
 
-// actsOnNodes reports whether the pool writes, drains and deletes Nodes itself. Where Machines represent the instances, the Machine
-// controller does that.
-func (p *Scope) actsOnNodes() bool { return p.nodesKnown && !p.ledByMachines() }
-
 // isStill reports whether what the API server has by the name of a recorded Node is the pool's: the recorded one, or an instance of the
 // pool that has registered again.
 func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules noderef.Rules) bool {
@@ -100,8 +96,7 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
-	missed := p.match.missed
-	errs := each(p, missed, func(ref contract.NodeRef) error {
+	errs := each(p, p.match.missed, func(ref contract.NodeRef) error {
 		gone, err := p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
 			return isStill(live, ref, p.ids, p.env.options.Matching)
 		})
@@ -110,23 +105,24 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 		}
 		return err
 	})
-	var unconfirmed []contract.NodeRef
-	for i, ref := range missed {
-		if errs[i] != nil {
-			unconfirmed = append(unconfirmed, ref)
+	var names []string
+	var failed error
+	for i, ref := range p.match.missed {
+		if errs[i] == nil {
+			continue
+		}
+		p.match.kept, names = append(p.match.kept, ref), append(names, ref.Name)
+		if !errors.Is(errs[i], errAgain) {
+			failed = cmp.Or(failed, errs[i])
 		}
 	}
-	p.match.kept, p.match.missed = append(p.match.kept, unconfirmed...), unconfirmed
-	if len(unconfirmed) == 0 {
+	if len(names) == 0 {
 		return
 	}
-	names := mapped(unconfirmed, func(ref contract.NodeRef) string { return ref.Name })
 	slices.Sort(names)
 	p.missed = "The recorded Nodes are not known to be gone: " + engine.Named(names)
-	failed := slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, errAgain) })
-	if err := errors.Join(failed...); err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		p.missed += ": " + first
+	if failed != nil {
+		p.missed += ": " + failed.Error()
 	}
 	p.Requeue(claimedRetry) // a safety net: the event of a Node that is there is on the way
 	if p.Deleting() {

@@ -18,19 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// defaultPropagation returns a pool's policy for its Nodes: that of propagate.ClusterAPI, except that there is no Machine to name.
-// Rule: Cluster API's MachinePool controller, which hands down the marks alone.
-func defaultPropagation() *propagate.Policy {
-	policy := propagate.ClusterAPI()
-	policy.AnnotationMarks = []propagate.Mark{
-		{Key: propagate.ClusterNameAnnotation, Field: propagate.OwnerCluster},
-		{Key: propagate.ClusterNamespaceAnnotation, Field: propagate.OwnerNamespace},
-		{Key: propagate.OwnerKindAnnotation, Field: propagate.OwnerControllerKind},
-		{Key: propagate.OwnerNameAnnotation, Field: propagate.OwnerControllerName},
-	}
-	return policy
-}
-
 // desired returns what the pool propagates to its Nodes: the values of its template.
 func (p *Scope) desired() propagate.Desired {
 	template := &p.State.Template
@@ -50,26 +37,19 @@ func (p *Scope) desired() propagate.Desired {
 	return d
 }
 
-// propagate sends each Node that lacks something one patch, which only applies to the Node that was read.
+// propagate sends each Node that lacks something one patch, which only applies to the Node that was read. Where Machines represent the
+// instances, the Machine controller does that.
 func (p *Scope) propagate(ctx context.Context) error {
-	if !p.actsOnNodes() {
+	if !p.nodesKnown || p.ledByMachines() {
 		return nil
 	}
 	desired := p.desired()
-	var changed []*corev1.Node
-	patches := map[types.UID]propagate.Patch{}
-	for _, node := range p.match.Nodes {
-		if node.DeletionTimestamp != nil {
-			continue
-		}
+	return p.eachNode(p.match.Nodes, func(node *corev1.Node) error {
 		patch, differs := p.env.options.Propagation.Diff(node, desired)
-		if differs && !p.env.frame.Writer.Behind(node) {
-			changed = append(changed, node)
-			patches[node.UID] = patch
+		if !differs || node.DeletionTimestamp != nil || p.env.frame.Writer.Behind(node) {
+			return nil
 		}
-	}
-	return p.eachNode(changed, func(node *corev1.Node) error {
-		return p.patchNode(ctx, node, types.JSONPatchType, patches[node.UID].JSON())
+		return p.patchNode(ctx, node, types.JSONPatchType, patch.JSON())
 	})
 }
 

@@ -81,8 +81,8 @@ type Options struct {
 	// Matching says what makes a Node a pool's.
 	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
-	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI without the annotation of a
-	// Machine. It must not be changed later.
+	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI; the mark of a Machine is empty. It must
+	// not be changed later.
 	Propagation *propagate.Policy
 }
 
@@ -93,7 +93,7 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 		o.Parallel = DefaultParallel
 	}
 	if o.Propagation == nil {
-		o.Propagation = defaultPropagation()
+		o.Propagation = propagate.ClusterAPI()
 	}
 	if o.Steps == nil {
 		o.Steps = Steps()

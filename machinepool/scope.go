@@ -28,9 +28,7 @@ type Scope struct {
 	bootstrapReady, infraReady bool
 	// bootstrapRead and infraRead: the object was read, and has no Problem.
 	bootstrapRead, infraRead bool
-	// listed are the provider IDs of the list as this pass has read it, and without a provider those of the pool. ids are those of the
-	// instances that count, also while that list is not believed, and complete is true when they are all instances.
-	listed   []string
+	// ids are the provider IDs of the instances that count, and complete is true when the provider lists them and no others.
 	ids      []string
 	complete bool
 	replicas contract.Opt[int32]
@@ -52,7 +50,7 @@ type Scope struct {
 func begin(ctx context.Context, p *Scope) {
 	p.ReadCluster(ctx)
 	p.deletion = contract.DeletionOf(&p.State.Metadata, nil, p.Now)
-	p.listed, p.ids, p.replicas = p.State.ProviderIDs, p.State.ProviderIDs, p.State.ObservedReplicas
+	p.ids, p.replicas = p.State.ProviderIDs, p.State.ObservedReplicas
 	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
 }
 

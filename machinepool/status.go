@@ -48,7 +48,7 @@ type statusFacts struct {
 	Known  bool
 	// NodeReady counts by Nodes in any case; where they are not known, what was counted last.
 	NodeReady int32
-	Match     *matching
+	Match     matching
 	// Unread is why they could not be counted.
 	Unread external.Problem
 
@@ -114,43 +114,26 @@ func (f *statusFacts) unread(kind string) metav1.Condition {
 	return engine.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
-// instanceProblem is what is wrong with some instances, in the words of the condition MachinesReady.
-type instanceProblem struct {
-	Of                   []string
-	Reason, Says, Advice string
-}
-
-// instanceProblems returns the problems in the order of the message. The last one that there is gives the reason.
-func (f *statusFacts) instanceProblems() []instanceProblem {
-	m := f.Match
-	if m == nil {
-		m = &matching{}
-	}
-	return []instanceProblem{
-		{f.Counts.NotReady, contract.ReasonNotReady, "Not ready", ""},
-		{m.Missing, contract.ReasonNotReady, "Without a Node", ""},
-		{m.Claimed, contract.ReasonNodeClaimed, "Named by another pool too, so that no pool uses their Nodes",
-			"; let each instance be in one pool"},
-		{m.OfMachines, contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims",
-			"; let each instance be in the pool or have a Machine"},
-		{m.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong"},
-		{f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
-			"; " + foreignAdvice},
-	}
-}
-
 // machinesReady names the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
 	if !f.Known {
 		return f.unread(contract.ConditionMachinesReady)
 	}
 	reason, lines := contract.ReasonNotReady, []string(nil)
-	for _, p := range f.instanceProblems() {
-		if len(p.Of) > 0 {
-			reason = p.Reason
-			lines = append(lines, "* "+p.Says+": "+engine.Named(p.Of)+p.Advice)
+	problem := func(of []string, because, is, advice string) { // the last one that there is gives the reason
+		if len(of) > 0 {
+			reason, lines = because, append(lines, "* "+is+": "+engine.Named(of)+advice)
 		}
 	}
+	problem(f.Counts.NotReady, contract.ReasonNotReady, "Not ready", "")
+	problem(f.Match.Missing, contract.ReasonNotReady, "Without a Node", "")
+	problem(f.Match.Claimed, contract.ReasonNodeClaimed, "Named by another pool too, so that no pool uses their Nodes",
+		"; let each instance be in one pool")
+	problem(f.Match.OfMachines, contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims",
+		"; let each instance be in the pool or have a Machine")
+	problem(f.Match.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong")
+	problem(f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
+		"; "+foreignAdvice)
 	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
 	}

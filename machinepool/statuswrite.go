@@ -50,18 +50,15 @@ func (p *Scope) sum() {
 // starts nothing is, and connections come back.
 func (p *Scope) sparesUnread() {
 	read := map[string]bool{contract.ConditionInfrastructureReady: p.infraRead, contract.ConditionBootstrapConfigReady: p.bootstrapRead}
-	isUnread := func(c metav1.Condition) bool { return isOnlyUnread(c) && !read[c.Type] }
-	kept, left := engine.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
-	p.Asserted = kept
-	p.Requeue(left)
-}
-
-// isOnlyUnread reports whether a condition only says that something cannot be read now.
-func isOnlyUnread(c metav1.Condition) bool {
 	reasons := []string{
 		contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced,
 	}
-	return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
+	isUnread := func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason) && !read[c.Type]
+	}
+	kept, left := engine.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
+	p.Asserted = kept
+	p.Requeue(left)
 }
 
 // sumFailure sets the failure that is reported now, and reports whether there is one. It ends when no object reports one any more; while
@@ -81,7 +78,7 @@ func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Desired: p.State.Replicas, Observed: p.replicas,
 		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
-		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: &p.match, Deleting: p.Deleting(),
+		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: p.match, Deleting: p.Deleting(),
 		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
 		ManagedElsewhere: p.State.ReplicasManagedElsewhere(), // a pool never writes that number, so that two controllers do not conflict
 	}
