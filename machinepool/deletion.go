@@ -156,12 +156,24 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		p.begin(contract.StageDeleteNode)
 	}
 	p.requeueAt(started, limit)
-	if !p.nodesKnown {
+	over := reached(started, limit, p.Now)
+	if p.nodesKnown {
+		p.deleteRecordedNodes(ctx)
+	} else {
 		p.Wait(contract.ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
 		p.requeueAt(p.mem().nodesUnread, limit)
-		return p.givesNodesUp(reached(started, limit, p.Now) && reached(p.mem().nodesUnread, limit, p.Now), limit), nil
+		over = over && reached(p.mem().nodesUnread, limit, p.Now)
 	}
-	nodes := p.recordedNodes()
+	if over {
+		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+	}
+	return over, nil
+}
+
+// deleteRecordedNodes deletes the Nodes of the pool that the stored status names with their UIDs.
+func (p *Scope) deleteRecordedNodes(ctx context.Context) {
+	recorded := sets.New(p.State.Nodes...)
+	nodes := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
 	names := mapped(nodes, (*corev1.Node).GetName)
 	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(names), ": "))
 	if len(nodes) == 0 && p.missed != "" {
@@ -171,14 +183,6 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 		p.Wait(contract.ReasonDeletingNode, err.Error())
 		p.Requeue(engine.ConflictRetry)
 	}
-	return p.givesNodesUp(reached(started, limit, p.Now), limit), nil
-}
-
-func (p *Scope) givesNodesUp(over bool, limit time.Duration) bool {
-	if over {
-		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
-	}
-	return over
 }
 
 // hasNoNodes reports whether the pool has no Nodes. While Nodes cannot be read, a pool with recorded Nodes or instances may have some.
@@ -187,12 +191,6 @@ func (p *Scope) hasNoNodes() bool {
 		return len(p.match.all()) == 0 && p.missed == ""
 	}
 	return len(p.State.Nodes) == 0 && len(p.ids) == 0
-}
-
-// recordedNodes are the Nodes of the pool that the stored status names with their UIDs.
-func (p *Scope) recordedNodes() []*corev1.Node {
-	recorded := sets.New(p.State.Nodes...)
-	return slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
 }
 
 // started returns the time at which an annotation says that a stage began, zero before. A stage whose start is yet to come begins anew: a

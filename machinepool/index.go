@@ -92,30 +92,23 @@ func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedNa
 	return r.frame.ByKeys(ctx, cluster.Namespace, keys...)
 }
 
-// claims are those of the other pools of a cluster. It implements noderef.Claims.
+// claims are those of the pools of a cluster. It implements noderef.Claims.
 type claims struct {
 	ctx     context.Context //nolint:containedctx // lives for one call of Resolve
 	r       *Reconciler
 	cluster types.NamespacedName
-	self    types.NamespacedName
 	err     error
 }
 
 // ClaimsOn implements noderef.Claims.
-func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
-	var all []noderef.Identity
-	seen := sets.New(c.self)
-	add := func(obj client.Object) {
-		var state contract.MachinePoolState
-		if key := client.ObjectKeyFromObject(obj); !seen.Has(key) && c.r.frame.Read(obj, &state) == nil {
-			seen.Insert(key)
-			all = append(all, claimOf(&state, node, c.r.options.Matching))
-		}
-	}
+func (c *claims) ClaimsOn(node *corev1.Node) (all []noderef.Identity) {
 	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
-		if err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, add); err != nil {
-			c.err = err
-		}
+		c.err = errors.Join(c.err, c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+			var state contract.MachinePoolState
+			if c.r.frame.Read(obj, &state) == nil {
+				all = append(all, claimOf(&state, node, c.r.options.Matching))
+			}
+		}))
 	}
 	return all
 }

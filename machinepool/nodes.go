@@ -49,7 +49,7 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	if p.workload, err = p.env.workloads.Of(key); err != nil || !p.workload.Nodes.HasSynced() {
 		return false, err
 	}
-	others := &claims{ctx: ctx, r: p.env, cluster: key, self: p.State.Key}
+	others := &claims{ctx: ctx, r: p.env, cluster: key}
 	facts := matchFacts{
 		Pool: p.State.Key, IDs: p.ids, Complete: true, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
 		Rules: p.env.options.Matching,
