@@ -111,18 +111,11 @@ func missingInfrastructure(f infrastructureFacts) engine.Failure {
 		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)}
 }
 
-// Limits of spec.providerIDList and status.nodeRefs in cluster.x-k8s.io/v1beta2. A value beyond them would have the whole write refused.
-const (
-	maxNodeRefs         = 10000
-	maxProviderIDs      = 10000
-	maxProviderIDLength = 512
-)
+// maxProviderIDLength is the limit in cluster.x-k8s.io/v1beta2. A longer ID would have the whole write refused.
+const maxProviderIDLength = 512
 
 // unacceptable says which value of a provider a pool cannot hold, empty when it can hold all of them.
 func unacceptable(ids []string, replicas contract.Opt[int32]) string {
-	if n := len(ids); n > maxProviderIDs {
-		return fmt.Sprintf("spec.providerIDList names %d instances, at most %d are allowed", n, maxProviderIDs)
-	}
 	if n := replicas.Or(0); n < 0 {
 		return fmt.Sprintf("status.replicas is %d", n)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,14 +89,16 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 			return err
 		}
 	}
-	leaving := p.match.free(plan.Drain)
-	if len(leaving) < len(plan.Drain) && !p.ledByMachines() {
-		p.match.OfMachines = slices.DeleteFunc(mapped(plan.Drain, (*corev1.Node).GetName), func(name string) bool { return !p.match.taken.Has(name) })
-		p.Requeue(claimedRetry)
+	for _, node := range plan.Drain {
+		if p.match.taken.Has(node.Name) && !p.ledByMachines() {
+			p.match.OfMachines = append(p.match.OfMachines, node.Name)
+			p.Requeue(claimedRetry)
+		}
 	}
-	_, undrained := p.drain(ctx, leaving)
+	_, undrained := p.drain(ctx, p.match.free(plan.Drain))
 	return errors.Join(undrained, p.deleteNodes(ctx, plan.Delete),
-		p.eachNode(p.match.free(plan.Release), func(node *corev1.Node) error { return p.sayDrained(ctx, node) }), // what has marked them may wait for that
+		// what has marked them may wait for that
+		p.eachNode(p.match.free(plan.Release), func(node *corev1.Node) error { return p.sayDrained(ctx, node) }),
 		p.eachNode(plan.Stay, func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 

@@ -85,11 +85,10 @@ func refOf(node *corev1.Node) contract.NodeRef {
 	return contract.NodeRef{Name: node.Name, UID: node.UID}
 }
 
-// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The schema
-// has a limit: of a pool of that size, new Nodes wait for the old ones to go, or the whole status would be refused.
+// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The limit of the
+// schema, 10,000, is twice what one cluster of Kubernetes can have.
 func (m *matching) refs() []contract.NodeRef {
 	refs := slices.Concat(mapped(m.Retired, refOf), m.kept, mapped(m.Nodes, refOf))
-	refs = refs[:min(len(refs), maxNodeRefs)]
 	slices.SortFunc(refs, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
 }

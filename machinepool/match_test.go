@@ -1,7 +1,6 @@
 package machinepool
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -145,17 +144,6 @@ func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
 	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes, Complete: true})
 	if diff := cmp.Diff(recorded, got.refs()); diff != "" {
 		t.Errorf("a process that starts anew must still know whom to retire (-want +got):\n%s", diff)
-	}
-}
-
-func TestNoMoreNodesAreRecordedThanAPoolCanHold(t *testing.T) {
-	m := matching{Retired: []*corev1.Node{testNode("z", "p://z")}}
-	for i := range maxNodeRefs {
-		m.Nodes = append(m.Nodes, testNode(fmt.Sprintf("n-%05d", i), ""))
-	}
-	refs := m.refs()
-	if last := refs[len(refs)-1].Name; len(refs) != maxNodeRefs || last != "z" {
-		t.Errorf("got %d, the last of them %s: one that is not recorded any more is never deleted", len(refs), last)
 	}
 }
 

@@ -77,7 +77,7 @@ func (p *Scope) sumFailure() bool {
 func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Desired: p.State.Replicas, Observed: p.replicas,
-		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // at most 10,000
+		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // so many fit into memory
 		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: p.match, Deleting: p.Deleting(),
 		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
 		ManagedElsewhere: p.State.ReplicasManagedElsewhere(), // a pool never writes that number, so that two controllers do not conflict
