@@ -81,8 +81,8 @@ type machinePlan struct {
 
 // plan decides about Machines, whose deletion may have been requested: each InfraMachine has one Machine, which is found by its reference,
 // whatever its name. A Machine is deleted when its InfraMachine is gone, and when a health check requests its replacement, unless it is
-// paused; which instances leave when a pool shrinks is the decision of the provider, which deletes Machines. A Machine whose InfraMachine is
-// of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
+// paused; which instances leave when a pool shrinks is the decision of the provider, which deletes Machines. A Machine whose InfraMachine
+// is of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
 func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(m.states))
