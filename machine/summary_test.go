@@ -66,7 +66,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy:", "  * Node.Ready: no CNI", "  * Node.DiskPressure: full"}},
 		"lines become a list": {
 			facts:  readyFacts{Conditions: with(no(contract.ConditionInfrastructureReady, "two things:\n* a\n* b"))},
-			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady:", "  * two things:", "    * a", "    * b"}},
+			status: metav1.ConditionFalse, says: []string{"* InfrastructureReady:", "  two things:", "  * a", "  * b"}},
 		"a readiness gate that is missing": {
 			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: "Licensed"}}},
 			status: metav1.ConditionUnknown, says: []string{"* Licensed: Condition not yet reported"}},

@@ -65,5 +65,5 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 
 // flush writes the object at the end of a pass.
 func flush(ctx context.Context, s *Scope, err error) error {
-	return children.Flush(ctx, &s.Scope, &s.machines, unobserved, err)
+	return children.Flush(ctx, &s.Scope, &s.machines, children.Unobserved, err)
 }

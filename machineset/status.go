@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -33,9 +31,8 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 		return Result{}, nil
 	}
 	summary := s.summary()
-	conditions, changes := summary.Conditions()
-	s.Assert(conditions...)
-	c, counts := summary.Count()
+	s.Assert(summary.Conditions()...)
+	c, again := summary.Count()
 	u := &s.Update
 	if s.selector != nil && s.selectorErr == nil {
 		u.SelectorText = contract.SetTo(s.selector.String())
@@ -44,20 +41,14 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(c.NodeReady), contract.SetTo(c.NodeAvailable)
 	u.FullyLabeledReplicas = contract.SetTo(c.FullyLabeled)
-	return Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
-}
-
-// unobserved are the conditions of a set whose Machines could not be read.
-func unobserved() []metav1.Condition {
-	all, _ := children.Summary{Unobserved: true}.Conditions()
-	return all
+	return Result{RequeueAfter: again}, nil
 }
 
 // summary sums up what this pass has found out.
 func (s *Scope) summary() children.Summary {
 	machines, _ := s.Machines()
 	facts := children.Summary{
-		Remediator: s.env.kinds.Set.GVK.Kind, Desired: s.State.Replicas, Deleting: !s.State.Deleting.IsZero(),
+		Desired: s.State.Replicas, Deleting: !s.State.Deleting.IsZero(),
 		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: s.State.Template.Labels, Now: s.Now,
 	}
 	facts.Missing, facts.Blocked = s.missing()

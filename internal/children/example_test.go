@@ -22,8 +22,7 @@ func ExampleSummary() {
 	summary := children.Summary{
 		Desired: contract.Some(int32(3)), Machines: []*contract.MachineState{ready, starting}, Now: time.Unix(0, 0),
 	}
-	conditions, _ := summary.Conditions()
-	for _, c := range conditions[:3] {
+	for _, c := range summary.Conditions()[:3] {
 		fmt.Printf("%s %s %s: %q\n", c.Type, c.Status, c.Reason, c.Message)
 	}
 	numbers, _ := summary.Count()

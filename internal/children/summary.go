@@ -19,16 +19,13 @@ import (
 // Summary is what the conditions and numbers of a set or a deployment depend on: it sums up its Machines. It keeps its inputs and changes
 // none of them.
 type Summary struct {
-	// Remediator names the kinds that do not remediate an unhealthy Machine by themselves, in a message.
-	Remediator string
 	// Desired is the desired number of Machines, and Deleting says that the owner is being deleted.
 	Desired  contract.Opt[int32]
 	Deleting bool
 	// MinReady is how long a Node must be ready until it counts as available.
 	MinReady time.Duration
-	// Machines are those of the owner, those in deletion included. Unobserved: they could not be read.
-	Machines   []*contract.MachineState
-	Unobserved bool
+	// Machines are those of the owner, those in deletion included.
+	Machines []*contract.MachineState
 	// TemplateLabels are those of the template. Rule: Cluster API counts by them, not by the labels that a set adds.
 	TemplateLabels map[string]string
 	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the owner
@@ -58,10 +55,6 @@ const (
 	// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
 	ReasonMachineDeletionFailed = "MachineDeletionFailed"
 )
-
-// upToDateGrace is for how long a new Machine may have no condition UpToDate without being counted as unknown, so that the set's
-// condition does not flicker. Rule: Cluster API's setMachinesUpToDateCondition.
-const upToDateGrace = 10 * time.Second
 
 // Count counts the Machines, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of
 // another machine says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it
@@ -103,23 +96,27 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// Conditions returns the conditions that sets and deployments have in common, Paused aside, and when time alone changes them, zero when it
-// does not. Types, reasons and messages are Cluster API's.
-func (f Summary) Conditions() ([]metav1.Condition, time.Duration) {
-	if f.Unobserved {
-		all := make([]metav1.Condition, 0, 6)
-		for _, kind := range []string{
-			contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady,
-			contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
-		} {
-			all = append(all, engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
-		}
-		return all, 0
+// Unobserved are the conditions that sets and deployments have in common, Paused aside, while their Machines could not be read.
+func Unobserved() []metav1.Condition {
+	all := make([]metav1.Condition, 0, 8)
+	for _, kind := range []string{
+		contract.ConditionScalingUp, contract.ConditionScalingDown, contract.ConditionMachinesReady,
+		contract.ConditionMachinesUpToDate, contract.ConditionRemediating, contract.ConditionDeleting,
+	} {
+		all = append(all, engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
 	}
-	upToDate, again := f.upToDate()
-	stale, staleAgain := f.stale()
-	all := []metav1.Condition{f.scalingUp(), f.scalingDown(stale), f.ready(), upToDate, f.remediating(), f.deleting(stale)}
-	return all, engine.Soonest(again, staleAgain)
+	return all
+}
+
+// Conditions returns the conditions that sets and deployments have in common, Paused aside. Types and reasons are Cluster API's.
+func (f Summary) Conditions() []metav1.Condition {
+	return []metav1.Condition{
+		f.scalingUp(), f.scalingDown(), f.aggregated(contract.ConditionReady, contract.ConditionMachinesReady,
+			contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady),
+		f.aggregated(contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
+			contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate),
+		f.remediating(), f.deleting(),
+	}
 }
 
 // desired returns the desired number of Machines: zero for a set in deletion.
@@ -140,43 +137,33 @@ func (f Summary) scalingUp() metav1.Condition {
 	if !known {
 		return waitingForReplicas(contract.ConditionScalingUp)
 	}
-	missing := ""
-	switch len(f.Missing) {
-	case 0:
-	case 1:
-		missing = f.Missing[0] + " does not exist"
-	default:
-		missing = strings.Join(f.Missing, " and ") + " do not exist"
+	missing := make([]string, 0, len(f.Missing))
+	for _, kind := range f.Missing {
+		missing = append(missing, kind+" does not exist")
 	}
 	current := int32(len(f.Machines))
 	if current >= desired {
-		const blocked = "Scaling up would be blocked because"
+		const blocked = "Scaling up would be blocked because:"
 		reason, message := contract.ReasonNotScalingUp, ""
-		switch {
+		switch found := slices.Concat(missing, f.Unclaimed); {
 		case f.Deleting:
-		case missing != "":
-			message = blocked + " " + missing
-		case len(f.Unclaimed) > 0:
-			message = blocked + ":" + Bullets(f.Unclaimed)
+		case len(found) > 0:
+			message = blocked + Bullets(found)
 		case len(f.Blocked) > 0:
-			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), blocked+":"+Bullets(f.Blocked)
+			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), blocked+Bullets(f.Blocked)
 		}
 		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
 	}
 	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-	blocked := slices.Clone(f.Blocked)
-	if missing != "" {
-		blocked = append(blocked, missing)
-	}
 	reason := contract.ReasonScalingUp
-	if len(blocked) > 0 {
+	if blocked := slices.Concat(f.Blocked, missing); len(blocked) > 0 {
 		reason = cmp.Or(f.Cause, contract.ReasonScalingBlocked)
 		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
 	}
 	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, reason, message)
 }
 
-func (f Summary) scalingDown(stale string) metav1.Condition {
+func (f Summary) scalingDown() metav1.Condition {
 	desired, known := f.desired()
 	if !known {
 		return waitingForReplicas(contract.ConditionScalingDown)
@@ -189,74 +176,67 @@ func (f Summary) scalingDown(stale string) metav1.Condition {
 	if len(f.Kept) > 0 {
 		message += " is blocked because:" + Bullets(f.Kept)
 	}
-	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown),
-		message+stale)
+	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown), message)
 }
 
-func (f Summary) ready() metav1.Condition {
+// aggregated sums a condition of the Machines up. Machines that have a problem are named first, then those of which nothing is known, and
+// only without both what the others add. Rule: Cluster API's conditions.NewAggregateCondition, which also groups equal messages.
+func (f Summary) aggregated(source, target, bad, unknown, good string) metav1.Condition {
 	if len(f.Machines) == 0 {
-		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
+		return engine.Condition(target, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	return Aggregation{
-		contract.ConditionReady, contract.ConditionMachinesReady,
-		contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady,
-	}.Of(f.Machines)
-}
-
-func (f Summary) upToDate() (metav1.Condition, time.Duration) {
-	var counted []*contract.MachineState
-	again := time.Duration(0)
+	said := map[metav1.ConditionStatus][]string{}
 	for _, m := range f.Machines {
-		age := f.Now.Sub(m.Created)
-		if _, found := engine.Find(m.Conditions, contract.ConditionUpToDate); found || age > upToDateGrace {
-			counted = append(counted, m)
-			continue
+		c, found := engine.Find(m.Conditions, source)
+		if !found {
+			c = engine.Condition(source, metav1.ConditionUnknown, "", fmt.Sprintf("Condition %s not yet reported", source))
 		}
-		again = engine.Soonest(again, upToDateGrace-age+time.Second)
+		if c.Status != metav1.ConditionTrue || c.Message != "" {
+			said[c.Status] = append(said[c.Status], "Machine "+m.Key.Name+":"+engine.Indented(c.Message))
+		}
 	}
-	if len(counted) == 0 {
-		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, ""), again
+	for _, lines := range said {
+		slices.Sort(lines)
 	}
-	return Aggregation{
-		contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
-		contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate,
-	}.Of(counted), again
+	status, reason := metav1.ConditionTrue, good
+	lines := slices.Concat(said[metav1.ConditionFalse], said[metav1.ConditionUnknown])
+	switch {
+	case len(said[metav1.ConditionFalse]) > 0:
+		status, reason = metav1.ConditionFalse, bad
+	case len(lines) > 0:
+		status, reason = metav1.ConditionUnknown, unknown
+	default:
+		lines = said[metav1.ConditionTrue]
+	}
+	return engine.Condition(target, status, reason, strings.TrimPrefix(Bullets(lines), "\n"))
 }
 
-// remediating reports the Machines that failed a health check. Only health checks request a remediation.
+// remediating reports the Machines that failed a health check and that their owner has begun to replace.
 func (f Summary) remediating() metav1.Condition {
-	var remediated []*contract.MachineState
-	var unhealthy []string
+	var of Summary
 	for _, m := range f.Machines {
-		if !engine.HasStatus(m.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) {
-			continue
-		}
-		unhealthy = append(unhealthy, m.Key.Name)
-		if engine.HasStatus(m.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
-			remediated = append(remediated, m)
+		if engine.HasStatus(m.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
+			engine.HasStatus(m.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
+			of.Machines = append(of.Machines, m)
 		}
 	}
-	if len(remediated) == 0 {
-		message := ""
-		if len(unhealthy) > 0 {
-			message = machinesAre(unhealthy) + "not healthy (not to be remediated by " + f.Remediator + ")"
-		}
-		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, message)
+	if len(of.Machines) == 0 {
+		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
-	c := Aggregation{Source: contract.ConditionOwnerRemediated, Target: contract.ConditionRemediating}.Of(remediated)
+	c := of.aggregated(contract.ConditionOwnerRemediated, contract.ConditionRemediating, "", "", "")
 	return engine.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating, c.Message)
 }
 
-func (f Summary) deleting(stale string) metav1.Condition {
+func (f Summary) deleting() metav1.Condition {
 	if !f.Deleting {
 		return engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, "")
 	}
 	message := "Deletion completed"
 	switch n := len(f.Machines); {
 	case n == 1:
-		message = "Deleting 1 Machine" + Bullets(f.Kept) + stale
+		message = "Deleting 1 Machine" + Bullets(f.Kept)
 	case n > 1:
-		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept) + stale
+		message = fmt.Sprintf("Deleting %d Machines", n) + Bullets(f.Kept)
 	case len(f.Left) > 0:
 		message = fmt.Sprintf("Deleting %d %s", len(f.Left), f.LeftAs) + Bullets(f.Left)
 	}
@@ -273,13 +253,16 @@ func Digest(values ...any) string {
 	return hex.EncodeToString(sum[:5])
 }
 
+// maxNames is how many children, or reasons, a text names.
+const maxNames = 3
+
 // Bullets lists lines below a head: the first three, and how many more there are.
 func Bullets(lines []string) string {
 	var text strings.Builder
-	for _, line := range lines[:min(len(lines), maxGroups)] {
+	for _, line := range lines[:min(len(lines), maxNames)] {
 		text.WriteString("\n* " + line)
 	}
-	if more := len(lines) - maxGroups; more > 0 {
+	if more := len(lines) - maxNames; more > 0 {
 		fmt.Fprintf(&text, "\n* And %d more", more)
 	}
 	return text.String()

@@ -28,14 +28,7 @@ func saying(kind string, status metav1.ConditionStatus, message string) metav1.C
 }
 
 func factsOf(replicas int32, machines ...*contract.MachineState) Summary {
-	return Summary{Remediator: "MachineSet", Desired: contract.Some(replicas), Machines: machines, Now: noon()}
-}
-
-// goingFor is a Machine that has been in deletion for so long.
-func goingFor(name string, since time.Duration) *contract.MachineState {
-	m := stateOf(name)
-	m.Deleting = noon().Add(-since)
-	return m
+	return Summary{Desired: contract.Some(replicas), Machines: machines, Now: noon()}
 }
 
 // The words are those of Cluster API's machineset_controller_status_test.go.
@@ -51,9 +44,6 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	missing.Blocked = []string{"MachineDeployment spec.version is newer"}
 	would := factsOf(1, stateOf("m1"))
 	would.Missing = []string{"KubeadmConfigTemplate"}
-	unseen := factsOf(1)
-	unseen.Unobserved = true
-	stale := []*contract.MachineState{goingFor("m3", time.Hour), goingFor("m2", 16*time.Minute), stateOf("m4")}
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
 		facts Summary
@@ -65,19 +55,14 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"not scaling up":         {factsOf(1, stateOf("m1")), "ScalingUp", "False NotScalingUp: "},
 		"scaling up":             {factsOf(3, stateOf("m1")), "ScalingUp", "True ScalingUp: Scaling up from 1 to 3 replicas"},
 		"scaling up would be blocked": {would, "ScalingUp",
-			"False NotScalingUp: Scaling up would be blocked because KubeadmConfigTemplate does not exist"},
+			"False NotScalingUp: Scaling up would be blocked because:\n* KubeadmConfigTemplate does not exist"},
 		"not blocked while it goes": {deleting(would), "ScalingUp", "False NotScalingUp: "},
 		// Cluster API's reason is ScalingUp here too; the owner of the set reads the reason, and never the message.
 		"scaling up is blocked": {missing, "ScalingUp", "True ScalingBlocked: Scaling up from 1 to 2 replicas is blocked because:\n" +
-			"* MachineDeployment spec.version is newer\n* KubeadmConfigTemplate and DockerMachineTemplate do not exist"},
-		"unread":           {unseen, "MachinesReady", "Unknown InternalError: Please check controller logs for errors"},
+			"* MachineDeployment spec.version is newer\n* KubeadmConfigTemplate does not exist\n* DockerMachineTemplate does not exist"},
 		"not scaling down": {factsOf(1, stateOf("m1")), "ScalingDown", "False NotScalingDown: "},
 		"scaling down":     {factsOf(0, stateOf("m1")), "ScalingDown", "True ScalingDown: Scaling down from 1 to 0 replicas"},
-		"scaling down with stale Machines": {factsOf(1, stale...), "ScalingDown", "True ScalingDown: Scaling down from 3 to 1 replicas\n" +
-			"* Machines m2, m3 are in deletion since more than 15m"},
-		"deleting": {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
-		"deleting with a stale one": {deleting(factsOf(3, goingFor("m1", time.Hour), stateOf("m2"))), "Deleting",
-			"True Deleting: Deleting 2 Machines\n* Machine m1 is in deletion since more than 15m"},
+		"deleting":         {deleting(factsOf(1, stateOf("m1"))), "Deleting", "True Deleting: Deleting 1 Machine"},
 		"deleting what is no Machine": {
 			Summary{Deleting: true, Desired: contract.Some[int32](1), Left: []string{"workers-a"}, LeftAs: "MachineSets"}, "Deleting",
 			"True Deleting: Deleting 1 MachineSets\n* workers-a",
@@ -91,23 +76,17 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 			"Unknown ReadyUnknown: * Machine b: Condition Ready not yet reported"},
 		"one is not ready": {factsOf(2, stateOf("a", saying("Ready", "False", "* NodeHealthy: no")), stateOf("b")), "MachinesReady",
 			"False NotReady: * Machine a:\n  * NodeHealthy: no\n* Machine b: Condition Ready not yet reported"},
-		"new Machines have time to say whether they are up to date": {factsOf(1, func() *contract.MachineState {
-			m := stateOf("young")
-			m.Created = noon().Add(-time.Second)
-			return m
-		}()), "MachinesUpToDate", "True NoReplicas: "},
-		"old ones have not": {factsOf(1, stateOf("old")), "MachinesUpToDate",
+		"one has yet to say whether it is up to date": {factsOf(1, stateOf("old")), "MachinesUpToDate",
 			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
 		"no Machine is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
 		"unhealthy": {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating",
-			"False NotRemediating: Machines a, b are not healthy (not to be remediated by MachineSet)"},
+			"False NotRemediating: "},
 		"remediating": {factsOf(1, stateOf("a", unhealthy, saying("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
 			"True Remediating: * Machine a: Machine is deleting"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			all, _ := tc.facts.Conditions()
-			c, found := engine.Find(all, tc.kind)
+			c, found := engine.Find(tc.facts.Conditions(), tc.kind)
 			require.True(t, found)
 			if diff := cmp.Diff(tc.want, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -116,44 +95,21 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	}
 }
 
-func TestTheMostFrequentMessagesOfManyMachinesAreReported(t *testing.T) {
+func TestTheFirstOfManyMessagesAreReported(t *testing.T) {
 	var machines []*contract.MachineState
-	add := func(n int, status metav1.ConditionStatus, message string) {
-		for range n {
-			machines = append(machines, stateOf(fmt.Sprintf("m%02d", len(machines)), saying("Ready", status, message)))
-		}
+	add := func(name string, status metav1.ConditionStatus, message string) {
+		machines = append(machines, stateOf(name, saying("Ready", status, message)))
 	}
-	add(1, metav1.ConditionFalse, "one")
-	add(4, metav1.ConditionFalse, "four")
-	add(2, metav1.ConditionFalse, "two\nlines")
-	add(3, metav1.ConditionFalse, "three")
-	add(1, metav1.ConditionUnknown, "who knows")
-	add(5, metav1.ConditionTrue, "fine")
-	machines[15].Labels = map[string]string{contract.ControlPlaneLabel: ""}
-	machines = append(machines, stateOf("plane", saying("Ready", metav1.ConditionUnknown, "plane")))
-	machines[len(machines)-1].Labels = map[string]string{contract.ControlPlaneLabel: ""}
-	c := factsOf(1, machines...).ready()
-	want := strings.Join([]string{
-		"* Machine plane: plane",
-		"* Machines m01, m02, m03, ... (1 more): four",
-		"* Machines m07, m08, m09: three",
-		"And 3 Machines with other issues",
-		"And 1 Machine with status unknown",
-	}, "\n")
+	add("a", metav1.ConditionTrue, "fine")
+	add("b", metav1.ConditionUnknown, "who knows")
+	add("c", metav1.ConditionUnknown, "who else")
+	add("e", metav1.ConditionFalse, "two\nlines")
+	add("d", metav1.ConditionFalse, "one")
+	c, _ := engine.Find(factsOf(1, machines...).Conditions(), contract.ConditionMachinesReady)
+	want := "* Machine d: one\n* Machine e:\n  two\n  lines\n* Machine b: who knows\n* And 1 more"
 	if diff := cmp.Diff(want, c.Message); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-func TestTimeAloneChangesTheReport(t *testing.T) {
-	young := stateOf("young")
-	young.Created = noon().Add(-4 * time.Second)
-	_, again := factsOf(1, young, goingFor("g", 14*time.Minute)).Conditions()
-	require.Equal(t, 7*time.Second, again)
-	_, again = factsOf(1, goingFor("g", 14*time.Minute)).Conditions()
-	require.Equal(t, time.Minute+time.Second, again)
-	_, again = factsOf(1, stateOf("a")).Conditions()
-	require.Zero(t, again)
 }
 
 func TestMachinesAreCounted(t *testing.T) {
@@ -188,9 +144,8 @@ func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	long := strings.Repeat("ä", 20_000)
 	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
 	f.Blocked = []string{long}
-	all, _ := f.Conditions()
 	var s engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
-	s.Assert(all...)
+	s.Assert(f.Conditions()...)
 	for _, c := range s.Asserted {
 		require.Less(t, len(c.Message), 32768, c.Type)
 		require.True(t, utf8.ValidString(c.Message), c.Type)

@@ -123,34 +123,12 @@ func FirstNamed(names []string, few int) string {
 }
 
 // Indented returns a message as it follows a bullet that ends with a colon: in the same line, or below it when it has several lines or is a
-// list. Where only some of its lines are bullets, the others become bullets of their own. Rule: Cluster API's default merge strategy.
+// list.
 func Indented(message string) string {
-	lines := strings.Split(message, "\n")
-	if len(lines) == 1 && !isBullet(message) {
+	if !strings.Contains(message, "\n") && !strings.HasPrefix(message, "* ") {
 		return " " + message
 	}
-	mixed := slices.ContainsFunc(lines, func(line string) bool { return !isBullet(line) })
-	for i, line := range lines {
-		switch {
-		case mixed && !isBullet(line):
-			lines[i] = "  * " + line
-		case mixed:
-			lines[i] = "    " + line
-		default:
-			lines[i] = "  " + line
-		}
-	}
-	return "\n" + strings.Join(lines, "\n")
-}
-
-// isBullet reports whether a text has an asterisk followed by white space: Cluster API treats that as a bullet.
-func isBullet(line string) bool {
-	for at, c := range line {
-		if c == '*' && at+1 < len(line) && strings.ContainsRune(" \t\n\f\r", rune(line[at+1])) {
-			return true
-		}
-	}
-	return false
+	return "\n  " + strings.ReplaceAll(message, "\n", "\n  ")
 }
 
 // SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says

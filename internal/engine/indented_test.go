@@ -12,11 +12,11 @@ func TestAMessageBelowABulletIsAListOfItsOwn(t *testing.T) {
 	for message, want := range map[string]string{
 		"":                      " ",
 		"one line":              " one line",
-		"a * b":                 "\n  a * b",
+		"a * b":                 " a * b",
 		"* a bullet":            "\n  * a bullet",
 		"* one\n* two":          "\n  * one\n  * two",
 		"* one\n  * below":      "\n  * one\n    * below",
-		"a head:\n* one\n* two": "\n  * a head:\n    * one\n    * two",
+		"a head:\n* one\n* two": "\n  a head:\n  * one\n  * two",
 	} {
 		if got := engine.Indented(message); got != want {
 			t.Errorf("%q: want %q, got %q", message, want, got)

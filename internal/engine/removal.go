@@ -31,7 +31,7 @@ const (
 	RemovalWait
 )
 
-// LongDeletion is for how long a deletion may last until conditions of an object, and of what owns it, say that it takes long.
+// LongDeletion is for how long a deletion may last until conditions of an object say that it takes long.
 const LongDeletion = 15 * time.Minute
 
 // DecideRemoval decides about one referenced object, and returns the message for the time of the wait. lost says what cannot be found

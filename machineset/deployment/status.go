@@ -32,7 +32,6 @@ const (
 	phaseScalingDown         = "ScalingDown"
 	phaseRunning             = "Running"
 	phaseUnknown             = "Unknown"
-	remediator               = "MachineDeployment/MachineSet"
 )
 
 // statusFacts are what the status of a deployment depends on, beside the summary of its Machines.
@@ -78,7 +77,7 @@ func (f statusFacts) rollingOut() metav1.Condition {
 
 // unobserved are the conditions of a deployment whose sets or Machines could not be read.
 func unobserved() []metav1.Condition {
-	all, _ := children.Summary{Unobserved: true}.Conditions()
+	all := children.Unobserved()
 	for _, kind := range []string{ConditionAvailable, ConditionRollingOut} {
 		all = append(all, engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs))
 	}
@@ -107,9 +106,8 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 		return engine.Result{}, nil
 	}
 	facts := s.statusFacts()
-	conditions, changes := facts.Conditions()
-	numbers, counts := facts.Count()
-	s.Assert(conditions...)
+	numbers, again := facts.Count()
+	s.Assert(facts.Conditions()...)
 	s.Assert(facts.available(numbers.Available), facts.rollingOut())
 	s.Assert(s.progressing(&facts)...)
 	u := &s.Update
@@ -122,13 +120,13 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	u.UnavailableReplicas = contract.SetTo(max(numbers.Replicas-numbers.NodeAvailable, 0))
 	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(len(facts.Outdated)))
 	u.Phase = contract.SetTo(phaseOf(s.State.Replicas, s.Deleting(), numbers.Replicas))
-	return engine.Result{RequeueAfter: engine.Soonest(changes, counts)}, nil
+	return engine.Result{RequeueAfter: again}, nil
 }
 
 // statusFacts are what this pass has found out.
 func (s *Scope) statusFacts() statusFacts {
 	f := statusFacts{Summary: children.Summary{
-		Remediator: remediator, Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
+		Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
 		TemplateLabels: s.State.Template.Labels, Missing: s.templates, Now: s.Now,
 	}}
 	f.LeftAs = s.env.kinds.Set.GVK.Kind + "s"
