@@ -61,7 +61,7 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	}
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
-		machines: children.NewFrame(f, kinds.Machine, nil, children.Config[contract.MachineState]{Name: "Machine"}),
+		machines: children.NewFrame(f, kinds.Machine, nil, children.Config{Name: "Machine"}),
 		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)

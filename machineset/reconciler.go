@@ -22,7 +22,7 @@ type Reconciler struct {
 	frame    *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	kinds    Kinds
 	options  Options
-	memory   *engine.Memory[children.Memory[contract.MachineState]]
+	memory   *engine.Memory[children.Memory]
 	marks    []string // see scale.Marks
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
@@ -39,12 +39,11 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory[contract.MachineState], nil),
+		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
-		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
+		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
 			Marks:    append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
-			Differs:  func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 			Parallel: options.Parallel, PassLimit: passLimit,
 		}),
 	}

@@ -22,7 +22,7 @@ func (s *Scope) syncMachines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.machines.Sync(children.Step{Also: children.Digest(given)}, func(m member) error { return s.syncMachine(ctx, m) })
+	return s.machines.Sync(children.Digest(given), func(m member) error { return s.syncMachine(ctx, m) })
 }
 
 func (s *Scope) syncMachine(ctx context.Context, m member) error {

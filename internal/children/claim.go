@@ -171,7 +171,7 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 		s.owner.Eventf(corev1.EventTypeNormal, eventRelease, "Release"+name, "Released %s %q, whose labels were changed", name, m.Key.Name)
 		return m, false, nil
 	}
-	taken, err = s.frame.remembered(s.memory, written)
+	taken, err = s.frame.child(written)
 	switch {
 	case err != nil:
 		return taken, false, err

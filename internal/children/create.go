@@ -57,7 +57,6 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 	var all []Creation
 	var names []string
 	var failed []error
-	advances := false
 	for len(left) > 0 && len(failed) == 0 && ctx.Err() == nil {
 		n := sizes.next(len(left))
 		for _, c := range engine.InParallel(n, left[:n], func(e scale.Entry) Creation { return s.create(ctx, create, e) }) {
@@ -69,15 +68,14 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) ([]Creation, er
 				done = done.Burn(c.Entry.Slot)
 			default:
 				done = done.Burn(c.Entry.Slot)
-				if advances = true; !c.found {
+				if !c.found {
 					names = append(names, c.Entry.Name)
 				}
 			}
 		}
 		left = left[n:]
 	}
-	s.memory.refuse(failed)
-	s.memory.tried(advances, len(failed) > 0, s.owner.Common().Generation, s.frame.clock.Now())
+	s.memory.refuse(failed, s.frame.clock.Now())
 	s.reportCreated(names, failed)
 	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
 	if err := s.WriteLedger(context.WithoutCancel(ctx), done); err != nil && !patch.Retryable(err) {

@@ -113,7 +113,7 @@ func (s *Scope[CS, CU]) versions() map[types.UID]string {
 func (s *Scope[CS, CU]) confirm(
 	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
 ) ([]scale.Victim, map[types.UID]string, error) {
-	live, err := s.live(ctx, s.narrowest()) // one that is not among them makes this delete fewer
+	live, err := s.Live(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,8 +3,6 @@ package children
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,21 +59,8 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // Watched returns an empty object of the children's kind, whose events Events handles.
 func (f *Frame[CS, CU]) Watched() client.Object { return engine.NewObject(f.kind) }
 
-// Events enqueues the owner of a child, or the owners that may adopt it, when the child is created, deleted or being deleted, when its
-// labels, annotations, owners or conditions change, and when Config.Differs says so. Events of many children at once cause one pass.
-func (f *Frame[CS, CU]) Events() handler.EventHandler { return f.EventsTo(f.ownersOf) }
-
-// EventsTo is Events for objects that are not children themselves, such as children of children: requests returns whom an event concerns.
-func (f *Frame[CS, CU]) EventsTo(requests func(context.Context, client.Object) []reconcile.Request) handler.EventHandler {
-	gathered := Gathered(requests)
-	wake := gathered.UpdateFunc
-	gathered.UpdateFunc = func(ctx context.Context, e event.UpdateEvent, q queue) {
-		if f.isRelevant(e.ObjectOld, e.ObjectNew) {
-			wake(ctx, e, q)
-		}
-	}
-	return gathered
-}
+// Events enqueues the owner of a child, or the owners that may adopt it. Events of many children at once cause one pass.
+func (f *Frame[CS, CU]) Events() handler.EventHandler { return Gathered(f.ownersOf) }
 
 // Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
 // the object before it too.
@@ -96,28 +81,6 @@ func Gathered(requests func(context.Context, client.Object) []reconcile.Request)
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
 	}
-}
-
-// isRelevant reports whether a change of a child matters to its owner.
-func (f *Frame[CS, CU]) isRelevant(before, now client.Object) bool {
-	if before.GetResourceVersion() == now.GetResourceVersion() {
-		return false // a resync
-	}
-	oldState, err := f.read(before)
-	newState, newErr := f.read(now)
-	if err != nil || newErr != nil {
-		return true // the pass reports it
-	}
-	old, fresh := engine.CommonOf(oldState), engine.CommonOf(newState)
-	sameOwner := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
-	sameCondition := func(a, b metav1.Condition) bool {
-		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
-	}
-	return old.Deleting != fresh.Deleting || old.Generation != fresh.Generation ||
-		!maps.Equal(old.Labels, fresh.Labels) || !maps.Equal(old.Annotations, fresh.Annotations) ||
-		!slices.EqualFunc(old.OwnerReferences, fresh.OwnerReferences, sameOwner) ||
-		!slices.EqualFunc(old.Conditions, fresh.Conditions, sameCondition) ||
-		(f.config.Differs != nil && f.config.Differs(oldState, newState))
 }
 
 // ownersOf returns the owner that controls a child, or those that may adopt it.

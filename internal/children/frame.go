@@ -19,15 +19,13 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Config says how the owners of a kind keep children of another kind. CS is the state of a child. Only Name is required.
-type Config[CS any] struct {
+// Config says how the owners of a kind keep children of another kind. Only Name is required.
+type Config struct {
 	// Name is what the reasons of holds call a child, such as Machine. Messages and events have its kind.
 	Name string
 	// GivenAnnotation of a child holds what the owner gave it, as a Given: a child that has lost labels is released. When it is empty, no
 	// child is released.
 	GivenAnnotation string
-	// Differs reports whether a change of a child matters to its owner, beside changes of its metadata and conditions.
-	Differs func(before, now *CS) bool
 	// Marks are the annotations of children by which the owner chooses which ones to delete.
 	Marks []string
 	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
@@ -40,7 +38,7 @@ type Config[CS any] struct {
 // Frame is what the passes over all owners of a kind share: the children's kind, the ports, and the index under which an owner finds its
 // children. CS and CU are the state and the update of a child. Safe for concurrent use.
 type Frame[CS, CU any] struct {
-	config   Config[CS]
+	config   Config
 	kind     contract.KindOf[CS, CU]
 	owner    schema.GroupVersionKind
 	newOwner func() client.Object
@@ -64,7 +62,7 @@ type owners interface {
 // NewFrame returns the Frame for owners that have a engine.Frame, with children of a kind that passes engine.CheckKind. selector says which
 // children an owner selects; an owner for which it fails adopts none.
 func NewFrame[S, U, CS, CU any, PS engine.State[CS], PU engine.Update[CU]](
-	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config[CS],
+	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config,
 ) *Frame[CS, CU] {
 	return &Frame[CS, CU]{
 		config: config, kind: kind, owner: owner.Kind.GVK, owners: owner, refer: owner.OwnerReference,
@@ -91,18 +89,18 @@ type Owner interface {
 	Requeue(after time.Duration)
 }
 
-// Child is a child as a pass has read it. State and Metadata are shared with later passes, and Object may be shared with a cache: none of
-// them may be changed.
+// Child is a child as a pass has read it. Object may be shared with a cache: none of them may be changed.
 type Child[CS any] struct {
 	Object contract.Object
 	State  *CS
 	*contract.Metadata
 }
 
-// read reads a child.
-func (f *Frame[CS, CU]) read(obj contract.Object) (*CS, error) {
+// child reads a child.
+func (f *Frame[CS, CU]) child(obj contract.Object) (Child[CS], error) {
 	state := new(CS)
-	return state, f.kind.Adapter.Read(obj, state)
+	err := f.kind.Adapter.Read(obj, state)
+	return Child[CS]{Object: obj, State: state, Metadata: engine.CommonOf(state).Metadata}, err
 }
 
 // says names a child in errors.

@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -168,11 +169,14 @@ func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, t
 	return ledger, nil
 }
 
+// createPause is how long an owner waits after creations that were refused. Its passes in between see everything, and say so.
+const createPause = 5 * time.Second
+
 // MayCreate reports whether the owner may create children in this pass, after everything else has been decided: not shortly after
 // creations have failed, nor more of them while the cache does not show all children. Slots that are only resumed were reserved by a pass
 // that has asked. When Waiting is set, the pass ends.
 func (s *Scope[CS, CU]) MayCreate(ctx context.Context, more bool) (bool, error) {
-	if wait := s.memory.waits(s.owner.Common().Generation, s.frame.clock.Now()); wait > 0 {
+	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.clock.Now()); wait > 0 && wait <= createPause {
 		s.owner.Requeue(wait)
 		return false, nil
 	}

@@ -98,20 +98,11 @@ const listLimit = 500
 
 // EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
 func (f *Frame[CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
-	return f.EachSelected(ctx, namespace, labels.Everything(), each)
-}
-
-// EachSelected is EachLive for the objects that a selector selects. Owners ask with their own one before each deletion: a list of the whole
-// namespace costs more with every other owner there. An object whose labels were changed is not passed, and may exist all the same.
-func (f *Frame[CS, CU]) EachSelected(
-	ctx context.Context, namespace string, selector labels.Selector, each func(*metav1.PartialObjectMetadata),
-) error {
 	gvk, next := f.kind.GVK, ""
 	for {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
-			client.Limit(listLimit), client.Continue(next))
+		err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit), client.Continue(next))
 		if err != nil {
 			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 		}
@@ -126,27 +117,13 @@ func (f *Frame[CS, CU]) EachSelected(
 
 // Live returns the metadata of the children that the owner controls as the API server itself knows them, by name.
 func (s *Scope[CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
-	return s.live(ctx, labels.Everything())
-}
-
-// live is Live for the children that a selector selects.
-func (s *Scope[CS, CU]) live(ctx context.Context, selector labels.Selector) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
-	err := s.frame.EachSelected(ctx, s.owner.Common().Key.Namespace, selector, func(m *metav1.PartialObjectMetadata) {
+	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		if s.controlled(m) {
 			own[m.Name] = *m
 		}
 	})
 	return own, err
-}
-
-// narrowest returns the selector of the owner where it selects all children that the owner controls, otherwise one that selects everything:
-// an owner with another selector than before has children with other labels too.
-func (s *Scope[CS, CU]) narrowest() labels.Selector {
-	if slices.ContainsFunc(s.Own, func(m Child[CS]) bool { return !s.selector.Matches(labels.Set(m.Labels)) }) {
-		return labels.Everything()
-	}
-	return s.selector
 }
 
 // AllGone reports whether the API server confirms that the owner controls no child any more. Otherwise it requests another pass: the events

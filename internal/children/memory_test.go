@@ -11,31 +11,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-func TestASetWaitsLongerWhileNothingAtAllIsMade(t *testing.T) {
-	t.Parallel()
-	var r Memory[contract.MachineState]
-	now := time.Now()
-	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
-		r.tried(false, true, 1, now)
-		require.Equal(t, want, r.waits(1, now), "after %d attempts", i+1)
-	}
-	for range 10 {
-		r.tried(false, true, 1, now)
-	}
-	require.Equal(t, maxPatience, r.waits(1, now))
-	for range 10 {
-		r.tried(true, true, 1, now)
-		require.Equal(t, time.Second, r.waits(1, now), "some of each batch are made")
-	}
-	for range 10 {
-		r.tried(false, true, 1, now)
-	}
-	r.tried(false, true, 2, now)
-	require.Equal(t, time.Second, r.waits(2, now), "it is another attempt since the set was changed")
-	r.tried(false, false, 2, now)
-	require.Zero(t, r.waits(2, now), "nothing has failed")
-}
-
 func TestLag(t *testing.T) {
 	t.Parallel()
 	var lag Lag
@@ -66,26 +41,26 @@ func TestLag(t *testing.T) {
 
 func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	t.Parallel()
-	r := NewMemory[contract.MachineState]()
+	r := NewMemory()
 	for _, uid := range []types.UID{"alive", "going", "gone"} {
 		r.requested.Add(uid, "7", time.Time{})
-		r.read[uid] = &known[contract.MachineState]{}
+		r.synced[uid] = inStep{}
 	}
-	r.keep([]Child[contract.MachineState]{
+	keep(r, []Child[contract.MachineState]{
 		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
 	})
 	require.Equal(t, engine.Deletions{"alive": {ResourceVersion: "7"}}, r.requested, "the cache has yet to show this deletion alone")
-	require.Len(t, r.read, 2)
-	require.NotContains(t, r.read, types.UID("gone"))
+	require.Len(t, r.synced, 2)
+	require.NotContains(t, r.synced, types.UID("gone"))
 }
 
 // A backup takes a deletion back, and so does what has changed a child just before the request arrived.
 func TestADeletionIsRepeatedForAChildThatLivesOn(t *testing.T) {
 	t.Parallel()
 	for version, asked := range map[string]bool{"6": true, "7": true, "8": false} {
-		r := NewMemory[contract.MachineState]()
+		r := NewMemory()
 		r.requested.Add("a", "7", time.Time{})
-		r.keep([]Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
+		keep(r, []Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
 		require.Equal(t, asked, r.requested.Has("a"), version)
 	}
 }

@@ -21,8 +21,8 @@ import (
 // a Maker has made of another Go type than the kind's is compared when the cache shows it.
 func (s *Scope[CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	owner := s.owner.Common()
-	state, err := s.frame.read(obj)
-	inCluster := err != nil || engine.CommonOf(state).ClusterName == owner.ClusterName
+	made, err := s.frame.child(obj)
+	inCluster := err != nil || s.inCluster(made)
 	var all []string
 	for _, part := range []struct {
 		name string

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -38,7 +37,7 @@ type Scope[CS, CU any] struct {
 
 	frame    *Frame[CS, CU]
 	owner    Owner
-	memory   *Memory[CS]
+	memory   *Memory
 	selector labels.Selector
 	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
 	// of their kind that the API server has, since ShowsAll, which returns shows. highest is the highest slot among them.
@@ -52,7 +51,7 @@ type Scope[CS, CU any] struct {
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
-func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory[CS]) {
+func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory) {
 	s.frame, s.owner, s.memory = f, owner, memory
 }
 
@@ -78,7 +77,7 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) e
 		return err
 	}
 	s.Own, s.Known = own, true
-	s.memory.keep(own)
+	keep(s.memory, own)
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	owner := s.owner.Common()
 	keys, seen := Keys(owner.Metadata), map[string]bool{}
 	for _, key := range keys {
-		more, err := s.frame.List(ctx, s.memory, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
+		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
 			wanted := !seen[obj.GetName()] && (key == keys[0] || s.selector.Matches(labels.Set(obj.GetLabels())))
 			seen[obj.GetName()] = seen[obj.GetName()] || wanted
 			return wanted
@@ -102,10 +101,10 @@ func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	return all, nil
 }
 
-// List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. An object that did not change
-// since it was read is as memory has it. goes says that they are to be deleted: then one that cannot be read is there nevertheless.
+// List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. goes says
+// that they are to be deleted: then one that cannot be read is there nevertheless.
 func (f *Frame[CS, CU]) List(
-	ctx context.Context, memory *Memory[CS], namespace, key string, goes bool, wanted func(client.Object) bool,
+	ctx context.Context, namespace, key string, goes bool, wanted func(client.Object) bool,
 ) ([]Child[CS], error) {
 	list := engine.NewList(f.kind)
 	err := f.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.owners.IndexName(): key},
@@ -117,10 +116,10 @@ func (f *Frame[CS, CU]) List(
 			if unread != nil || (wanted != nil && !wanted(obj)) {
 				return
 			}
-			m, err := f.remembered(memory, obj)
+			m, err := f.child(obj)
 			if err != nil && goes { // that it exists is enough to delete it
-				m, err = child(obj, new(CS)), nil
 				m.From(obj)
+				err = nil
 			}
 			all, unread = append(all, m), err
 		})
@@ -129,23 +128,6 @@ func (f *Frame[CS, CU]) List(
 		return nil, fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
 	}
 	return all, nil
-}
-
-func child[CS any](obj contract.Object, state *CS) Child[CS] {
-	return Child[CS]{Object: obj, State: state, Metadata: engine.CommonOf(state).Metadata}
-}
-
-// remembered reads a child, unless a memory has it as it is now, and remembers it.
-func (f *Frame[CS, CU]) remembered(memory *Memory[CS], obj contract.Object) (Child[CS], error) {
-	if k := memory.read[obj.GetUID()]; k != nil && k.resourceVersion == obj.GetResourceVersion() {
-		return child(obj, k.state), nil
-	}
-	state, err := f.read(obj)
-	if err != nil {
-		return Child[CS]{}, err
-	}
-	memory.read[obj.GetUID()] = &known[CS]{resourceVersion: obj.GetResourceVersion(), state: state}
-	return child(obj, state), nil
 }
 
 // Synced returns an error that matches engine.ErrStale before the first list of children has come back.
@@ -173,30 +155,24 @@ func (s *Scope[CS, CU]) IsHeld(reason string) bool {
 // Asked reports whether the deletion of a child was requested and is not shown by the cache yet.
 func (s *Scope[CS, CU]) Asked(uid types.UID) bool { return s.memory.requested.Has(uid) }
 
-// Step is what the fields of children that change in place depend on in their owner.
-type Step struct {
-	// Generation is that of the owner, and Also whatever else they depend on.
-	Generation int64
-	Also       string
-}
-
 // inCluster reports whether a child has the Cluster of its owner.
 func (s *Scope[CS, CU]) inCluster(m Child[CS]) bool {
 	return engine.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
 }
 
 // Sync calls a function for each child that is not in step with its owner, and has its Cluster, and remembers those for which it succeeds
-// until they change. A child that has changed a moment ago is left for a later pass, and one that is gone is no error.
-func (s *Scope[CS, CU]) Sync(now Step, do func(Child[CS]) error) error {
+// until they change. with is all that the fields of children which change in place depend on in their owner. A child that has changed a
+// moment ago is left for a later pass, and one that is gone is no error.
+func (s *Scope[CS, CU]) Sync(with string, do func(Child[CS]) error) error {
 	var errs []error
 	for _, m := range s.Own {
-		k := s.memory.read[m.UID]
-		if k == nil || (k.synced && k.inStep == now) || s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
+		now := inStep{m.ResourceVersion, with}
+		if s.memory.synced[m.UID] == now || s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
 			continue
 		}
 		err := do(m)
 		if err == nil {
-			k.synced, k.inStep = true, now
+			s.memory.synced[m.UID] = now
 		}
 		if !external.SaysGone(err) {
 			errs = append(errs, err)

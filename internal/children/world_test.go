@@ -25,7 +25,7 @@ import (
 
 type (
 	scope  = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
-	memory = children.Memory[contract.MachineSetState]
+	memory = children.Memory
 )
 
 // owner is a deployment as the owner of its sets.
@@ -53,7 +53,7 @@ type world struct {
 	recorder   *events.FakeRecorder
 }
 
-func newMemory() *memory { return children.NewMemory[contract.MachineSetState]() }
+func newMemory() *memory { return children.NewMemory() }
 
 // eventually polls until a condition is met.
 func (w *world) eventually(met func() bool) {
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment")
 	w.frame, err = engine.NewFrame(deployment, "example.com/deployment", use, options, nil)
 	require.NoError(t, err)
-	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config[contract.MachineSetState]{
+	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config{
 		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},
 	})
 	require.NoError(t, w.sets.Index(t.Context()))

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -59,21 +57,11 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	}
 	now := map[types.UID]map[string]string{}
 	see := func(m *metav1.PartialObjectMetadata) { now[m.UID] = m.Annotations }
-	if err := s.env.machines.EachSelected(ctx, s.State.Key.Namespace, s.narrowest(), see); err != nil {
+	if err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, see); err != nil {
 		return err
 	}
 	s.marksSeen = true
 	return s.eachMachine(func(m machine) error { return s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) })
-}
-
-// narrowest returns the selector of the deployment where it selects all its Machines, otherwise one that selects everything.
-func (s *Scope) narrowest() labels.Selector {
-	for _, one := range s.observed {
-		if slices.ContainsFunc(one.machines, func(m machine) bool { return !s.selector.Matches(labels.Set(m.State.Labels)) }) {
-			return labels.Everything()
-		}
-	}
-	return s.selector
 }
 
 // unmark removes the marks of the deployment that no plan needs any more.

@@ -48,15 +48,11 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	r := &Reconciler{
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
 	}
-	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config[contract.MachineSetState]{
+	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config{
 		Name: "MachineSet", GivenAnnotation: GivenAnnotation, Parallel: 1, // few: one after the other, in their order
-		Differs: func(before, now *contract.MachineSetState) bool {
-			return before.ObservedReplicas != now.ObservedReplicas || before.ObservedGeneration != now.ObservedGeneration
-		},
 	})
-	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config[contract.MachineState]{
+	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),
-		Differs: func(before, now *contract.MachineState) bool { return before.Node != now.Node },
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
@@ -122,7 +118,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 
 // machineEvents enqueues the deployment whose set controls a Machine.
 func (r *Reconciler) machineEvents() handler.EventHandler {
-	return r.machines.EventsTo(func(ctx context.Context, machine client.Object) []reconcile.Request {
+	return children.Gathered(func(ctx context.Context, machine client.Object) []reconcile.Request {
 		owner := r.setOf(machine)
 		if owner == nil {
 			return nil

@@ -48,15 +48,14 @@ type Scope struct {
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
-	sets     *children.Memory[contract.MachineSetState]
-	machines *children.Memory[contract.MachineState]
+	sets *children.Memory
 	// confirmed: the API server has confirmed once that the cache shows the sets as they are, see Scope.confirmed.
 	confirmed bool
 	lag       children.Lag // of the cache of Machines
 }
 
 func newRecollection() *recollection {
-	return &recollection{sets: children.NewMemory[contract.MachineSetState](), machines: children.NewMemory[contract.MachineState]()}
+	return &recollection{sets: children.NewMemory()}
 }
 
 // set is a MachineSet of the deployment with its Machines.
@@ -128,10 +127,9 @@ func (s *Scope) nameReplicas(ctx context.Context) error {
 
 // readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
 func (s *Scope) readSets(ctx context.Context) error {
-	there := map[types.UID]bool{}
 	for _, child := range s.children.Own {
 		one := &set{Child: child}
-		err := s.readMachines(ctx, one, there)
+		err := s.readMachines(ctx, one)
 		if err == nil && !s.Deleting() {
 			one.diff, err = s.env.kinds.Maker.TemplateDiff(s.Object, child.Object)
 			if err == nil && s.selectorErr == nil && !one.selects(&s.State) {
@@ -144,7 +142,6 @@ func (s *Scope) readSets(ctx context.Context) error {
 		one.count()
 		s.observed = append(s.observed, one)
 	}
-	s.mem.machines.KeepRead(there)
 	return nil
 }
 
@@ -158,14 +155,11 @@ func (s *Scope) setBy(uid types.UID) *set {
 }
 
 // readMachines lists the Machines of a set.
-func (s *Scope) readMachines(ctx context.Context, one *set, there map[types.UID]bool) error {
+func (s *Scope) readMachines(ctx context.Context, one *set) error {
 	var err error
-	one.machines, err = s.env.machines.List(ctx, s.mem.machines, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil)
+	one.machines, err = s.env.machines.List(ctx, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil)
 	if err != nil {
 		return fmt.Errorf("read the Machines of %s %s: %w", s.env.kinds.Set.GVK.Kind, one.Key, err)
-	}
-	for _, m := range one.machines {
-		there[m.UID] = true
 	}
 	return nil
 }

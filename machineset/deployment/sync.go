@@ -80,10 +80,9 @@ func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		also.WriteString(key + "=" + annotations[key] + "\n")
 	}
-	fmt.Fprint(&also, s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(), s.limits(s.plan.Current.UID))
-	now := children.Step{Generation: s.State.Generation, Also: also.String()}
+	fmt.Fprint(&also, s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(), s.limits(s.plan.Current.UID))
 	var result engine.Result
-	err := s.children.Sync(now, func(child children.Child[contract.MachineSetState]) error {
+	err := s.children.Sync(also.String(), func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
 			return nil
 		}
