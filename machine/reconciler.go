@@ -164,7 +164,6 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r.withoutInfrastructure = engine.HasStandard(options.Steps, StepPhase) &&
 		engine.Position(options.Steps, StepInfrastructure, engine.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
-	f.Tracker.OnNews(f.Writer.IsNews)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,

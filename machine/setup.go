@@ -49,8 +49,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (P
 //
 // A Machine is reconciled when its Node joins, is deleted, replaced or cordoned, when the Node's addresses, its node info or the status of
 // a condition changes, and when a value changes that Options.Propagation manages. A step that depends on other labels, annotations or
-// taints of Nodes needs a source of its own. So does one that depends on finalizers of bootstrap or infrastructure objects: a change of
-// finalizers only wakes no Machine, and neither does what the Machine's own pass did (patch.Writer.IsNews).
+// taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.ports.validateEvents(); err != nil {
 		return err

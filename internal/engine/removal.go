@@ -123,12 +123,11 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	if unchanged {
 		only.ResourceVersion = new(found.Object.GetResourceVersion())
 	}
-	version := s.frame.Writer.Deletes(found.Object) // before the event can come; where the request fails, the pass does too, and is repeated
 	// what is deleted as metadata, controller-runtime 0.25 answers with an error
 	err := s.frame.Ports.Client.Delete(ctx, named(&unstructured.Unstructured{}, found), only)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
-	requested.Add(uid, version, s.Now)
+	requested.Add(uid, found.Object.GetResourceVersion(), s.Now)
 	return nil
 }
