@@ -295,7 +295,7 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 // readDrainRules reads the rules of the Machine's namespace, the invalid ones too.
 func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, error) {
 	gvk := s.env.drainRuleGVK()
-	served, err := s.env.watchDrainRules(ctx, gvk, s.State.Key)
+	served, err := s.env.watchDrainRules(ctx, gvk)
 	if err != nil || !served {
 		return drain.NewMachineDrainRules(nil), err
 	}
@@ -314,8 +314,8 @@ func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, e
 }
 
 // watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.
-func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind, machine types.NamespacedName) (bool, error) {
-	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata(), machine)
+func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata())
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
@@ -328,7 +328,7 @@ func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersio
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
-	synced, err = r.frame.Tracker.Ensure(ctx, kind, machine)
+	synced, err = r.frame.Tracker.Ensure(ctx, kind)
 	switch {
 	case meta.IsNoMatchError(err):
 		return false, fmt.Errorf("%w: they exist and are not served in version %s: serve it", err, gvk.Version)

@@ -168,7 +168,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(m.gvk)
-	synced, err := p.env.frame.Tracker.Ensure(ctx, kind, p.State.Key)
+	synced, err := p.env.frame.Tracker.Ensure(ctx, kind)
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+

@@ -30,7 +30,7 @@ func TestOnlyProblemsOfAKindBecomeAProblem(t *testing.T) {
 		"the server is away":    {err: errors.New("connection refused")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problem, known := KindProblem(tc.err)
+			problem, known := kindProblem(tc.err)
 			require.Equal(t, tc.reason, problem.Reason)
 			require.Equal(t, tc.reason != "", known)
 			if known {

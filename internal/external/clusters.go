@@ -51,10 +51,8 @@ type Clusters struct {
 
 	tracker *Tracker
 
-	mu      sync.Mutex
-	since   time.Time                       // when the first list was found incomplete
-	events  uint64                          // number of created and deleted Clusters
-	answers map[types.NamespacedName]answer // of the API server, about Clusters that are not in the cache
+	mu    sync.Mutex
+	since time.Time // when the first list was found incomplete
 }
 
 // ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout
@@ -101,10 +99,9 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	}
 	clusters := &Clusters{
 		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, cache: c, reader: reader, clock: options.Clock,
-		tracker: NewTracker(c, nil, "Clusters"), answers: map[types.NamespacedName]answer{},
+		tracker: NewTracker(c, nil, "Clusters"),
 	}
-	clusters.tracker.clock, clusters.tracker.afterLists, clusters.tracker.observe = options.Clock, true, clusters.changed
-	clusters.tracker.OnNews(clusters.isNews)
+	clusters.tracker.clock, clusters.tracker.news = options.Clock, clusters.isNews
 	return clusters, nil
 }
 
@@ -117,11 +114,12 @@ func clusterGVK(v contract.Version) schema.GroupVersionKind {
 const unsyncedGrace = 30 * time.Second
 
 // Of returns what is known about a Cluster. It reads the cache and waits for nothing. It asks the API server only about
-// a Cluster that is not in the cache, and shares the answer among all callers for a moment. A Cluster that cannot be
+// a Cluster that is not in the cache. A Cluster that cannot be
 // read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
-	synced, err := c.tracker.ensure(ctx, c.gvk, c.empty, key)
+	obj := c.empty()
+	synced, err := c.tracker.Ensure(ctx, obj)
 	switch {
 	case meta.IsNoMatchError(err):
 		view.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
@@ -137,11 +135,14 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 		}
 		return view, nil
 	}
-	obj := c.empty()
 	err = c.cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
-		return c.missing(ctx, key, view)
+		gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
+		if view.RetryAfter = AbsenceRetry; gone {
+			view.Presence, view.RetryAfter = Absent, 0
+		}
+		return view, err
 	case err != nil:
 		return view, fmt.Errorf("read Cluster %s: %w", key, err)
 	}
@@ -151,69 +152,6 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	}
 	view.Presence = Present
 	return view, nil
-}
-
-// answer is what the API server said about a Cluster that is not in the cache.
-type answer struct {
-	at   time.Time
-	gone bool
-}
-
-const (
-	// maxAnswers limits how many answers are remembered. Forgetting one costs a request.
-	maxAnswers = 1000
-	// absentFor is how long a Cluster counts as absent after the API server said so. The event of its creation ends
-	// that earlier. The limit matters when a watch is broken, because without a Cluster Nodes are not drained.
-	absentFor = 10 * time.Second
-)
-
-// valid reports whether an answer may still be used. "Exists" is valid only until the callers look again: the event may
-// never come if the watch is broken or the cache filters the Cluster out, and then all its Machines retry.
-func (a answer) valid(now time.Time) bool {
-	limit := AbsenceRetry
-	if a.gone {
-		limit = absentFor
-	}
-	passed := now.Sub(a.at)
-	return passed >= 0 && passed < limit
-}
-
-// missing confirms that a Cluster is gone, and remembers the answer for a moment, or until the next event.
-func (c *Clusters) missing(ctx context.Context, key types.NamespacedName, view ClusterView) (ClusterView, error) {
-	c.mu.Lock()
-	said, known := c.answers[key]
-	before := c.events
-	c.mu.Unlock()
-	if asked := c.clock.Now(); !known || !said.valid(asked) {
-		gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
-		if err != nil {
-			view.RetryAfter = AbsenceRetry
-			return view, err
-		}
-		if said = (answer{at: asked, gone: gone}); !gone {
-			said.at = c.clock.Now() // measured after the answer: a slow server must not receive a request per Machine
-		}
-		c.remember(key, said, before)
-	}
-	if said.gone {
-		view.Presence = Absent
-	} else {
-		view.RetryAfter = AbsenceRetry // its event will come
-	}
-	return view, nil
-}
-
-// remember stores an answer, unless a Cluster was created or deleted during the request.
-func (c *Clusters) remember(key types.NamespacedName, said answer, before uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.events != before {
-		return
-	}
-	if len(c.answers) >= maxAnswers {
-		clear(c.answers)
-	}
-	c.answers[key] = said
 }
 
 // unsyncedFor is for how long the first list has not been complete.

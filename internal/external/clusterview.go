@@ -2,10 +2,8 @@ package external
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,14 +52,5 @@ func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, err
 	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {
 		return false, nil
 	}
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(v.GVK)
-	err := reader.Get(ctx, v.State.Key, obj)
-	switch {
-	case SaysGone(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("make sure that %s %s stays: %w", v.GVK.Kind, v.State.Key, err)
-	}
-	return obj.UID == v.State.UID && obj.DeletionTimestamp == nil, nil
+	return ConfirmKept(ctx, reader, v.GVK, v.State.Key, v.State.UID)
 }

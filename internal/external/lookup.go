@@ -30,9 +30,8 @@ func CRDMetadata() *metav1.PartialObjectMetadata {
 	return crd
 }
 
-// Get reads the referenced object, in the namespace of requester, through the cache. It waits for nothing: an object
-// that is not known yet is Unread, and requester is woken when it is known. A problem that a person can solve is in the
-// Object; other failures of the cache are errors.
+// Get reads the referenced object, in the namespace of requester, through the cache. It waits for nothing: an object that is not known yet
+// is Unread. A problem that a person can solve is in the Object; other failures of the cache are errors.
 func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref contract.Ref) (Object, error) {
 	found := Object{Ref: ref, Presence: NotReferenced}
 	if ref.IsZero() {
@@ -43,11 +42,14 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 		found.Problem = Problem{ReasonInternalError, fmt.Sprintf("the reference needs apiGroup, kind and name, and is %+v", ref)}
 		return found, nil
 	}
-	resolved, err := t.resolve(ctx, requester, &found)
+	resolved, err := t.resolve(ctx, &found)
 	if err != nil || !resolved {
 		return found, err
 	}
 	obj := ofKind(found.GVK)
+	if watched, err := t.watched(ctx, obj, &found); err != nil || !watched {
+		return found, err
+	}
 	err = t.cache.Get(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -67,11 +69,10 @@ func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return obj
 }
 
-// resolve finds the version and the contract of the kind and ensures that CRDs are watched. If it returns false, found
-// tells why.
-func (t *Tracker) resolve(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
-	gk := found.Ref.GroupKind()
-	synced, err := t.ensure(ctx, CRDGVK(), func() client.Object { return CRDMetadata() }, requester)
+// resolve finds the version and the contract of the kind, from the labels of its cached CRD. If it returns false, found tells why.
+func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
+	gk, crd := found.Ref.GroupKind(), CRDMetadata()
+	synced, err := t.Ensure(ctx, crd)
 	if err != nil {
 		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	}
@@ -79,41 +80,27 @@ func (t *Tracker) resolve(ctx context.Context, requester types.NamespacedName, f
 		found.RetryAfter = UnsyncedRetry
 		return false, nil
 	}
-	resolved, err := t.Contract(ctx, gk)
-	if problem, known := KindProblem(err); known {
-		found.Problem = problem
-		if errors.Is(err, contract.ErrNoCRD) {
-			found.Presence = KindMissing
-		}
-		return false, nil // a problem that a person can solve becomes a condition
+	name, resolved := contract.CRDName(gk), contract.Resolved{}
+	switch err = t.cache.Get(ctx, types.NamespacedName{Name: name}, crd, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		err, found.Presence = contract.MissingCRD(gk), KindMissing
+	case err != nil:
+		return false, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	default:
+		resolved, err = contract.Resolve(name, crd.Labels, t.contracts...)
 	}
-	if err != nil {
-		return false, err
+	if problem, known := kindProblem(err); known {
+		found.Problem = problem
+		return false, nil // a problem that a person can solve becomes a condition
 	}
 	found.Contract = resolved.Contract
 	found.GVK = gk.WithVersion(resolved.APIVersion)
-	return t.watched(ctx, requester, found)
+	return err == nil, err
 }
 
-// Contract reads the version and the contract of a kind from its cached CRD. A missing CRD is an error that matches
-// contract.ErrNoCRD, because NotFound is only for objects; a CRD without a contract label matches
-// contract.ErrNoContract. CRDs must be watched (Ensure).
-func (t *Tracker) Contract(ctx context.Context, gk schema.GroupKind) (contract.Resolved, error) {
-	name := contract.CRDName(gk)
-	crd := CRDMetadata()
-	err := t.cache.Get(ctx, types.NamespacedName{Name: name}, crd, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return contract.Resolved{}, contract.MissingCRD(gk)
-	case err != nil:
-		return contract.Resolved{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
-	}
-	return contract.Resolve(name, crd.Labels, t.contracts...)
-}
-
-// KindProblem returns the Problem for a missing CRD or one without a contract; false if a person can do nothing about
+// kindProblem returns the Problem for a missing CRD or one without a contract; false if a person can do nothing about
 // the error. The text of the error says what to do.
-func KindProblem(err error) (Problem, bool) {
+func kindProblem(err error) (Problem, bool) {
 	switch {
 	case errors.Is(err, contract.ErrNoCRD):
 		return Problem{ReasonCRDNotFound, err.Error()}, true
@@ -125,8 +112,8 @@ func KindProblem(err error) (Problem, bool) {
 }
 
 // watched ensures that the kind is watched. If it returns false, found tells why.
-func (t *Tracker) watched(ctx context.Context, requester types.NamespacedName, found *Object) (bool, error) {
-	synced, err := t.ensure(ctx, found.GVK, func() client.Object { return ofKind(found.GVK) }, requester)
+func (t *Tracker) watched(ctx context.Context, kind client.Object, found *Object) (bool, error) {
+	synced, err := t.Ensure(ctx, kind)
 	switch {
 	case meta.IsNoMatchError(err):
 		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(

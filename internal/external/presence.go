@@ -83,9 +83,8 @@ func (o Object) Usable() bool { return o.Presence == Present && o.Problem == (Pr
 func (o Object) Deleting() bool { return o.Object != nil && o.Object.GetDeletionTimestamp() != nil }
 
 const (
-	// UnsyncedRetry is Object.RetryAfter while the first list of a kind is not complete. It is for callers without a
-	// queue; others are woken when the informer has synced.
-	UnsyncedRetry = 5 * time.Second
+	// UnsyncedRetry is Object.RetryAfter while the first list of a kind is not complete.
+	UnsyncedRetry = time.Second
 	// NotServedRetry is Object.RetryAfter while a version is not served: discovery has no events.
 	NotServedRetry = 5 * time.Second
 )

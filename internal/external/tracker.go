@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -33,18 +32,14 @@ type Mapper func(ctx context.Context, watched, obj client.Object) []reconcile.Re
 type Tracker struct {
 	cache cache.Cache
 	wakes Mapper
-	news  func(before, now client.Object) bool // nil: every change is
+	news  func(before, now client.Object) bool // nil: every update of an object enqueues requests, otherwise those for which it is true
 	name  string
 	clock clock.PassiveClock
 	// contracts are the supported contract versions, for contract.Resolve.
 	contracts []contract.Version
-	// observe sees the object of each event before anything is enqueued; nil does nothing. afterLists: the objects of first lists, which
-	// wake those that have asked before, are no events.
-	observe    func(client.Object)
-	afterLists bool
 
 	mu      sync.Mutex
-	kinds   map[schema.GroupVersionKind]*watched
+	kinds   map[schema.GroupVersionKind]cache.Informer
 	refused map[schema.GroupVersionKind]refusal
 	sinks   map[*sink]struct{}
 }
@@ -54,8 +49,6 @@ type sink struct {
 	ctx   context.Context //nolint:containedctx // the life of the source: informers' handlers have no context of their own
 	queue queue
 	wakes Mapper
-	// waited returns the requests of a requester that has asked before a first list was complete.
-	waited func(types.NamespacedName) []reconcile.Request
 }
 
 // refusal remembers for a while why a kind is not served, because each request runs discovery, and all discovery of the
@@ -65,30 +58,19 @@ type refusal struct {
 	until time.Time
 }
 
-type watched struct {
-	informer cache.Informer
-	waiting  map[types.NamespacedName]struct{}
-}
-
 // NewTracker returns a Tracker that reads through a cache and enqueues the requests of mapper. Name is its name in
 // logs. contracts are the supported versions in contract labels of CRDs; default contract.Versions(). NewTracker makes
 // no request.
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
-		kinds: map[schema.GroupVersionKind]*watched{}, refused: map[schema.GroupVersionKind]refusal{}, sinks: map[*sink]struct{}{},
+		kinds: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]refusal{}, sinks: map[*sink]struct{}{},
 	}
 }
 
-// OnNews has an update of an object enqueue requests only if news returns true for it. Call it before the first read. news is called from
-// several goroutines, and must change neither object.
-func (t *Tracker) OnNews(news func(before, now client.Object) bool) { t.news = news }
-
 // Start implements controller-runtime's Source. It does not block.
 func (t *Tracker) Start(ctx context.Context, q queue) error {
-	t.start(&sink{ctx, q, t.wakes, func(requester types.NamespacedName) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: requester}}
-	}})
+	t.start(&sink{ctx, q, t.wakes})
 	return nil
 }
 
@@ -96,9 +78,6 @@ func (t *Tracker) start(s *sink) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sinks[s] = struct{}{}
-	for _, k := range t.kinds {
-		go t.wakeWhenSynced(s.ctx, k)
-	}
 	context.AfterFunc(s.ctx, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -109,43 +88,29 @@ func (t *Tracker) start(s *sink) {
 // String returns the name of the source for logs.
 func (t *Tracker) String() string { return t.name }
 
-// Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete. If it is not, requester
-// is woken when it is. It makes no request except discovery, and only for a kind that it does not watch yet. For a kind
-// that is not served the error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers
-// together, or when a CustomResourceDefinition changes. It does not keep obj: the caller may read into it at once.
-func (t *Tracker) Ensure(ctx context.Context, obj client.Object, requester types.NamespacedName) (synced bool, err error) {
-	return t.ensure(ctx, obj.GetObjectKind().GroupVersionKind(), func() client.Object {
-		kind, _ := obj.DeepCopyObject().(client.Object)
-		return kind
-	}, requester)
-}
-
-// ensure is Ensure with an object that is made only for a kind that is not watched yet.
-func (t *Tracker) ensure(
-	ctx context.Context, gvk schema.GroupVersionKind, object func() client.Object, requester types.NamespacedName,
-) (synced bool, err error) {
+// Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete: where it is not, look again after
+// UnsyncedRetry. It makes no request except discovery, and only for a kind that it does not watch yet. For a kind that is not served the
+// error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers together, or when a
+// CustomResourceDefinition changes. It does not keep obj: the caller may read into it at once.
+func (t *Tracker) Ensure(ctx context.Context, obj client.Object) (synced bool, err error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
 	t.mu.Lock()
-	known, refused := t.kinds[gvk], t.refused[gvk]
+	informer, refused := t.kinds[gvk], t.refused[gvk]
 	t.mu.Unlock()
-	if known == nil {
+	if informer == nil {
 		if refused.err != nil && t.clock.Now().Before(refused.until) {
 			return false, refused.err
 		}
-		if known, err = t.add(ctx, gvk, object()); err != nil {
+		if informer, err = t.add(ctx, gvk, obj); err != nil {
 			return false, err
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known.informer.HasSynced() { // under the lock, so that a waiting object is woken exactly once
-		return true, nil
-	}
-	known.waiting[requester] = struct{}{}
-	return false, nil
+	return informer.HasSynced(), nil
 }
 
-func (t *Tracker) add(ctx context.Context, gvk schema.GroupVersionKind, obj client.Object) (*watched, error) {
-	informer, err := t.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
+func (t *Tracker) add(ctx context.Context, gvk schema.GroupVersionKind, obj client.Object) (cache.Informer, error) {
+	kind, _ := obj.DeepCopyObject().(client.Object)
+	informer, err := t.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)) // may run discovery, so not under the lock
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if meta.IsNoMatchError(err) {
@@ -158,15 +123,11 @@ func (t *Tracker) add(ctx context.Context, gvk schema.GroupVersionKind, obj clie
 	if known := t.kinds[gvk]; known != nil {
 		return known, nil
 	}
-	if _, err := informer.AddEventHandler(t.handler(obj)); err != nil {
+	if _, err := informer.AddEventHandler(t.handler(kind)); err != nil {
 		return nil, err
 	}
-	known := &watched{informer: informer, waiting: map[types.NamespacedName]struct{}{}}
-	t.kinds[gvk] = known
-	for s := range t.sinks {
-		go t.wakeWhenSynced(s.ctx, known)
-	}
-	return known, nil
+	t.kinds[gvk] = informer
+	return informer, nil
 }
 
 func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
@@ -175,12 +136,8 @@ func (t *Tracker) handler(kind client.Object) toolscache.ResourceEventHandler {
 			t.wake(kind, obj)
 		}
 	}
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(raw any, initial bool) {
-			if !initial || !t.afterLists {
-				wake(raw)
-			}
-		},
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: wake,
 		UpdateFunc: func(before, after any) {
 			old, ok := before.(client.Object)
 			now, ok2 := after.(client.Object)
@@ -202,38 +159,16 @@ func EventObject(raw any) (client.Object, bool) {
 	return obj, ok
 }
 
+// wake enqueues the requests for an event of an object. The caller must not hold a lock, because a mapper may read caches.
 func (t *Tracker) wake(kind, obj client.Object) {
+	t.mu.Lock()
 	if kind.GetObjectKind().GroupVersionKind() == CRDGVK() {
-		t.mu.Lock()
 		clear(t.refused)
-		t.mu.Unlock()
 	}
-	if t.observe != nil {
-		t.observe(obj)
-	}
-	t.enqueue(func(s *sink) []reconcile.Request { return s.wakes(s.ctx, kind, obj) })
-}
-
-func (t *Tracker) wakeWhenSynced(ctx context.Context, k *watched) {
-	if !toolscache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced) {
-		return
-	}
-	t.mu.Lock()
-	waiting := k.waiting
-	k.waiting = map[types.NamespacedName]struct{}{}
-	t.mu.Unlock()
-	for requester := range waiting {
-		t.enqueue(func(s *sink) []reconcile.Request { return s.waited(requester) })
-	}
-}
-
-// enqueue adds requests to all queues. The caller must not hold a lock, because a mapper may read caches.
-func (t *Tracker) enqueue(requests func(*sink) []reconcile.Request) {
-	t.mu.Lock()
 	sinks := slices.Collect(maps.Keys(t.sinks))
 	t.mu.Unlock()
 	for _, s := range sinks {
-		for _, request := range requests(s) {
+		for _, request := range s.wakes(s.ctx, kind, obj) {
 			s.queue.Add(request)
 		}
 	}

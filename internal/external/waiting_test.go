@@ -3,11 +3,9 @@ package external
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,7 +28,6 @@ type listed struct {
 	cache.Informer
 
 	synced  bool
-	asked   func() // runs in HasSynced
 	handler toolscache.ResourceEventHandler
 }
 
@@ -40,42 +37,7 @@ func (l *listed) AddEventHandler(handler toolscache.ResourceEventHandler) (tools
 }
 
 func (l *listed) HasSynced() bool {
-	synced, asked := l.synced, l.asked
-	if asked != nil {
-		l.asked = nil
-		asked()
-	}
-	return synced
-}
-
-func TestAReadDuringTheFirstListIsFollowedByARequest(t *testing.T) {
-	list := &listed{}
-	tracker := NewTracker(listing{informer: list}, nil, "test")
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	t.Cleanup(queue.ShutDown)
-	kind := thing()
-	looks := func(name string) {
-		synced, err := tracker.Ensure(t.Context(), kind, types.NamespacedName{Name: name})
-		require.NoError(t, err)
-		require.False(t, synced)
-	}
-	woken := func(n int) {
-		require.Eventually(t, func() bool { return queue.Len() == n }, time.Minute, time.Millisecond, "%d waiting objects are woken", n)
-	}
-	looks("early")
-	list.asked = func() {
-		list.synced = true
-		start := func() { _ = tracker.Start(t.Context(), queue) } // it enqueues the waiting objects
-		if !tracker.mu.TryLock() {
-			go start() // it must wait until the reading object waits too
-			return
-		}
-		tracker.mu.Unlock()
-		start()
-		woken(1)
-	}
-	looks("late")
-	woken(2)
+	return l.synced
 }
 
 // Otherwise an event races with the caller, which reads an object of the cache into the same variable.
@@ -90,7 +52,7 @@ func TestTheObjectThatNamesAKindIsNotKept(t *testing.T) {
 	t.Cleanup(queue.ShutDown)
 	require.NoError(t, tracker.Start(t.Context(), queue))
 	kind := thing()
-	_, err := tracker.Ensure(t.Context(), kind, types.NamespacedName{Name: "m"})
+	_, err := tracker.Ensure(t.Context(), kind)
 	require.NoError(t, err)
 	kind.SetKind("Other")
 	list.handler.OnAdd(thing(), false)

@@ -162,7 +162,7 @@ func (s *scope) listRequests(ctx context.Context, kind schema.GroupVersionKind) 
 
 // watched has the objects of a kind watched. A kind that is not served has no objects.
 func (s *scope) watched(ctx context.Context, probe *unstructured.Unstructured) (served bool, err error) {
-	synced, err := s.env.frame.Tracker.Ensure(ctx, probe, s.State.Key)
+	synced, err := s.env.frame.Tracker.Ensure(ctx, probe)
 	switch {
 	case meta.IsNoMatchError(err):
 		s.requests.template, s.requests.problem = nil, probe.GroupVersionKind().String()+" is not served"
