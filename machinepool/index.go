@@ -83,13 +83,16 @@ func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []rec
 
 // poolsOfNode maps an event about a Node to the pools of its cluster that list its instance, or had it recorded by name.
 func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
-	var keys []string
+	var requests []reconcile.Request
 	for _, node := range nodes {
-		if node != nil {
-			keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
+		if node == nil {
+			continue
+		}
+		for _, key := range nodeKeys(cluster, node, r.options.Matching) {
+			requests = append(requests, r.frame.ByKey(ctx, cluster.Namespace, key)...)
 		}
 	}
-	return r.frame.ByKeys(ctx, cluster.Namespace, keys...)
+	return requests
 }
 
 // claims are those of the pools of a cluster. It implements noderef.Claims.

@@ -104,18 +104,3 @@ func EachObject(list client.ObjectList, do func(client.Object)) error {
 		return nil
 	})
 }
-
-// ByKeys lists the objects under any of several keys, each once, without those that the watch filter excludes.
-func (f *Frame[S, U]) ByKeys(ctx context.Context, namespace string, keys ...string) []reconcile.Request {
-	var requests []reconcile.Request
-	seen := map[reconcile.Request]bool{}
-	for _, key := range keys {
-		for _, request := range f.ByKey(ctx, namespace, key) {
-			if !seen[request] {
-				seen[request] = true
-				requests = append(requests, request)
-			}
-		}
-	}
-	return requests
-}
