@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -150,12 +149,5 @@ func (c *Creation) keep(notKept error) {
 // Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale
 // when it is gone. Safe for concurrent use.
 func (s *Scope[CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
-	err := s.frame.ports.APIReader.Get(ctx, s.key(name), into)
-	switch {
-	case external.SaysGone(err):
-		return fmt.Errorf("%w: %s %s has gone a moment ago", engine.ErrStale, kind, s.key(name))
-	case err != nil:
-		return fmt.Errorf("read %s %s: %w", kind, s.key(name), err)
-	}
-	return nil
+	return s.frame.existing(ctx, into, kind, s.key(name))
 }

@@ -115,16 +115,24 @@ func (f *Frame[CS, CU]) isOwner(ref *metav1.OwnerReference, name string) bool {
 
 // live reads the owner from the API server itself, and fails with engine.ErrStale when it is no longer the one of this pass.
 func (f *Frame[CS, CU]) live(ctx context.Context, owner *contract.Metadata) (client.Object, error) {
-	live, name := f.newOwner(), f.owner.Kind+" "+owner.Key.String()
-	switch err := f.ports.APIReader.Get(ctx, owner.Key, live); {
-	case external.SaysGone(err):
-		return nil, fmt.Errorf("%w: %s is gone", engine.ErrStale, name)
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	case live.GetUID() != owner.UID:
-		return nil, fmt.Errorf("%w: %s is another one now", engine.ErrStale, name)
+	live := f.newOwner()
+	err := f.existing(ctx, live, f.owner.Kind, owner.Key)
+	if err == nil && live.GetUID() != owner.UID {
+		err = fmt.Errorf("%w: %s %s is another one now", engine.ErrStale, f.owner.Kind, owner.Key)
 	}
-	return live, nil
+	return live, err
+}
+
+// existing reads an object that is said to exist from the API server itself. The error matches engine.ErrStale when it is gone.
+func (f *Frame[CS, CU]) existing(ctx context.Context, into client.Object, kind string, key types.NamespacedName) error {
+	err := f.ports.APIReader.Get(ctx, key, into)
+	switch {
+	case external.SaysGone(err):
+		return fmt.Errorf("%w: %s %s has gone a moment ago", engine.ErrStale, kind, key)
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", kind, key, err)
+	}
+	return nil
 }
 
 // Flush writes an owner at the end of a pass over it and its children, with the error of the steps. A pass that has read too little leaves
