@@ -39,10 +39,7 @@ func TestMachinesAreNamedInOrder(t *testing.T) {
 	for _, name := range names[:3] {
 		want += "* Machine " + name + ": no network\n"
 	}
-	c := w.conditionSays(set, contract.ConditionMachinesReady, names[0]+": no network\n* Machine "+names[1]+": no network\n* Machine "+names[2]+": no")
-	if diff := cmp.Diff(want+"* And 3 more", c.Message); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	w.conditionSays(set, contract.ConditionMachinesReady, want+"* And 3 more")
 }
 
 // Cluster API counts by the labels of the template alone, not by those that it adds for itself.

@@ -99,7 +99,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := before.PartChanges(&have, machineLabels(&s.State), s.State.Template.Annotations)
+	u := before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations, true)
 	if changesNothing(u) || found.Deleting() {
 		return nil
 	}
@@ -137,7 +137,7 @@ func giving(set *contract.MachineSetState, fields []string) children.Given {
 
 // metadataOf returns the changes of the labels and annotations of a Machine.
 func metadataOf(have *contract.Metadata, before children.Given, set *contract.MachineSetState) contract.MetadataUpdate {
-	return before.Changes(have, machineLabels(set), set.Template.Annotations)
+	return before.Changes(have, machineLabels(set), set.Template.Annotations, false)
 }
 
 func changesNothing(u contract.MetadataUpdate) bool {

@@ -57,19 +57,10 @@ func (g Given) Of(made contract.Object, annotation string) (client.Object, error
 	return child, nil
 }
 
-// Changes returns the changes that give a child labels and annotations: these are added, and values that were given before and are not
-// wanted any more are removed.
-func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
-	return g.changes(have, wantLabels, wantAnnotations, false)
-}
-
-// PartChanges is Changes of an object that a child refers to. What is to be removed is removed although have lacks it: the cache may have
-// yet to show the write that gave it, and the record of the child forgets it now.
-func (g Given) PartChanges(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
-	return g.changes(have, wantLabels, wantAnnotations, true)
-}
-
-func (g Given) changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string, unseen bool) contract.MetadataUpdate {
+// Changes returns the changes that give an object labels and annotations: these are added, and values that were given before and are not
+// wanted any more are removed. unseen: also those that have lacks. The cache may have yet to show the write that gave them to an object
+// that a child refers to, and the record of the child forgets them now.
+func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string, unseen bool) contract.MetadataUpdate {
 	return contract.MetadataUpdate{
 		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels)), unseen),
 		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations, unseen),

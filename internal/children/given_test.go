@@ -9,23 +9,23 @@ import (
 	"github.com/machinist-dev/machinist/internal/children"
 )
 
-func TestGivenPartChanges(t *testing.T) {
+func TestGivenChanges(t *testing.T) {
 	t.Parallel()
 	wanted := map[string]string{"pool": "workers"}
 	have := &contract.Metadata{Labels: wanted}
 	before := children.Given{Labels: map[string]string{"pool": "workers", "new": "2"}, Annotations: []string{"other"}}
 
 	t.Run("a child loses what is shown", func(t *testing.T) {
-		require.Empty(t, before.Changes(have, wanted, nil).Labels)
+		require.Empty(t, before.Changes(have, wanted, nil, false).Labels)
 	})
 	t.Run("a part loses what the cache has yet to show", func(t *testing.T) {
-		u := before.PartChanges(have, wanted, nil)
+		u := before.Changes(have, wanted, nil, true)
 		gone := map[string]contract.Change[string]{"new": contract.Cleared[string]()}
 		require.Equal(t, gone, u.Labels)
 		require.Equal(t, map[string]contract.Change[string]{"other": contract.Cleared[string]()}, u.Annotations)
 	})
 	t.Run("nothing is to be taken back", func(t *testing.T) {
-		u := children.Given{Labels: wanted}.PartChanges(have, wanted, nil)
+		u := children.Given{Labels: wanted}.Changes(have, wanted, nil, true)
 		require.Empty(t, u.Labels)
 		require.Empty(t, u.Annotations)
 	})

@@ -80,7 +80,8 @@ func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		also.WriteString(key + "=" + annotations[key] + "\n")
 	}
-	fmt.Fprint(&also, s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(), s.limits(s.plan.Current.UID))
+	fmt.Fprint(&also, s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(),
+		s.limits(s.plan.Current.UID))
 	var result engine.Result
 	err := s.children.Sync(also.String(), func(child children.Child[contract.MachineSetState]) error {
 		if !child.Deleting.IsZero() {
@@ -126,7 +127,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(child.UID).String()
 	before, _ := children.ReadGiven(child.Metadata, GivenAnnotation)
-	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations)}
+	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations, false)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
 		fields, err := s.env.kinds.Maker.SyncSet(s.Object, obj, before.Fields)
 		if err != nil {
