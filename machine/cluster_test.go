@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -172,33 +171,6 @@ func TestAClusterThatCannotBeReadIsNotReportedAsAbsent(t *testing.T) {
 	require.NotNil(t, w.get(m))
 	mend()
 	w.goes(m)
-}
-
-func TestTheAbsenceOfAClusterIsAskedForOnceForAllItsMachines(t *testing.T) {
-	t.Parallel()
-	// An absence stands for a while, which this test must not outlast.
-	still := clocktesting.NewFakePassiveClock(time.Now())
-	w := newWorld(t, worldOptions{
-		store: fake.Options{Kinds: []fake.ServedKind{{GVK: fake.ClusterGVK(), Status: true}}},
-		ports: func(mgr ctrl.Manager, ports *machine.Ports) {
-			clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Clock: still})
-			require.NoError(t, err)
-			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-		},
-	})
-	for _, name := range []string{"m1", "m2", "m3", "m4"} {
-		m := w.machineWith(name)
-		w.conditionIs(m, contract.ConditionPaused, contract.ReasonClusterDoesNotExist)
-	}
-	asked := 0
-	for _, r := range w.store.Requests() {
-		if r.UserAgent == userAgent && r.GVK.Kind == "Cluster" && r.Verb == "get" {
-			asked++
-		}
-	}
-	if asked != 1 {
-		t.Errorf("want one request, got %d", asked)
-	}
 }
 
 func TestUntilClustersAreListedAMachineTouchesNothingAndChangesNoCondition(t *testing.T) {
