@@ -88,6 +88,41 @@ func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
 	}
 }
 
+func TestNodesThatWereInAnotherClusterAreNotGone(t *testing.T) {
+	t.Parallel()
+	var other atomic.Bool
+	w := newWorld(t, worldOptions{
+		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{ConnectionGrace: time.Second},
+		ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
+			inner := ports.Workload
+			ports.NodesOf = func(types.NamespacedName) (machinepool.Workload, error) {
+				if inner.UID = "first"; other.Load() {
+					inner.UID = "second"
+				}
+				return inner, nil
+			}
+			ports.WorkloadEvents = func(cluster.Mapper) source.Source { return source.Func(noEvents) }
+		},
+	})
+	pool := w.poolWith(2)
+	w.says(pool, "Running", 2, 2)
+	require.Equal(t, "first", w.get(pool).GetAnnotations()[cluster.UIDAnnotation])
+	other.Store(true)
+	for _, node := range w.nodes() {
+		require.NoError(t, w.client.Delete(t.Context(), &node))
+	}
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
+	message := w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonInspectionFailed)
+	require.Contains(t, message, "leads to another cluster")
+	w.says(pool, "Running", 2, 2)
+	require.NoError(t, w.client.Delete(t.Context(), pool))
+	w.settles()
+	require.Nil(t, w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp())
+	other.Store(false)
+	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "again"}) })
+	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"))
+}
+
 func TestReadinessOutlivesTheConnectionForAWhile(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool

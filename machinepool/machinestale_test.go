@@ -54,6 +54,27 @@ func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
 	})
 }
 
+func TestAnInfraMachineThatLostItsLabelsIsNotLookedForAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	pool := w.poolWith(1)
+	w.hasMachines(1)
+	w.isQuiet()
+	w.change(fake.InfraMachine(contract.V1Beta2, "pool-0"), func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	for _, label := range []string{"a", "b"} { // passes that see that
+		w.change(pool, func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, label, "spec", "template", "metadata", "labels", "node.cluster.x-k8s.io/some")
+		})
+		w.isSeen(pool)
+	}
+	if n := w.store.CountRequests(func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "FakeMachine"
+	}); n > 0 {
+		t.Errorf("the API server was asked %d times for what the cache has", n)
+	}
+	w.hasMachines(1)
+}
+
 // The first list of a process may be older than what the one before it has seen, and a Machine without its labels is in no list.
 func TestAMachineOfAnotherWithTheLabelOfThePoolIsLeftAlone(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -203,6 +204,11 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.Machine
 	var failed error
 	for _, m := range orphaned {
 		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
+		unlabelled := &unstructured.Unstructured{}
+		unlabelled.SetGroupVersionKind(p.machines.gvk)
+		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
+			continue
+		}
 		confirmed, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, p.machines.gvk, key)
 		switch {
 		case err != nil:

@@ -46,7 +46,10 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 // lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are not known. A Node whose claims are not
 // known must not be taken.
 func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
-	if p.workload, err = p.env.workloads.Of(key); err != nil || !p.workload.Nodes.HasSynced() {
+	if p.workload, err = p.env.workloads.Of(key); err == nil {
+		err = p.workload.Recognize(&p.State.Metadata)
+	}
+	if err != nil || !p.workload.Nodes.HasSynced() {
 		return false, err
 	}
 	others := &claims{ctx: ctx, r: p.env, cluster: key}
@@ -69,6 +72,9 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	}
 	if len(p.match.Claimed) > 0 {
 		p.Requeue(claimedRetry)
+	}
+	if len(p.match.Nodes) > 0 && !p.Deleting() {
+		p.workload.Record(&p.State.Metadata, p.ChangeAnnotation)
 	}
 	return true, nil
 }

@@ -103,7 +103,7 @@ func TestClustersOfAGoTypeShareTheInformerOfTheManager(t *testing.T) {
 	paused := fake.Cluster("demo")
 	require.NoError(t, store.Client().Patch(t.Context(), paused, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":true}}`))))
 	require.Eventually(t, func() bool { return queue.Len() > 0 }, bound, time.Millisecond, "the Machines of the Cluster are woken")
-	require.True(t, look().State.SpecPaused)
+	require.Eventually(t, func() bool { return look().State.SpecPaused }, bound, time.Millisecond)
 	require.NoError(t, store.Client().Delete(t.Context(), paused))
 	require.Eventually(t, func() bool { return look().Presence == external.Absent }, bound, time.Millisecond)
 
