@@ -31,7 +31,7 @@ type due struct {
 func (w *World) addActors() {
 	w.apps = w.drawApps()
 	w.loops = w.store.Step(w.apps.loops())
-	w.actors = []actor{deliveries, reconciliations, network, kubelets(), updater, loops, opponents, guests, gitOps}
+	w.actors = []actor{deliveries, reconciliations, network, kubelets(), updater, tidier, loops, opponents, guests, gitOps}
 	if w.apps != nil {
 		w.actors = append(w.actors, drainers, evictions)
 	}

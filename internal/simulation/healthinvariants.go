@@ -14,6 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // healthInvariants are those of histories with health checks: each is about a kind of writes, in passes over a kind of objects or in all.
@@ -217,7 +218,12 @@ func closedHolds(w *World, _ Write, b *pass) string {
 	return because(b.closed && w.health.guards[b.process].isClosed(), "is written, and the gate of the process is closed")
 }
 
-// freezesSurplus counts as the freezer says: what the set controls, and what it may adopt. Of those in deletion, each has a successor.
+func isMadeBy(set, m client.Object) bool {
+	return m.GetAnnotations()[scale.SetUIDAnnotation] == string(set.GetUID())
+}
+
+// freezesSurplus counts as the freezer does: what the set controls, what it may adopt, and what it has made and nobody controls. Of those in
+// deletion, each has a successor.
 func freezesSurplus(w *World, e Write, b *pass) string {
 	live, deleting, wanted := 0, 0, int(replicasIn(e.Before))
 	selects := textAt(e.Before, "spec", "selector", "matchLabels") != ""
@@ -228,7 +234,7 @@ func freezesSurplus(w *World, e Write, b *pass) string {
 		case m.GetNamespace() != e.After.GetNamespace():
 		case goes && metav1.IsControlledBy(m, e.After):
 			deleting++
-		case !goes && (metav1.IsControlledBy(m, e.After) || selects && free && hasLabels(e.Before, m)):
+		case !goes && (metav1.IsControlledBy(m, e.After) || selects && free && hasLabels(e.Before, m) || owner == nil && isMadeBy(e.After, m)):
 			live++
 		}
 	}

@@ -161,6 +161,26 @@ func updater(ctx context.Context, w *World) (all []due) {
 	return all
 }
 
+// tidier is a person who looks after what no controller has any more, once the faults have stopped: Machines that a set has made and
+// released, which count while it is frozen, and those that are selected for an update and have lost their set.
+func tidier(ctx context.Context, w *World) (all []due) {
+	if !w.calm {
+		return nil
+	}
+	sets := slices.DeleteFunc(w.Objects("MachineSet"), func(set *unstructured.Unstructured) bool { return !isFrozen(set) })
+	for _, m := range w.Objects("Machine") {
+		ofFrozen := slices.ContainsFunc(sets, func(set *unstructured.Unstructured) bool { return isMadeBy(set, m) })
+		switch {
+		case metav1.GetControllerOf(m) != nil || m.GetDeletionTimestamp() != nil:
+		case ofFrozen:
+			all = append(all, due{do: func() { w.deletes(m, ", which its frozen set has released") }})
+		case m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceSelected:
+			all = append(all, due{do: func() { w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, nil)) }})
+		}
+	}
+	return all
+}
+
 // updates brings a selected Machine to the template of the set that it names, if both are still there.
 func (w *World) updates(ctx context.Context, selected *unstructured.Unstructured) {
 	m := w.object("Machine", selected.GetNamespace(), selected.GetName())
