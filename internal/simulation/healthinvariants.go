@@ -222,8 +222,8 @@ func isMadeBy(set, m client.Object) bool {
 	return m.GetAnnotations()[scale.SetUIDAnnotation] == string(set.GetUID())
 }
 
-// freezesSurplus counts as the freezer does: what the set controls, what it may adopt, and what it has made and nobody controls. Of those in
-// deletion, each has a successor.
+// freezesSurplus counts as the freezer does: what the set controls, what it may adopt, and what it has made and nobody controls. Of those
+// in deletion, each has a successor.
 func freezesSurplus(w *World, e Write, b *pass) string {
 	live, deleting, wanted := 0, 0, int(replicasIn(e.Before))
 	selects := textAt(e.Before, "spec", "selector", "matchLabels") != ""
