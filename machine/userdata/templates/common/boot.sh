@@ -33,13 +33,17 @@ download() {
 split_certificates() {
   local n=0 line
   rm -f "${1%.*}"-*
-  while IFS= read -r line; do
-    if [[ $line == '-----BEGIN CERTIFICATE-----' ]]; then
+  while IFS= read -r line || [[ -n $line ]]; do
+    if [[ $line == '-----BEGIN '*'CERTIFICATE-----'* ]]; then
       n=$((n + 1))
     fi
-    printf '%s\n' "$line" >>"${1%.*}-$n.${1##*.}"
+    if [[ $n -gt 0 ]]; then # before the first one there may be text
+      printf '%s\n' "$line" >>"${1%.*}-$n.${1##*.}"
+    fi
   done <"$1"
-  rm "$1"
+  if [[ $n -gt 0 ]]; then
+    rm "$1"
+  fi
 }
 
 set -o allexport
