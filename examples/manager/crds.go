@@ -55,6 +55,7 @@ func ownCRDs(o settings) []*unstructured.Unstructured {
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 		needed := o.Kinds.Group == api.Machinist ||
 			plural == poolResource && o.Kinds.MachinePools && o.Kinds.GroupOfPools() == api.Machinist ||
+			plural == healthCheckResource && o.Kinds.MachineHealthChecks && o.Kinds.Group.IsForeign() ||
 			plural == classResource && o.readsClasses() && o.classes().Group == string(api.Machinist)
 		if group != string(api.Machinist) || needed {
 			all = append(all, crd)

@@ -73,7 +73,7 @@
 // instances of a driver that have no Machine. Each command has --help and -o json.
 //
 // With --machinehealthchecks it also reconciles MachineHealthChecks: it marks unhealthy Machines for their owners, or has the objects
-// remediate them that templates make.
+// remediate them that templates make. Those of machinist.dev check the Machines of Kubermatic and Gardener, which have no such kind.
 //
 // With --driver=kwok the manager makes Nodes that kwok simulates, in place of the infrastructure objects of all Machines, or with
 // --driver-as=inframachine as the infrastructure provider of KwokMachines. Other flags give the driver the habits of a cloud: latency, boot

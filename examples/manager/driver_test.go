@@ -28,6 +28,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
@@ -125,6 +126,12 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 		sets, err := machineset.New(setKinds(o.Kinds.Group), machineset.PortsFromManager(mgr), machineset.Options{Shared: o.shared()})
 		require.NoError(t, err)
 		require.NoError(t, sets.AddToManager(ctx, mgr))
+	}
+	if o.Kinds.MachineHealthChecks {
+		checks, err := remediation.New(healthCheckKinds(o.Kinds.Group), remediation.Ports{Ports: ports.Ports, Workload: ports.Workload},
+			remediation.Options{Checks: joining(o.Kinds.JoinTimeout)})
+		require.NoError(t, err)
+		require.NoError(t, checks.AddToManager(ctx, mgr))
 	}
 	if o.Kinds.MachineDeployments {
 		deployments, err := deployment.New(deploymentKinds(o.Kinds.Group), deployment.PortsFromManager(mgr),

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,6 +82,9 @@ func runForeign(t *testing.T, group api.Group, s foreignSystem, flags ...string)
 	}
 	create(t, store.Client(), s.objects)
 	o := given(t, append(flags, "--api-group="+string(group), "--driver=kwok", "--driver-qps=1000", "--status-delay=0")...)
+	for _, crd := range ownCRDs(o) {
+		require.NoError(t, store.Client().Create(t.Context(), crd))
+	}
 	_, err = o.lookAtServer(store.RESTConfig())
 	require.NoError(t, err)
 	runMachines(t, store, storeManager(t, store, group), o)
@@ -120,6 +124,40 @@ spec: {replicas: 2, selector: {matchLabels: {pool: workers}}, template: {metadat
 					return fmt.Sprint(len(nodes.Items), " Nodes, ", len(left), " Machines, and the deployment: ", err, made[1].Object["status"])
 				}
 				return strings.Repeat("a Node ", len(nodes.Items))
+			})
+		})
+	}
+}
+
+// TestMachinesOfOtherSystemsHaveHealthChecks deletes the Node of a Machine: the check finds it unhealthy, and its set replaces it.
+func TestMachinesOfOtherSystemsHaveHealthChecks(t *testing.T) {
+	t.Parallel()
+	for group, s := range foreignSystems() {
+		t.Run(string(group), func(t *testing.T) {
+			t.Parallel()
+			store := runForeign(t, group, s, "--machinesets", "--machinehealthchecks", "--join-cluster-timeout=25m", "--install-crds")
+			create(t, store.Client(), fmt.Sprintf(`
+apiVersion: %[1]s
+kind: MachineSet
+metadata: {name: workers, namespace: default}
+spec: {replicas: 3, selector: {matchLabels: {pool: workers}}, template: {metadata: {labels: {pool: workers}}, spec: %[2]s}}
+---
+apiVersion: machinist.dev/v1beta2
+kind: MachineHealthCheck
+metadata: {name: workers, namespace: default}
+spec: {selector: {matchLabels: {pool: workers}}}
+`, group.GroupVersion(), s.spec))
+			eventually(t, "all Running on Nodes of their own", func(ctx context.Context) string { return runsThree(ctx, t, store, group) })
+			broken := listed(t.Context(), t, store, group)[0]
+			name, _ := nodeAndPhase(group, &broken)
+			require.NoError(t, store.Client().Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+			eventually(t, "another Machine in its place", func(ctx context.Context) string {
+				for _, m := range listed(ctx, t, store, group) {
+					if m.GetUID() == broken.GetUID() {
+						return fmt.Sprint(m.GetName(), ": ", m.Object["status"])
+					}
+				}
+				return runsThree(ctx, t, store, group)
 			})
 		})
 	}
@@ -281,7 +319,6 @@ func TestWhatAnotherSystemDoesNotHaveIsRefused(t *testing.T) {
 		"":                                       "refer to no infrastructure objects: give --driver=kwok, with --driver-as=step",
 		"--driver=kwok --driver-as=inframachine": "give --driver=kwok, with --driver-as=step",
 		"--driver=kwok --machinepools":           "--machinepools: --api-group=cluster.k8s.io has no MachinePools" + other,
-		"--driver=kwok --machinehealthchecks":    "--machinehealthchecks: --api-group=cluster.k8s.io has no MachineHealthChecks" + other,
 		"--driver=kwok --workload-clusters":      "--workload-clusters: --api-group=cluster.k8s.io has Machines that name no Cluster" + other,
 		"--driver=kwok --clusters=always":        "--clusters=always: --api-group=cluster.k8s.io has Machines that name no Cluster" + other,
 		"--driver=kwok --install-crds":           "--install-crds: the other flags need no CRD of the manager's own",

@@ -73,7 +73,7 @@ func joining(limit time.Duration) func(*contract.HealthCheckState) healthcheck.C
 // needsHealthChecks returns an error if a CRD for MachineHealthChecks is missing.
 func (o settings) needsHealthChecks(served bool) error {
 	if o.Kinds.MachineHealthChecks && !served {
-		return o.notServed("--machinehealthchecks", healthCheckResource)
+		return o.notServedBy(api.Group(o.Kinds.Group.MachineHealthCheck().GVK.Group), "--machinehealthchecks", healthCheckResource)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ type served struct {
 // kinds.
 func (o settings) lookAtServer(cfg *rest.Config) (served, error) {
 	groups := map[string]*metav1.APIResourceList{}
-	looked := []api.Group{o.Kinds.Group, o.Kinds.GroupOfPools(), api.ClusterAPI}
+	checks := o.Kinds.Group.MachineHealthCheck().GVK.Group
+	looked := []api.Group{o.Kinds.Group, o.Kinds.GroupOfPools(), api.ClusterAPI, api.Group(checks)}
 	if o.readsClasses() {
 		looked = append(looked, api.Group(o.classes().Group))
 	}
@@ -57,7 +58,8 @@ func (o settings) lookAtServer(cfg *rest.Config) (served, error) {
 	}
 	return served{
 		clusters: has(schema.GroupResource{Group: string(api.ClusterAPI), Resource: clusterResource}), sets: ours(setResource),
-		rollouts: ours(setResource) && ours(deploymentResource), checks: ours(healthCheckResource), lists: has,
+		rollouts: ours(setResource) && ours(deploymentResource), lists: has,
+		checks: has(schema.GroupResource{Group: checks, Resource: healthCheckResource}),
 	}, nil
 }
 
@@ -82,11 +84,15 @@ func lists(list *metav1.APIResourceList, resource string) bool {
 
 // notServed is the error for resources of the group of the kinds, which a flag needs.
 func (o settings) notServed(flag, resources string) error {
+	return o.notServedBy(o.Kinds.Group, flag, resources)
+}
+
+func (o settings) notServedBy(group api.Group, flag, resources string) error {
 	if flag != "" {
 		flag += ": "
 	}
 	var install string
-	switch o.Kinds.Group {
+	switch group {
 	case api.Machinist:
 		install = "give --install-crds, or apply what --print-crds prints"
 	case api.Kubermatic:
@@ -96,7 +102,7 @@ func (o settings) notServed(flag, resources string) error {
 	default:
 		install = "install Cluster API's CRDs (v1.11 or later), or give --api-group=" + string(api.Machinist)
 	}
-	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, o.Kinds.Group.GroupVersion(), install)
+	return fmt.Errorf("%sthe API server does not serve %s of %s: %s", flag, resources, group.GroupVersion(), install)
 }
 
 // warnings logs the API server's warnings, except that Cluster API's finalizers have no slash. That comes with every

@@ -133,8 +133,12 @@ func (g Group) MachineClass() schema.GroupVersionKind {
 	return g.GroupVersion().WithKind("MachineClass")
 }
 
-// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Other systems have none.
+// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Machines of other systems, which have no such kind, are
+// checked by that of Machinist.
 func (g Group) MachineHealthCheck() contract.HealthCheckKind {
+	if g.IsForeign() {
+		g = Machinist
+	}
 	return contract.Unstructured(g.GroupVersion().WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())
 }
 

@@ -96,7 +96,6 @@ func (o *Options) foreign() error {
 		flag, lacks string
 	}{
 		{o.Kinds.MachinePools, "machinepools", "has no MachinePools"},
-		{o.Kinds.MachineHealthChecks, "machinehealthchecks", "has no MachineHealthChecks"},
 		{o.Machines.Clusters == ClustersAlways, "clusters=always", "has Machines that name no Cluster"},
 		{o.Workload.Enabled, "workload-clusters", "has Machines that name no Cluster"},
 	} {
