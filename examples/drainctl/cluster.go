@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ func connect(o options) (*rest.Config, error) {
 // snapshot is what a plan is made from.
 type snapshot struct {
 	nodes   []*corev1.Node
+	names   []string
 	pods    []drain.NodePods // in the same order
 	budgets []*policyv1.PodDisruptionBudget
 }
@@ -56,16 +58,14 @@ func (s *session) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, facts, err := runner.Look(ctx, s.client, s.now(), namesOf(nodes)...)
-	return &snapshot{nodes: nodes, pods: pods, budgets: facts.Budgets}, s.explain("list", "pods and poddisruptionbudgets", err)
-}
-
-func namesOf(nodes []*corev1.Node) []string {
-	names := make([]string, 0, len(nodes))
+	snap := &snapshot{nodes: nodes}
 	for _, node := range nodes {
-		names = append(names, node.Name)
+		snap.names = append(snap.names, node.Name)
 	}
-	return names
+	var facts drain.Facts
+	snap.pods, facts, err = runner.Look(ctx, s.client, s.now(), snap.names...)
+	snap.budgets = facts.Budgets
+	return snap, s.explain("list", "pods and poddisruptionbudgets", err)
 }
 
 func (s *session) readNodes(ctx context.Context) (nodes []*corev1.Node, err error) {
@@ -76,20 +76,17 @@ func (s *session) readNodes(ctx context.Context) (nodes []*corev1.Node, err erro
 	if err := s.client.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, s.explain("list", "nodes", err)
 	}
-	found := map[string]*corev1.Node{}
+	missing := slices.Clone(s.nodes)
 	for i := range list.Items {
-		node := &list.Items[i]
-		if found[node.Name] = node; s.selector != "" {
-			nodes = append(nodes, node)
+		if at := slices.Index(missing, list.Items[i].Name); at >= 0 || s.selector != "" {
+			nodes, missing = append(nodes, &list.Items[i]), slices.Delete(missing, max(at, 0), at+1)
 		}
+	}
+	for _, name := range missing {
+		err = errors.Join(err, fmt.Errorf("there is no Node %q; kubectl get nodes lists them", name))
 	}
 	if s.selector != "" && len(nodes) == 0 {
-		return nil, fmt.Errorf("-l %s selects no Node; kubectl get nodes --show-labels lists them", s.selector)
-	}
-	for _, name := range s.nodes {
-		if nodes = append(nodes, found[name]); found[name] == nil {
-			err = errors.Join(err, fmt.Errorf("there is no Node %q; kubectl get nodes lists them", name))
-		}
+		err = fmt.Errorf("-l %s selects no Node; kubectl get nodes --show-labels lists them", s.selector)
 	}
 	return nodes, err
 }

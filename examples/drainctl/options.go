@@ -68,21 +68,16 @@ func parse(args []string, out io.Writer) (options, error) {
 			return options{}, err
 		}
 		if rest = flags.Args(); len(rest) > 0 {
-			o.take(rest[0])
+			switch word := rest[0]; {
+			case o.command == "":
+				o.command = word
+			case !slices.Contains(o.nodes, word):
+				o.nodes = append(o.nodes, word)
+			}
 			rest = rest[1:]
 		}
 	}
 	return o, o.validate()
-}
-
-// take records a word that is not a flag: the command, and then the names of Nodes.
-func (o *options) take(word string) {
-	switch {
-	case o.command == "":
-		o.command = word
-	case !slices.Contains(o.nodes, word):
-		o.nodes = append(o.nodes, word)
-	}
 }
 
 func (o *options) flags() *flag.FlagSet {
@@ -92,14 +87,8 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.selector, "selector", "", "label `selector` of the Nodes, instead of their names")
 	flags.StringVar(&o.selector, "l", "", "short for --selector")
 	flags.StringVar(&o.output, "o", "", "plan, run: `json`, an object for programs, or one for each event; empty: text for people")
-	o.podFlags(flags)
 	flags.DurationVar(&o.timeout, "timeout", 0, "run: give up after this `time`; 0 is never")
 	flags.BoolVar(&o.wait, "wait", false, "run: start although an obstacle does not disappear by waiting, and wait until a person removes it")
-	return flags
-}
-
-// podFlags decide about pods.
-func (o *options) podFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.force, "force", false, "let pods go that no controller creates again")
 	flags.BoolVar(&o.ignoreDaemonSets, "ignore-daemonsets", true,
 		"leave pods of DaemonSets where they are; false refuses to drain because of them")
@@ -108,6 +97,7 @@ func (o *options) podFlags(flags *flag.FlagSet) {
 		"do not wait for pods that should have been gone for so many `seconds`, as on a Node that does not answer; 0 waits for all")
 	flags.IntVar(&o.gracePeriod, "grace-period", podsOwn, "`seconds` that pods get to end; -1: each pod's own")
 	flags.BoolVar(&o.disableEviction, "disable-eviction", false, "delete pods instead of evicting them, which ignores disruption budgets")
+	return flags
 }
 
 // validate reports all problems.

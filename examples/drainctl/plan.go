@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -126,21 +125,18 @@ func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason)
 	if p.When != whenStays {
 		n.ToGo++
 	}
-	budgets := make([]string, 0, len(d.Budgets))
-	for _, name := range d.Budgets {
-		budgets = append(budgets, name.String())
-	}
-	p.Budgets = cmp.Or(strings.Join(budgets, ","), "-")
+	p.Budgets = cmp.Or(named(d.Budgets, ","), "-")
 	n.Pods = append(n.Pods, p)
+}
+
+// named joins names, which have no spaces.
+func named[T fmt.Stringer](all []T, by string) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", by)
 }
 
 // textOf names the pods of a blocker, and what it is about.
 func textOf(b *drain.Blocker) string {
-	names := make([]string, 0, len(b.Pods))
-	for _, pod := range b.Pods {
-		names = append(names, pod.String())
-	}
-	text := strings.Join(names, ", ")
+	text := named(b.Pods, ", ")
 	if more := b.Count - len(b.Pods); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -196,14 +192,13 @@ func (n *nodeReport) text(b *strings.Builder) {
 	if len(n.Pods) == 0 {
 		return
 	}
-	var table bytes.Buffer
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\n  POD\tACTION\tWHEN\tBUDGETS\tREASON")
 	for _, p := range n.Pods {
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", p.Pod, p.Action, p.When, p.Budgets, p.Reason)
 	}
 	_ = w.Flush() // a buffer does not fail
-	b.WriteString(table.String() + "\n")
+	b.WriteString("\n")
 }
 
 func count(n int, what string) string {

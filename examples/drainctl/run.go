@@ -33,7 +33,7 @@ func (s *session) run(ctx context.Context) int {
 				cfg.Debounce, cfg.Settle = 5*time.Millisecond, 20*time.Millisecond
 			}
 		},
-	}, namesOf(snap.nodes)...)
+	}, snap.names...)
 	code := exitDone
 	switch {
 	case err == nil:
