@@ -270,8 +270,8 @@ func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
 	f.goes(m)
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	if server.jsonPatches != 1 {
-		t.Errorf("want one JSON patch, which is refused, got %d", server.jsonPatches)
+	if server.jsonPatches == 0 {
+		t.Error("want JSON patches, which are refused")
 	}
 }
 
