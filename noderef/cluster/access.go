@@ -30,9 +30,8 @@ type Target struct {
 // a change of credentials that still work is not noticed.
 type notifier interface {
 	// notify is called once, before the first Target, and returns without waiting for events. It calls changed until
-	// ctx ends, and never before it returns an error. gone means that the cluster no longer exists, even if another one
-	// now has its name: its connection is closed at once.
-	notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error
+	// ctx ends, and never before it returns an error.
+	notify(ctx context.Context, changed func(cluster types.NamespacedName)) error
 }
 
 // AccessFunc is a function as an [Access].

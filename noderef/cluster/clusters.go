@@ -126,38 +126,22 @@ func (l *link[T]) touch() {
 func (l *link[T]) look() (View[T], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state.err != nil {
-		return l.state.view(l.key), l.state.err
+	view := l.view
+	view.LastSeen = l.lastSeen()
+	if l.err != nil {
+		return view, l.err
 	}
-	return l.state.view(l.key), nil
+	return view, nil
 }
 
-// Forget closes the connection to a cluster at once, because the cluster was deleted. A controller that watches Cluster
-// objects calls it; [Secrets] calls it by itself. A later Get connects again.
-func (c *Clusters[T]) Forget(cluster types.NamespacedName) {
-	c.mu.Lock()
-	l := c.links[cluster]
-	delete(c.links, cluster)
-	if l != nil && l.cancel != nil {
-		l.cancel()
-	}
-	c.mu.Unlock()
-	if l != nil {
-		c.tell(cluster)
-	}
-}
-
-// changed is the callback of a notifier.
-func (c *Clusters[T]) changed(cluster types.NamespacedName, gone bool) {
-	if gone {
-		c.Forget(cluster)
-		return
-	}
+// changed is the callback of a notifier: the next attempt comes at once.
+func (c *Clusters[T]) changed(cluster types.NamespacedName) {
 	c.mu.RLock()
 	l := c.links[cluster]
 	c.mu.RUnlock()
 	if l != nil {
-		l.targetChanged()
+		l.news.Store(true)
+		l.wake()
 	}
 }
 
@@ -174,8 +158,7 @@ func (c *Clusters[T]) retire(l *link[T]) bool {
 	if c.options.Clock.Now().Before(l.asked.Add(c.options.idle)) {
 		return false // it was used in the meantime
 	}
-	if c.links[l.key] == l {
-		delete(c.links, l.key)
-	}
+	delete(c.links, l.key)
+	l.cancel()
 	return true
 }

@@ -2,73 +2,34 @@ package cluster
 
 import (
 	"context"
-	"net/http"
 	"reflect"
-	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
 
-// switchableTransport sends requests with the current credentials, which can be replaced. Requests in flight keep
-// theirs.
-type switchableTransport struct {
-	current atomic.Pointer[http.RoundTripper]
-}
-
-// RoundTrip implements http.RoundTripper.
-func (e *switchableTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	return (*e.current.Load()).RoundTrip(request)
-}
-
-// credentials are what a session presents to its API server: the headers of its requests, and the certificate of its
-// TCP connections.
-type credentials struct {
-	version         string
-	config          *rest.Config // as the Access returned it
-	prober          *prober
-	callers, caches http.RoundTripper
-}
-
-// credentialsOf builds the transports of a session with the credentials of a target.
-func (l *link[T]) credentialsOf(s *session[T], target Target) (*credentials, error) {
-	o := &l.clusters.options
-	c := &credentials{version: target.Version, config: rest.CopyConfig(target.Config)}
-	config := l.ownConfig(target)
-	base, err := s.wire.transportFor(config)
-	if err != nil {
-		return nil, err
-	}
-	if c.prober, err = newProber(s.wire, base, config, o.ProbePath, o.probeTimeout); err != nil {
-		return nil, err
-	}
-	if c.callers, err = rest.HTTPWrappersForConfig(config, &ownTransport{wire: s.wire, base: base, timeout: o.Timeout}); err != nil {
-		return nil, err
-	}
-	c.caches, err = rest.HTTPWrappersForConfig(config, &ownTransport{wire: s.wire, base: base, caches: true, timeout: listSilence})
-	return c, err
-}
-
-// useCredentials makes later requests of the session use these credentials. TCP connections of earlier ones end with
-// their last watch.
-func (s *session[T]) useCredentials(c *credentials) {
+// use makes later requests of the session use these credentials. TCP connections of earlier ones end with their last watch.
+func (s *session[T]) use(c *credentials) {
 	s.shown = c
-	s.callers.current.Store(&c.callers)
-	s.caches.current.Store(&c.caches)
+	s.wire.current.Store(&c.transport)
 }
 
 // exchange replaces the credentials of the current connection: cache and Value stay, and no Machine is woken. Refused
 // credentials do not replace working ones.
 func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) error {
-	c, err := l.credentialsOf(s, target)
+	c, err := l.credentialsOf(s.wire, target)
 	if err == nil {
-		err = c.prober.probe(ctx)
+		err = l.probe(ctx, s.wire, c)
 	}
 	if err != nil {
 		return err
 	}
-	s.useCredentials(c)
+	s.use(c)
+	if s.isOther(ctx) {
+		l.disconnect(ReasonConnecting, nil)
+		return nil
+	}
 	l.log.V(1).Info("the credentials were exchanged")
-	l.report(s, nil)
+	l.change(s, func(v *View[T]) { v.Problem = nil })
 	return nil
 }
 

@@ -10,29 +10,28 @@
 //
 // # How it works
 //
-// Each cluster in use has one goroutine that connects, monitors and reconnects. Every answer, watch event and bookmark is a
-// sign of life. The goroutine probes the API server (one GET of /readyz) only when there is a reason: after 90 seconds of
-// silence, when a request has waited for three seconds, when a TCP connection breaks or does not answer HTTP/2 pings, and after
+// Each cluster in use has one goroutine that connects, monitors and reconnects. It probes the API server (one GET of /readyz) only
+// when there is a reason: when a request has waited for three seconds, when one fails or a watch is silent for 90 seconds, and after
 // 5xx and 401 answers, at most every two seconds.
 //
 // A connection ends when a probe fails: all its requests fail at once, and its caches are gone. One probe at a time then asks
 // whether the server, or another one that the kubeconfig names by now, serves again. The pause between probes grows to 30
 // seconds. The next connection reads everything anew, so that nothing that happened meanwhile is missed; until its first lists
-// are complete, View.Synced is false, and a caller must not treat "not found" as absent. After a broken TCP connection and
-// after silence, the connection is replaced if the server is at an older resource version than the cache, as after a restore
-// from a backup, or is that of another cluster: a watch from a future resource version receives nothing.
+// are complete, View.Synced is false, and a caller must not treat "not found" as absent. It also ends when another cluster answers. A watch
+// that breaks off or is silent is followed by a list: a server that was restored from a backup sends nothing on a watch from a
+// resource version in its future.
 //
 // # Guarantees
 //
 //   - Get takes two locks briefly. It makes no request, waits for nothing and allocates nothing.
-//   - Cached reads through View.Cluster never wait for a first list, and never start an informer.
-//   - A server that starts to hang costs a worker one request, for at most Patience (3 s), the gap between probes (2 s) and one
+//   - Cached reads through View.Cluster never start an informer, and do not wait for the first list of one that Setup has started.
+//   - A server that starts to hang costs a worker one request, for at most three seconds, the gap between probes (2 s) and one
 //     probe (5 s). From then on requests fail at once. Servers that do not answer, however many, do not delay the
 //     connection or the requests of another cluster.
 //   - A new kubeconfig is tried beside the working connection, which ends when the new one is ready. If only a token, a password
 //     or a client certificate changed, the connection stays, with its caches and its Value, and no Machine is woken: later
-//     requests use the new credentials, and current watches end by themselves. A Secret that is deleted, or replaced by one
-//     with the same name, closes the connection and all its requests at once.
+//     requests use the new credentials, and current watches end by themselves. When the Secret is deleted, the connection and all its
+//     requests end.
 //   - To a server that does not support JSON Patch, such as Cluster API's in-memory one, the client of a View sends merge patches.
 //   - Nodes of another cluster are not taken for the missing ones of this one: [Workload.Recognize] compares the UID of the namespace
 //     kube-system with the one that an object has recorded. Nothing is compared unless the user of the kubeconfig has
@@ -46,10 +45,9 @@
 //
 // # Limits
 //
-// A server counts as lost only after a probe has failed, so it may count as connected for some seconds too long. Bookmarks come
-// about every minute; a connection without any watch is probed every 90 seconds. A proxy that answers in place of an API server
-// is recognised by the status of its answer: 401 means refused credentials, 403 and 429 are signs of life, and any other status,
-// or an HTML page, means that the server does not serve. "Not found" for an object counts only in a format that API servers use.
+// A server counts as lost only after a probe has failed, so it may count as connected for some seconds too long; without a request or
+// a watch it is not probed at all. A proxy that answers in place of an API server is recognised by the status of its answer: 401 means
+// refused credentials, 403 and 429 are signs of life, and any other status but 200 means that the server does not serve.
 //
 // The first Get of a cluster, and the first one after an idle cluster was disconnected, returns "not connected". A Setup, an
 // AccessFunc or a Mapper that does not return blocks the maintenance of its own cluster, and the end of Start. Timeouts and

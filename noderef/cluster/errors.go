@@ -1,17 +1,10 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -58,14 +51,6 @@ const (
 	// ReasonStopped means that the context of the Clusters has ended.
 	ReasonStopped Reason = "Stopped"
 )
-
-// String returns the reason as a word; the zero value is "Connected".
-func (r Reason) String() string {
-	if r == ReasonNone {
-		return "Connected"
-	}
-	return string(r)
-}
 
 // advice returns what a person can do about a reason; empty if the error itself tells.
 func (r Reason) advice() string {
@@ -120,34 +105,3 @@ func (e *NotConnectedError) Is(target error) bool { return target == ErrNotConne
 
 // Unwrap returns Err.
 func (e *NotConnectedError) Unwrap() error { return e.Err }
-
-// plainError is a transport error with a text for people.
-type plainError struct {
-	text string
-	err  error
-}
-
-func (e *plainError) Error() string { return e.text }
-
-func (e *plainError) Unwrap() error { return e.err }
-
-// plain makes the text of a transport error short and stable; what it matches stays.
-func plain(err error) error {
-	var (
-		address *url.Error
-		timeout net.Error
-		status  *apierrors.StatusError
-	)
-	switch {
-	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &status):
-		// its text may be a whole HTML page
-		code := int(status.ErrStatus.Code)
-		said := fmt.Sprintf("the API server, or a proxy in front of it, answers %d %s", code, http.StatusText(code))
-		return &plainError{text: strings.Replace(err.Error(), status.Error(), said, 1), err: err}
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return &plainError{text: "the API server does not answer in time", err: err}
-	case errors.As(err, &address):
-		return &plainError{text: address.Err.Error(), err: err}
-	}
-	return err
-}

@@ -81,7 +81,7 @@ func TestAClusterThatHangsDoesNotSlowTheMachinesOfAnother(t *testing.T) {
 	const workers, machines = 2, 200
 	// Requests for A end with its connection, not by the steps of the clock, which are many on a busy machine: B is not taken for silent.
 	const long = 1000 * time.Hour
-	w, a, b := newWorld(t, Options[*nodes]{Timeout: long, silence: long}), newAPIServer(t), newAPIServer(t)
+	w, a, b := newWorld(t, Options[*nodes]{timeout: long}), newAPIServer(t), newAPIServer(t)
 	a.put("n1")
 	b.put("n1")
 	w.reach(keyA, a)

@@ -4,11 +4,20 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// targetLimit bounds one call of Access.
+	targetLimit = 30 * time.Second
+	// probeGap is the shortest time between two probes after trouble: a webhook that always fails must not cause constant
+	// probes.
+	probeGap = 2 * time.Second
 )
 
 // link maintains the connection to one cluster while it is used. One goroutine does the work; other goroutines only
@@ -18,6 +27,7 @@ type link[T any] struct {
 	key      types.NamespacedName
 	log      logr.Logger
 	wakeups  chan struct{}
+	news     atomic.Bool // the Access reported a change of the target
 
 	// Used only by the goroutine.
 	pauses  wait.Backoff
@@ -26,10 +36,11 @@ type link[T any] struct {
 
 	cancel context.CancelFunc // guarded by the mu of Clusters; nil before launch
 
-	mu         sync.Mutex
-	state      state[T]
-	asked      time.Time
-	targetNews bool // the notifier reported a change of the target
+	mu      sync.Mutex
+	session *session[T] // nil while there is none
+	view    View[T]     // LastSeen is that of earlier sessions
+	err     *NotConnectedError
+	asked   time.Time
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
@@ -37,7 +48,7 @@ func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
 	return &link[T]{
 		clusters: c, key: key, wakeups: make(chan struct{}, 1),
 		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: now,
-		state: state[T]{reason: ReasonConnecting, since: now, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting}},
+		view: View[T]{Key: key, Reason: ReasonConnecting, Since: now}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
 	}
 }
 
@@ -49,14 +60,6 @@ func (l *link[T]) wake() {
 	}
 }
 
-// targetChanged says that the target may have changed: the next attempt comes at once.
-func (l *link[T]) targetChanged() {
-	l.mu.Lock()
-	l.targetNews = true
-	l.mu.Unlock()
-	l.wake()
-}
-
 // run works until ctx ends or the cluster is no longer used.
 func (l *link[T]) run(ctx context.Context) {
 	defer func() {
@@ -65,26 +68,36 @@ func (l *link[T]) run(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		next, wake := decide(l.facts(), l.clusters.options.silence, l.clusters.options.idle)
-		switch next {
-		case pause:
-			l.sleep(ctx, wake)
-		case connect:
-			l.connect(ctx)
-		case examine:
-			l.examine(ctx)
-		case retire:
-			if l.clusters.retire(l) {
-				l.log.V(1).Info("the cluster is no longer used: disconnecting")
-				return
-			}
+		if l.news.Swap(false) {
+			l.changed = true
+			l.resetPauses()
+		}
+		do, at := l.next()
+		if rest := at.Sub(l.clusters.options.Clock.Now()); rest > 0 {
+			l.sleep(ctx, rest)
+		} else {
+			do(ctx)
 		}
 	}
 }
 
-// sleep waits until a time, or until wake is called.
-func (l *link[T]) sleep(ctx context.Context, until time.Time) {
-	timer := l.clusters.options.Clock.NewTimer(until.Sub(l.clusters.options.Clock.Now()))
+// next returns what is due first, and when.
+func (l *link[T]) next() (do func(context.Context), at time.Time) {
+	l.mu.Lock()
+	s, do, at := l.session, l.retire, l.asked.Add(l.clusters.options.idle)
+	l.mu.Unlock()
+	if (s == nil || l.changed) && l.retryAt.Before(at) {
+		do, at = l.connect, l.retryAt
+	}
+	if s != nil && s.wire.troubled.Load() && s.probed.Add(probeGap).Before(at) {
+		do, at = l.examine, s.probed.Add(probeGap)
+	}
+	return do, at
+}
+
+// sleep waits for a while, or until wake is called.
+func (l *link[T]) sleep(ctx context.Context, rest time.Duration) {
+	timer := l.clusters.options.Clock.NewTimer(rest)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -93,175 +106,141 @@ func (l *link[T]) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-func (l *link[T]) facts() facts {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.targetNews {
-		l.targetNews, l.changed = false, true
-		l.resetPauses()
-	}
-	f := facts{Now: l.clusters.options.Clock.Now(), Asked: l.asked, Changed: l.changed, RetryAt: l.retryAt, Seen: l.state.lastSeen()}
-	if s := l.state.session; s != nil {
-		f.Connected, f.Troubled, f.Probed = true, s.wire.troubled.Load(), s.probed
-	}
-	return f
-}
-
 func (l *link[T]) resetPauses() { l.pauses, l.retryAt = l.clusters.options.Backoff, time.Time{} }
 
-// connect reads the target, and connects to it unless the current connection leads there. While that one works, the new
-// one is created beside it, so that a new kubeconfig causes no disconnection.
+func (l *link[T]) pause() { l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step()) }
+
+// retire ends the link if its cluster is not used.
+func (l *link[T]) retire(context.Context) {
+	if l.clusters.retire(l) {
+		l.log.V(1).Info("the cluster is no longer used: disconnecting")
+	}
+}
+
+// connect reads the target, and connects to it unless the current connection leads there. A connection that works is kept after a failure,
+// unless nothing tells any more how to reach the cluster.
 func (l *link[T]) connect(ctx context.Context) {
 	l.changed = true // until it has succeeded
+	reason, s := ReasonKubeconfigUnread, l.current()
 	target, err := l.target(ctx)
-	reason := ReasonKubeconfigUnread
 	if err == nil {
-		reason, err = ReasonUnreachable, l.reach(ctx, target)
+		reason, err = ReasonUnreachable, l.reach(ctx, s, target)
 	}
+	reason = reasonOf(err, reason)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil:
-		l.failed(reasonOf(err, reason), err)
-	default:
+		return
+	case err == nil:
 		l.changed = false
 		l.resetPauses()
+		return
+	case s != nil && reason != ReasonNoKubeconfig:
+		l.change(s, func(v *View[T]) { v.Problem = err })
+	default:
+		l.disconnect(reason, err)
 	}
+	l.pause()
 }
 
 // target calls the Access.
 func (l *link[T]) target(ctx context.Context) (Target, error) {
-	ctx, end := withLimit(ctx, l.clusters.options.Clock, l.clusters.options.connectTimeout)
-	defer end()
+	ctx, cancel := context.WithTimeout(ctx, targetLimit)
+	defer cancel()
 	return l.clusters.options.Access.Target(ctx, l.key)
 }
 
-func (l *link[T]) reach(ctx context.Context, target Target) error {
-	s := l.current()
+// reach has the current connection lead to a target. While that one works, a new one is created beside it, so that a new kubeconfig causes
+// no disconnection.
+func (l *link[T]) reach(ctx context.Context, s *session[T], target Target) error {
 	switch {
-	case s != nil && s.shown.version == target.Version:
-		l.report(s, nil)
+	case s != nil && s.shown.Version == target.Version:
+		l.change(s, func(v *View[T]) { v.Problem = nil })
 		return nil
-	case s != nil && target.Config != nil && onlyCredentials(s.shown.config, target.Config):
+	case s != nil && target.Config != nil && onlyCredentials(s.shown.Config, target.Config):
 		return l.exchange(ctx, s, target)
 	}
 	next, err := l.open(ctx, target)
-	if err == nil {
-		l.adopt(next)
+	if err != nil {
+		return err
 	}
-	return err
+	l.replace(next, View[T]{Connected: true, Cluster: next.cluster, Value: next.value, UID: next.uid}, nil)
+	next.running.Go(func() { l.watchSync(next) })
+	return nil
 }
 
-// examine checks whether a connection that was silent or troubled still works.
+// examine checks whether a connection that had trouble still works, and leads to the same cluster.
 func (l *link[T]) examine(ctx context.Context) {
 	s := l.current()
-	doubtful := !s.wire.troubled.Swap(false) // it was silent
-	doubtful = s.wire.broken.Swap(false) || doubtful
+	s.wire.troubled.Store(false)
 	s.probed = l.clusters.options.Clock.Now()
-	err := s.shown.prober.probe(ctx)
+	err := l.probe(ctx, s.wire, s.shown)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		l.resetPauses()
-		l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step())
+		l.pause()
 		l.disconnect(reasonOf(err, ReasonUnreachable), err)
-	case doubtful && (s.rewound(ctx) || s.isOther(ctx)): // another server may have answered
-		l.log.Info("the API server is at an older resource version than its caches, as after a restore, or of another cluster: reconnecting")
-		l.resetPauses()
+	case s.isOther(ctx):
 		l.disconnect(ReasonConnecting, nil)
 	}
 }
 
-// failed records a failed attempt. A connection that works is kept, unless nothing tells any more how to reach the cluster.
-func (l *link[T]) failed(reason Reason, err error) {
-	l.retryAt = l.clusters.options.Clock.Now().Add(l.pauses.Step())
-	if s := l.current(); s != nil && reason != ReasonNoKubeconfig {
-		l.report(s, err)
-		return
-	}
-	l.disconnect(reason, err)
+// disconnect ends the current session, if there is one, and records why there is none.
+func (l *link[T]) disconnect(reason Reason, err error) {
+	l.replace(nil, View[T]{Reason: reason}, &NotConnectedError{Cluster: l.key, Reason: reason, Err: err})
 }
 
-// current returns the session, or nil.
-func (l *link[T]) current() *session[T] {
+// replace ends the current session without waiting for its goroutines, and makes another one the current one. failure says why there is
+// none.
+func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedError) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state.session
+	before, old := l.view, l.session
+	view.Key, view.Since, view.LastSeen = l.key, before.Since, l.lastSeen()
+	if before.Connected != view.Connected {
+		view.Since = l.clusters.options.Clock.Now()
+	}
+	if failure != nil {
+		failure.LastSeen = view.LastSeen
+	}
+	l.session, l.view, l.err = next, view, failure
+	l.mu.Unlock()
+	if old != nil {
+		old.end()
+		l.clusters.running.Go(old.close)
+	}
+	if old != next || before.Reason != view.Reason {
+		l.log.Info("the connection has changed", "connected", view.Connected, "reason", view.Reason, "error", failure)
+		l.clusters.tell(l.key)
+	}
 }
 
-// change updates the state, and wakes the subscribers if they can see a difference.
-func (l *link[T]) change(f func(*state[T])) {
+// change changes the view of a session, if that is the current one, and wakes the subscribers if they can see a difference.
+func (l *link[T]) change(s *session[T], f func(*View[T])) {
 	l.mu.Lock()
-	before := l.state
-	f(&l.state)
-	after := &l.state
-	if (before.session == nil) != (after.session == nil) {
-		after.since = l.clusters.options.Clock.Now()
+	before := l.view
+	if l.session == s {
+		f(&l.view)
 	}
-	tell := before.reason != after.reason || before.synced != after.synced || before.session != after.session ||
-		(before.problem == nil) != (after.problem == nil)
+	tell := before.Synced != l.view.Synced || (before.Problem == nil) != (l.view.Problem == nil)
 	l.mu.Unlock()
 	if tell {
 		l.clusters.tell(l.key)
 	}
 }
 
-// adopt makes a new session the current one.
-func (l *link[T]) adopt(s *session[T]) {
-	old := l.current()
-	l.log.Info("connected")
-	l.change(func(st *state[T]) {
-		*st = state[T]{session: s, since: st.since, seen: st.lastSeen(), synced: s.listed.Load()}
-	})
-	l.discard(old)
+// current returns the session, or nil.
+func (l *link[T]) current() *session[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
 }
 
-// disconnect ends the current session, if there is one, and records why there is none.
-func (l *link[T]) disconnect(reason Reason, err error) {
-	old := l.current()
-	l.change(func(st *state[T]) {
-		if st.reason != reason {
-			l.log.Info("not connected", "reason", reason.String(), "error", err)
-		}
-		failure := &NotConnectedError{Cluster: l.key, Reason: reason, Err: err, LastSeen: st.lastSeen()}
-		*st = state[T]{reason: reason, err: failure, since: st.since, seen: failure.LastSeen}
-	})
-	l.discard(old)
-}
-
-// discard ends a session without waiting for its goroutines.
-func (l *link[T]) discard(s *session[T]) {
-	if s != nil {
-		s.end(errClosed)
-		l.clusters.running.Go(s.close)
+// lastSeen returns the time of the last sign of life. It needs mu.
+func (l *link[T]) lastSeen() time.Time {
+	if l.session != nil {
+		return l.session.wire.lastSeen()
 	}
-}
-
-// report records a problem of a connected cluster; nil clears it.
-func (l *link[T]) report(s *session[T], problem error) {
-	l.change(func(st *state[T]) {
-		if st.session == s {
-			st.problem = problem
-		}
-	})
-}
-
-// unlisted records why the first lists of a session are not complete. Later lists and watches may end for harmless
-// reasons.
-func (l *link[T]) unlisted(s *session[T], problem error) {
-	l.change(func(st *state[T]) {
-		if st.session == s && !st.synced {
-			st.problem = problem
-		}
-	})
-}
-
-// synced records that the first lists of a session are complete.
-func (l *link[T]) synced(s *session[T]) {
-	l.change(func(st *state[T]) {
-		if st.session == s {
-			st.synced, st.problem = true, nil
-		}
-	})
+	return l.view.LastSeen
 }
 
 // reasonOf maps an error to a Reason.

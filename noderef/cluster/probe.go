@@ -4,61 +4,54 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-// prober probes the API server of one wire. Its requests bypass the rate limits.
-type prober struct {
-	wire    *wire
-	client  *rest.RESTClient
-	path    string
-	timeout time.Duration
+// credentials are a target, and the transport that leads there with its credentials.
+type credentials struct {
+	Target
+	transport http.RoundTripper
 }
 
-func newProber(w *wire, base http.RoundTripper, config *rest.Config, path string, timeout time.Duration) (*prober, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.RateLimiter = -1, nil
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	around, err := rest.HTTPWrappersForConfig(config, base)
-	if err != nil {
-		return nil, fmt.Errorf("%w: credentials: %w", errInvalidKubeconfig, err)
-	}
-	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
-		Transport: around,
-		// A redirect may lead to a login page, which is not an API server.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalidKubeconfig, err)
-	}
-	return &prober{wire: w, client: client, path: path, timeout: timeout}, nil
+// credentialsOf returns the credentials of a target, which may be those that a session uses next.
+func (l *link[T]) credentialsOf(w *wire, target Target) (*credentials, error) {
+	transport, err := w.transportFor(l.ownConfig(target))
+	return &credentials{Target: target, transport: transport}, err
 }
 
-// probe sends one request. nil means that the server serves. The error matches errUnauthorized when the server refuses
-// the credentials. The request is sent without client-go, which hides the status of an answer that is not in a Kubernetes
-// format.
-func (p *prober) probe(ctx context.Context) error {
-	ctx, end := withLimit(ctx, p.wire.clock, p.timeout)
-	defer end()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.client.Get().AbsPath(p.path).URL().String(), nil)
+// probe sends one request without client-go, which follows redirects to login pages and hides the status of an answer that is not in a
+// Kubernetes format. nil means that the server serves: a refusal of this path does, and so does "retry later". The error matches
+// errUnauthorized when the server refuses the credentials.
+func (l *link[T]) probe(ctx context.Context, w *wire, c *credentials) error {
+	limit := l.clusters.options.probeTimeout
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer w.clock.AfterFunc(limit, func() { cancel(timeoutError(limit)) }).Stop()
+	defer cancel(nil)
+	server, _, err := rest.DefaultServerUrlFor(c.Config)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errInvalidKubeconfig, err)
+	}
+	path := l.clusters.options.ProbePath
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath(path).String(), nil)
 	if err != nil {
 		return err
 	}
-	response, err := p.client.Client.Do(request)
+	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return plain(err)
+		return err
 	}
 	_ = response.Body.Close()
-	a := reply{status: response.StatusCode, path: p.path, mediaType: response.Header.Get("Content-Type")}
-	if !a.serves() {
-		return &answerError{a}
+	switch status := response.StatusCode; status {
+	case http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests:
+		w.markSeen()
+		return nil
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%w: it answers %d %s at %s", errUnauthorized, status, http.StatusText(status), path)
+	default:
+		return fmt.Errorf("the API server answers %d %s at %s", status, http.StatusText(status), path)
 	}
-	p.wire.markSeen()
-	return nil
 }

@@ -122,34 +122,24 @@ func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Tar
 	// The hash, not the resourceVersion: a new label does not change the kubeconfig. The hash never leaves this
 	// process.
 	sum := sha256.Sum256(kubeconfig)
-	return Target{Config: config, Version: string(secret.UID) + "/" + hex.EncodeToString(sum[:])}, nil
+	return Target{Config: config, Version: hex.EncodeToString(sum[:])}, nil
 }
 
 // notify implements notifier with a handler on the metadata informer of Secrets.
-func (s *Secrets) notify(ctx context.Context, changed func(cluster types.NamespacedName, gone bool)) error {
+func (s *Secrets) notify(ctx context.Context, changed func(cluster types.NamespacedName)) error {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	informer, err := s.informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("kubeconfig secrets: metadata informer: %w", err)
 	}
-	tell := func(obj any, gone bool) {
+	tell := func(obj any) {
 		if cluster, ok := clusterOf(obj); ok {
-			changed(cluster, gone)
+			changed(cluster)
 		}
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { tell(obj, false) },
-		UpdateFunc: func(before, after any) {
-			old, ok := before.(metav1.Object)
-			now, ok2 := after.(metav1.Object)
-			if ok && ok2 && old.GetResourceVersion() == now.GetResourceVersion() {
-				return // a resync
-			}
-			// A missed deletion: the Secret is a new one, and so may be the cluster.
-			tell(after, ok && ok2 && old.GetUID() != now.GetUID())
-		},
-		DeleteFunc: func(obj any) { tell(obj, true) },
+		AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell,
 	})
 	if err != nil {
 		return fmt.Errorf("kubeconfig secrets: handler: %w", err)
@@ -160,17 +150,11 @@ func (s *Secrets) notify(ctx context.Context, changed func(cluster types.Namespa
 
 // clusterOf returns the cluster of a Secret, by the Secret's name.
 func clusterOf(obj any) (types.NamespacedName, bool) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		namespace, name, err := toolscache.SplitMetaNamespaceKey(tombstone.Key)
-		if err != nil {
-			return types.NamespacedName{}, false
-		}
-		obj = &metav1.ObjectMeta{Namespace: namespace, Name: name}
-	}
-	secret, ok := obj.(metav1.Object)
-	if !ok {
+	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
 		return types.NamespacedName{}, false
 	}
-	name, ok := strings.CutSuffix(secret.GetName(), kubeconfigSuffix)
-	return types.NamespacedName{Namespace: secret.GetNamespace(), Name: name}, ok && name != ""
+	namespace, secret, _ := strings.Cut(key, "/")
+	name, ok := strings.CutSuffix(secret, kubeconfigSuffix)
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
 }

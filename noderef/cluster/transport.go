@@ -6,136 +6,109 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
-
-	"k8s.io/utils/clock"
 )
+
+// silence is how long a list or a watch of a cache may bring no data before it is started again: a watch brings a bookmark about every
+// minute. A server, or a proxy, may lose one request; and one that was restored from a backup sends nothing on a watch from a resource
+// version that is in its future.
+const silence = 90 * time.Second
 
 // ownTransport is an http.RoundTripper that sends requests over a wire.
 type ownTransport struct {
-	wire    *wire
-	base    http.RoundTripper
-	caches  bool
-	timeout time.Duration // of a request that is not a watch; for caches, of the time without any data
+	wire *wire
+	// limit is that of a whole request that is not a watch; for caches, that of the time without data.
+	limit  time.Duration
+	caches bool
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *ownTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if d.wire.life.Err() != nil {
-		if request.Body != nil {
-			_ = request.Body.Close() // the contract of http.RoundTripper
-		}
-		return nil, errClosed
+func (t *ownTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.wire.life.Err() != nil {
+		return nil, errClosed // its body is in memory
 	}
-	x := newExchange(d, request)
-	request = request.WithContext(x.ctx)
-	response, err := d.base.RoundTrip(request)
-	x.unanswered.Stop()
+	x := t.newExchange(request)
+	unanswered := t.wire.clock.AfterFunc(t.wire.patience, t.wire.trouble)
+	response, err := (*t.wire.current.Load()).RoundTrip(request.WithContext(x.ctx))
+	unanswered.Stop()
 	if err != nil {
-		err = x.explain(err)
-		x.finish()
-		return nil, err
+		defer x.end()
+		return nil, x.explain(err)
 	}
 	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusUnauthorized {
-		d.wire.trouble()
+		t.wire.trouble()
 	} else {
-		d.wire.markSeen()
+		t.wire.markSeen()
 	}
-	a := reply{status: response.StatusCode, path: request.URL.Path, mediaType: response.Header.Get("Content-Type")}
-	if a.absentElsewhere() { // an unknown answer does not mean that the object is absent
-		_ = response.Body.Close()
-		x.finish()
-		return nil, &answerError{a}
-	}
-	if response.StatusCode == http.StatusSwitchingProtocols {
-		x.release() // the body is now the connection in both directions, and its user ends it
-		return response, nil
-	}
-	x.body = response.Body
-	response.Body = x
+	x.ReadCloser, response.Body = response.Body, x
 	return response, nil
 }
 
 // exchange is one request in flight, and the body of its response. It ends with the body, the caller's context, the
-// connection, or its timeout.
+// connection, or its limit.
 type exchange struct {
+	io.ReadCloser
+
 	wire   *wire
 	caller context.Context //nolint:containedctx // that of the request
 	ctx    context.Context //nolint:containedctx // of the request and the connection
-	cancel context.CancelCauseFunc
+	end    func()
+	heard  func() // puts off the end of a request of a cache
 	watch  bool
-	body   io.ReadCloser
-
-	unanswered, deadline clock.Timer   // deadline is nil for a watch
-	silence              time.Duration // the limit for a cache's request without new data, watches aside; zero for callers
-	detach               func() bool
-	once                 sync.Once
 }
+
+// errWatch ends a watch. A reflector lists again after an error that it does not take for the end of a TCP connection, after which it goes
+// on at the last resource version: the next server may be an older one.
+var errWatch = errors.New("the watch broke off, or brought nothing for too long")
 
 // timeoutError ends an exchange. It matches context.DeadlineExceeded.
 type timeoutError time.Duration
 
-func (e timeoutError) Error() string { return "no answer within " + time.Duration(e).String() }
+func (e timeoutError) Error() string {
+	return "the API server does not answer in time (" + time.Duration(e).String() + ")"
+}
 
 func (e timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// withLimit returns a context that ends after a while of a clock, with a timeoutError as its cause.
-func withLimit(ctx context.Context, c clock.WithDelayedExecution, limit time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	timer := c.AfterFunc(limit, func() { cancel(timeoutError(limit)) })
-	return ctx, func() {
-		timer.Stop()
+func (t *ownTransport) newExchange(request *http.Request) *exchange {
+	x := &exchange{wire: t.wire, caller: request.Context(), heard: func() {}}
+	ctx, cancel := context.WithCancelCause(request.Context())
+	detach := context.AfterFunc(t.wire.life, func() { cancel(errClosed) })
+	x.ctx, x.end = ctx, func() {
+		detach()
 		cancel(nil)
 	}
-}
-
-func newExchange(d *ownTransport, request *http.Request) *exchange {
-	x := &exchange{wire: d.wire, caller: request.Context(), watch: isWatch(request)}
-	x.ctx, x.cancel = context.WithCancelCause(request.Context())
-	x.detach = context.AfterFunc(d.wire.life, func() { x.cancel(errClosed) })
-	x.unanswered = d.wire.clock.AfterFunc(d.wire.patience, d.wire.trouble)
-	if d.caches {
-		x.silence = d.timeout
+	if x.watch, _ = strconv.ParseBool(request.URL.Query().Get("watch")); x.watch && !t.caches {
+		return x
 	}
-	if !x.watch {
-		x.deadline = d.wire.clock.AfterFunc(d.timeout, func() { x.cancel(timeoutError(d.timeout)) })
+	deadline := t.wire.clock.AfterFunc(t.limit, func() { cancel(timeoutError(t.limit)) })
+	context.AfterFunc(ctx, func() { deadline.Stop() })
+	if t.caches {
+		x.heard = func() { deadline.Reset(t.limit) }
 	}
 	return x
 }
 
-func isWatch(request *http.Request) bool {
-	watch, err := strconv.ParseBool(request.URL.Query().Get("watch"))
-	return err == nil && watch
-}
-
-// Read implements io.Reader for the body. A watch that breaks ends as if its timeout had passed, because the reflector
-// then continues the watch instead of listing everything again.
+// Read implements io.Reader for the body.
 func (x *exchange) Read(p []byte) (int, error) {
-	n, err := x.body.Read(p)
+	n, err := x.ReadCloser.Read(p)
 	if n > 0 {
 		x.wire.markSeen()
-		if x.deadline != nil && x.silence > 0 && err == nil {
-			x.deadline.Reset(x.silence)
-		}
+		x.heard()
 	}
-	if err == nil {
-		return n, nil
-	}
-	if !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = x.explain(err)
-		if x.watch && x.caller.Err() == nil {
-			err = io.EOF
+		if x.watch {
+			err = errWatch
 		}
 	}
-	x.finish()
 	return n, err
 }
 
 // Close implements io.Closer for the body.
 func (x *exchange) Close() error {
-	x.finish()
-	return x.body.Close()
+	x.end()
+	return x.ReadCloser.Close()
 }
 
 // explain returns why the exchange ended, and reports trouble if the server may be the cause.
@@ -147,25 +120,7 @@ func (x *exchange) explain(err error) error {
 		return err
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
-	default:
-		x.wire.broken.Store(true)
 	}
 	x.wire.trouble()
 	return err
-}
-
-// release stops the timers and detaches the exchange from the connection.
-func (x *exchange) release() {
-	x.unanswered.Stop()
-	if x.deadline != nil {
-		x.deadline.Stop()
-	}
-	x.detach()
-}
-
-func (x *exchange) finish() {
-	x.once.Do(func() {
-		x.release()
-		x.cancel(nil)
-	})
 }

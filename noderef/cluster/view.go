@@ -37,34 +37,3 @@ type View[T any] struct {
 	// Value is the result of Options.Setup for this connection; zero while Cluster is nil.
 	Value T
 }
-
-// state is the content of views. It is replaced as a whole when something changes.
-type state[T any] struct {
-	session *session[T] // nil while there is none
-	reason  Reason
-	err     *NotConnectedError // nil when connected
-	since   time.Time
-	seen    time.Time // the last sign of life of earlier connections
-	synced  bool
-	problem error
-}
-
-func (s *state[T]) lastSeen() time.Time {
-	if s.session != nil {
-		if at := s.session.wire.lastSeen(); at.After(s.seen) {
-			return at
-		}
-	}
-	return s.seen
-}
-
-func (s *state[T]) view(key types.NamespacedName) View[T] {
-	v := View[T]{
-		Key: key, Connected: s.session != nil, Synced: s.synced, Reason: s.reason,
-		LastSeen: s.lastSeen(), Since: s.since, Problem: s.problem,
-	}
-	if s.session != nil {
-		v.Cluster, v.Value, v.UID = s.session.cluster, s.session.value, s.session.uid
-	}
-	return v
-}

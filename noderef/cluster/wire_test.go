@@ -103,8 +103,9 @@ func (r *relay) count() int {
 func TestAConnectionThatDropsPacketsIsDetectedByPings(t *testing.T) {
 	s := newAPIServer(t)
 	r := newRelay(t, s.addr)
-	// Pings use the real clock. PingTimeout is long enough for a server on a busy computer.
-	w := newWorld(t, Options[*nodes]{pingAfter: 50 * time.Millisecond, pingTimeout: time.Second})
+	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1") // pings use the real clock
+	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
+	w := newWorld(t, Options[*nodes]{})
 	config := s.config("t1")
 	config.Host = "https://" + r.Addr().String()
 	w.set(keyA, Target{Config: config, Version: "1"}, nil)
@@ -178,12 +179,12 @@ func TestAListThatKeepsBringingDataIsNotLimited(t *testing.T) {
 	s := newAPIServer(t)
 	s.put("n1")
 	s.slow = make(chan struct{})
-	w := newWorld(t, Options[*nodes]{silence: time.Hour, Patience: time.Hour})
+	w := newWorld(t, Options[*nodes]{patience: time.Hour})
 	w.reach(keyA, s)
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
-	for range 4 { // all of them take longer than listSilence
-		w.clock.Step(50 * time.Second) // twice that is less than listSilence, which restarts shortly after the piece is seen
+	for range 4 { // all of them take longer than silence
+		w.clock.Step(40 * time.Second) // twice that is less than silence, which restarts shortly after the piece is seen
 		require.False(t, w.get(keyA).Synced)
 		s.slow <- struct{}{}
 		w.eventually("a piece is read", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })

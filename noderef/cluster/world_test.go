@@ -52,7 +52,7 @@ type world struct {
 	targets map[types.NamespacedName]Target
 	errs    map[types.NamespacedName]error
 	asked   int
-	tell    func(types.NamespacedName, bool)
+	tell    func(types.NamespacedName)
 	mapped  func(types.NamespacedName) bool
 }
 
@@ -72,7 +72,7 @@ func (w *world) Target(_ context.Context, cluster types.NamespacedName) (Target,
 }
 
 // notify implements notifier.
-func (w *world) notify(_ context.Context, changed func(types.NamespacedName, bool)) error {
+func (w *world) notify(_ context.Context, changed func(types.NamespacedName)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tell = changed
@@ -86,7 +86,7 @@ func (w *world) set(cluster types.NamespacedName, target Target, err error) {
 	tell := w.tell
 	w.mu.Unlock()
 	if tell != nil {
-		tell(cluster, false)
+		tell(cluster)
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *world) asks() int {
 func (w *world) becomes(cluster types.NamespacedName, reason Reason) error {
 	w.t.Helper()
 	var err error
-	w.eventually(cluster.Name+" becomes "+reason.String(), func() bool {
+	w.eventually(cluster.Name+" becomes "+string(reason), func() bool {
 		var view View[*nodes]
 		view, err = w.clusters.Get(cluster)
 		return view.Reason == reason
