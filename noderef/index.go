@@ -1,6 +1,7 @@
 package noderef
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,32 +15,22 @@ import (
 type Index struct {
 	rules        Rules
 	byName       map[string]*corev1.Node
-	byProviderID bucket
+	byProviderID map[string][]*corev1.Node // sorted by name
 }
 
 var _ Lookup = (*Index)(nil)
 
 // NewIndex returns an empty index for Nodes that are looked up with these rules.
-func NewIndex(rules Rules) *Index {
-	x := &Index{rules: rules}
-	x.init(0)
-	return x
-}
+func NewIndex(rules Rules) *Index { return &Index{rules: rules} }
 
 // BuildIndex returns an index of the Nodes for the zero [Rules]. It does not keep the slice. If two Nodes have the same
 // name, the last one is used.
 func BuildIndex(nodes []*corev1.Node) *Index {
 	x := &Index{}
-	x.init(len(nodes))
 	for _, n := range nodes {
 		x.Add(n)
 	}
 	return x
-}
-
-func (x *Index) init(size int) {
-	x.byName = make(map[string]*corev1.Node, size)
-	x.byProviderID = make(bucket, size)
 }
 
 // Add adds a Node to the index. It replaces the one with the same name and returns it, or nil if there was none. The
@@ -49,20 +40,31 @@ func (x *Index) Add(node *corev1.Node) (replaced *corev1.Node) {
 		return nil
 	}
 	if x.byName == nil {
-		x.init(0)
+		x.byName, x.byProviderID = map[string]*corev1.Node{}, map[string][]*corev1.Node{}
 	}
-	replaced = x.byName[node.Name]
+	replaced = x.Remove(node.Name)
 	x.byName[node.Name] = node
-	x.link(replaced, node)
+	if key := x.rules.Key(node.Spec.ProviderID); key != "" {
+		nodes := append(slices.Clone(x.byProviderID[key]), node)
+		slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+		x.byProviderID[key] = nodes
+	}
 	return replaced
 }
 
 // Remove removes the Node of that name from the index and returns it, or nil if there is none.
 func (x *Index) Remove(name string) (removed *corev1.Node) {
 	removed = x.byName[name]
-	if removed != nil {
-		delete(x.byName, name)
-		x.link(removed, nil)
+	if removed == nil {
+		return nil
+	}
+	delete(x.byName, name)
+	key := x.rules.Key(removed.Spec.ProviderID)
+	others := slices.DeleteFunc(slices.Clone(x.byProviderID[key]), func(n *corev1.Node) bool { return n == removed })
+	if len(others) == 0 {
+		delete(x.byProviderID, key)
+	} else {
+		x.byProviderID[key] = others
 	}
 	return removed
 }
@@ -78,63 +80,4 @@ func (x *Index) ByName(name string) *corev1.Node { return x.byName[name] }
 func (x *Index) Len() int { return len(x.byName) }
 
 // Names returns the names of all Nodes, sorted.
-func (x *Index) Names() []string {
-	names := make([]string, 0, len(x.byName))
-	for name := range x.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// link removes a Node from the index, adds one, or replaces one with another of the same name. Either may be nil.
-func (x *Index) link(out, in *corev1.Node) {
-	x.byProviderID.move(x.providerKey(out), x.providerKey(in), out, in)
-}
-
-func (x *Index) providerKey(node *corev1.Node) string {
-	if node == nil {
-		return ""
-	}
-	return x.rules.Key(node.Spec.ProviderID)
-}
-
-// bucket holds Nodes by a key that several may share, sorted by name. It never changes a slice, because a reader may
-// hold it: it makes a new one. The empty key is ignored.
-type bucket map[string][]*corev1.Node
-
-func (b bucket) move(from, to string, out, in *corev1.Node) {
-	if from != to && from != "" {
-		b.remove(from, out.Name)
-	}
-	b.put(to, in)
-}
-
-func (b bucket) put(key string, node *corev1.Node) {
-	if key == "" {
-		return
-	}
-	old := b[key]
-	at, found := slices.BinarySearchFunc(old, node.Name, compareName)
-	next := make([]*corev1.Node, 0, len(old)+1)
-	next = append(append(next, old[:at]...), node)
-	if found {
-		at++
-	}
-	b[key] = append(next, old[at:]...)
-}
-
-func (b bucket) remove(key, name string) {
-	old := b[key]
-	at, found := slices.BinarySearchFunc(old, name, compareName)
-	switch {
-	case !found:
-	case len(old) == 1:
-		delete(b, key)
-	default:
-		next := make([]*corev1.Node, 0, len(old)-1)
-		b[key] = append(append(next, old[:at]...), old[at+1:]...)
-	}
-}
-
-func compareName(n *corev1.Node, name string) int { return strings.Compare(n.Name, name) }
+func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.byName)) }

@@ -11,7 +11,7 @@ import (
 // kubelet's heartbeat is not significant and causes no reconciliation.
 //
 // Significant are: the creation, deletion or replacement of a Node and the start of its deletion; its provider ID,
-// labels, annotations, taints (but not TimeAdded), unschedulable, addresses and node info; and the status of any
+// labels, annotations, taints (but not TimeAdded), unschedulable, addresses and node info (but not swap); and the status of any
 // condition, because health checks may use any type. Not significant are capacity, images, volumes, reasons, messages
 // and times. Either Node may be nil. It allocates nothing.
 func Significant(old, updated *corev1.Node) bool { return SignificantTo(old, updated, nil) }
@@ -76,19 +76,11 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// sameInfo also compares the target of the one pointer in node info: every decoded Node has its own pointer, so == on
-// the struct would report every heartbeat as a change.
+// sameInfo leaves out the swap, which is a pointer: every decoded Node has its own, so that every heartbeat would be a change.
 func sameInfo(a, b *corev1.NodeSystemInfo) bool {
 	x, y := *a, *b
 	x.Swap, y.Swap = nil, nil
-	return x == y && swapCapacity(a) == swapCapacity(b)
-}
-
-func swapCapacity(info *corev1.NodeSystemInfo) int64 {
-	if info.Swap == nil || info.Swap.Capacity == nil {
-		return -1
-	}
-	return *info.Swap.Capacity
+	return x == y
 }
 
 // Ready reports whether the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
