@@ -280,7 +280,9 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, line string) 
 		})
 	case line == "GET /api/v1/namespaces/kube-system":
 		namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
+		s.mu.Lock()
 		namespace.UID = s.uid
+		s.mu.Unlock()
 		answer(w, http.StatusOK, namespace)
 	case s.slow != nil && r.URL.Query().Get("sendInitialEvents") != "": // it streams no lists then
 		answer(w, http.StatusUnprocessableEntity, &metav1.Status{

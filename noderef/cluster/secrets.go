@@ -1,10 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,21 +23,37 @@ import (
 
 // Format of Cluster API's kubeconfig Secrets (contract of control plane providers).
 const (
-	// LabelClusterName is the label that a Secret must have to be in the cache of [SecretsFromManager]; its value is
-	// the name of the cluster.
+	// LabelClusterName is the label that a Secret must have to be noticed by [SecretsFromManager]; its value is the name of the cluster.
 	LabelClusterName = contract.ClusterNameLabel
 	// KubeconfigKey is the key of the Secret's data.
 	KubeconfigKey = "value"
-
-	kubeconfigSuffix = "-kubeconfig"
 )
 
-// Secrets is an [Access] that reads Cluster API's kubeconfig Secrets: in the namespace of the cluster, with the name
-// `<name>-kubeconfig` and the key `value`. It watches metadata only. It reads the Secret when a connection is created,
+// SecretLayout says how the kubeconfig Secrets of clusters look, which are in the namespaces of their clusters. A field that is not set is
+// as in Cluster API's Secrets.
+type SecretLayout struct {
+	// Prefix and Suffix are around the name of the cluster in that of the Secret. Without both, the Suffix is -kubeconfig.
+	Prefix, Suffix string
+	// Key is that of the Secret's data; [KubeconfigKey].
+	Key string
+	// Label is one that the Secrets have, with any value: changes of others are not noticed. [LabelClusterName].
+	Label string
+}
+
+func (l SecretLayout) complete() SecretLayout {
+	if l.Prefix == "" && l.Suffix == "" {
+		l.Suffix = "-kubeconfig"
+	}
+	l.Key, l.Label = cmp.Or(l.Key, KubeconfigKey), cmp.Or(l.Label, LabelClusterName)
+	return l
+}
+
+// Secrets is an [Access] that reads kubeconfig Secrets. It watches metadata only. It reads the Secret when a connection is created,
 // and does not keep it. It ignores the Secret's type, as Cluster API does. It is safe for concurrent use.
 type Secrets struct {
-	informers cache.Informers
-	reader    client.Reader
+	layout    SecretLayout
+	informers cache.Informers // of the metadata of Secrets
+	reader    client.Reader   // without a cache, so that no kubeconfig stays in memory
 }
 
 var (
@@ -46,29 +61,22 @@ var (
 	_ notifier = (*Secrets)(nil)
 )
 
-// newSecrets returns an Access that reads Secrets. informers is the cache for the metadata of Secrets, ideally one that
-// has only Secrets with [LabelClusterName]. reader reads single Secrets; use one without a cache, such as
-// manager.GetAPIReader(), so that no kubeconfig stays in memory. newSecrets makes no request.
-func newSecrets(informers cache.Informers, reader client.Reader) (*Secrets, error) {
-	if informers == nil || reader == nil {
-		return nil, errors.New("new kubeconfig secrets: informers and reader are required")
-	}
-	return &Secrets{informers: informers, reader: reader}, nil
+// SecretsFromManager returns an Access that reads Cluster API's kubeconfig Secrets. See [SecretLayout.FromManager].
+func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
+	return SecretLayout{}.FromManager(mgr, namespaces...)
 }
 
-// SecretsFromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager that
-// holds only the names and UIDs of the Secrets with [LabelClusterName], of some namespaces or, without any, of all. It
+// FromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager that
+// holds only the metadata of the Secrets with the label, of some namespaces or, without any, of all. It
 // needs the rights to get, list and watch Secrets there.
-func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
-	labelled, err := labels.NewRequirement(LabelClusterName, selection.Exists, nil)
+func (l SecretLayout) FromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
+	l = l.complete()
+	labelled, err := labels.Parse(l.Label)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig secrets: %w", err)
+		return nil, fmt.Errorf("kubeconfig secrets: label: %w", err)
 	}
-	var only map[string]cache.Config // nil: all
+	only := map[string]cache.Config{} // none means all
 	for _, namespace := range namespaces {
-		if only == nil {
-			only = map[string]cache.Config{}
-		}
 		only[namespace] = cache.Config{}
 	}
 	metadata, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -76,8 +84,8 @@ func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error
 		HTTPClient:           mgr.GetHTTPClient(),
 		Scheme:               mgr.GetScheme(),
 		Mapper:               mgr.GetRESTMapper(),
-		DefaultLabelSelector: labels.NewSelector().Add(*labelled),
-		DefaultTransform:     identityOnly,
+		DefaultLabelSelector: labelled,
+		DefaultTransform:     cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig secrets: cache of their metadata: %w", err)
@@ -85,35 +93,25 @@ func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error
 	if err := mgr.Add(metadata); err != nil {
 		return nil, fmt.Errorf("kubeconfig secrets: adding their cache to the manager: %w", err)
 	}
-	return newSecrets(metadata, mgr.GetAPIReader())
-}
-
-// identityOnly drops the unused metadata of a Secret, because there is one bootstrap Secret per Machine.
-func identityOnly(obj any) (any, error) {
-	if secret, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		secret.ObjectMeta = metav1.ObjectMeta{
-			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
-		}
-	}
-	return obj, nil
+	return &Secrets{layout: l, informers: metadata, reader: mgr.GetAPIReader()}, nil
 }
 
 // Target implements [Access] with one read of the Secret.
 func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Target, error) {
-	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + kubeconfigSuffix}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: s.layout.Prefix + cluster.Name + s.layout.Suffix}
 	var secret corev1.Secret
 	err := s.reader.Get(ctx, key, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Target{}, fmt.Errorf(
 			"%w: Secret %s does not exist; its control plane provider creates it, or you do, with label %s=%s and data key %s",
-			ErrNoKubeconfig, key, LabelClusterName, cluster.Name, KubeconfigKey)
+			ErrNoKubeconfig, key, s.layout.Label, cluster.Name, s.layout.Key)
 	case err != nil:
 		return Target{}, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
-	kubeconfig, found := secret.Data[KubeconfigKey]
+	kubeconfig, found := secret.Data[s.layout.Key]
 	if !found {
-		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", errInvalidKubeconfig, key, KubeconfigKey)
+		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", errInvalidKubeconfig, key, s.layout.Key)
 	}
 	config, err := ParseKubeconfig(kubeconfig)
 	if err != nil {
@@ -134,7 +132,7 @@ func (s *Secrets) notify(ctx context.Context, changed func(cluster types.Namespa
 		return fmt.Errorf("kubeconfig secrets: metadata informer: %w", err)
 	}
 	tell := func(obj any) {
-		if cluster, ok := clusterOf(obj); ok {
+		if cluster, ok := s.layout.clusterOf(obj); ok {
 			changed(cluster)
 		}
 	}
@@ -149,12 +147,13 @@ func (s *Secrets) notify(ctx context.Context, changed func(cluster types.Namespa
 }
 
 // clusterOf returns the cluster of a Secret, by the Secret's name.
-func clusterOf(obj any) (types.NamespacedName, bool) {
+func (l SecretLayout) clusterOf(obj any) (types.NamespacedName, bool) {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return types.NamespacedName{}, false
 	}
 	namespace, secret, _ := strings.Cut(key, "/")
-	name, ok := strings.CutSuffix(secret, kubeconfigSuffix)
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
+	name, begins := strings.CutPrefix(secret, l.Prefix)
+	name, ends := strings.CutSuffix(name, l.Suffix)
+	return types.NamespacedName{Namespace: namespace, Name: name}, begins && ends && name != ""
 }

@@ -46,7 +46,7 @@ func newVault(t *testing.T) *vault {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	var err error
 	v.cache, err = cache.New(&rest.Config{Host: "http://127.0.0.1:0"}, cache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper, DefaultTransform: identityOnly,
+		Scheme: scheme.Scheme, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields(),
 		NewInformer: func(
 			_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, i toolscache.Indexers,
 		) toolscache.SharedIndexInformer {
@@ -113,11 +113,10 @@ func (v *vault) remove() *metav1.PartialObjectMetadata {
 
 func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v, s := newVault(t), newAPIServer(t)
-	secrets, err := newSecrets(v.cache, v)
-	require.NoError(t, err)
+	secrets := &Secrets{layout: SecretLayout{}.complete(), informers: v.cache, reader: v}
 	w := newWorld(t, Options[*nodes]{Access: secrets})
 
-	err = w.becomes(keyA, ReasonNoKubeconfig)
+	err := w.becomes(keyA, ReasonNoKubeconfig)
 	require.ErrorIs(t, err, ErrNoKubeconfig)
 	require.ErrorContains(t, err, "Secret default/a-kubeconfig does not exist")
 	require.Equal(t, 1, v.count())
@@ -153,7 +152,9 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 
 	t.Log("it is deleted and created again while the watch is broken: another cluster of the same name")
 	s.accept("t2", "t3")
+	s.mu.Lock()
 	s.uid = "second"
+	s.mu.Unlock()
 	v.DeleteDropWatch(v.remove())
 	v.AddDropWatch(v.write("u2", map[string][]byte{KubeconfigKey: s.kubeconfig("t3")}, nil))
 	v.ResetWatch()
@@ -168,32 +169,45 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 func TestAnUnsafeSecretIsNamed(t *testing.T) {
 	v := newVault(t)
 	v.write("u1", map[string][]byte{KubeconfigKey: []byte(kubeconfigWith("server: https://example.com", "exec: {command: x}"))}, nil)
-	secrets, err := newSecrets(v.cache, v)
-	require.NoError(t, err)
-	_, err = secrets.Target(t.Context(), keyA)
+	secrets := &Secrets{layout: SecretLayout{}.complete(), informers: v.cache, reader: v}
+	_, err := secrets.Target(t.Context(), keyA)
 	require.ErrorIs(t, err, ErrUnsafeKubeconfig)
 	require.ErrorContains(t, err, "Secret default/a-kubeconfig")
 }
 
 func TestOnlyKubeconfigSecretsConcernACluster(t *testing.T) {
+	own := SecretLayout{Prefix: "access.", Key: "config", Label: "example.com/access"}
 	tests := map[string]struct {
-		obj  any
-		want string
+		layout SecretLayout
+		obj    any
+		want   string
 	}{
-		"a kubeconfig":          {&metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, "n/c"},
-		"of a dashed name":      {&metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig-kubeconfig"}, "n/c-kubeconfig"},
-		"a tombstone":           {toolscache.DeletedFinalStateUnknown{Key: "n/c-kubeconfig"}, "n/c"},
-		"another Secret":        {&metav1.ObjectMeta{Namespace: "n", Name: "c-ca"}, ""},
-		"the suffix alone":      {&metav1.ObjectMeta{Namespace: "n", Name: "-kubeconfig"}, ""},
-		"something else at all": {"x", ""},
+		"a kubeconfig":            {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, want: "n/c"},
+		"of a dashed name":        {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig-kubeconfig"}, want: "n/c-kubeconfig"},
+		"a tombstone":             {obj: toolscache.DeletedFinalStateUnknown{Key: "n/c-kubeconfig"}, want: "n/c"},
+		"another Secret":          {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-ca"}},
+		"the suffix alone":        {obj: &metav1.ObjectMeta{Namespace: "n", Name: "-kubeconfig"}},
+		"something else at all":   {obj: "x"},
+		"an own layout":           {own, &metav1.ObjectMeta{Namespace: "n", Name: "access.c"}, "n/c"},
+		"another layout than own": {own, &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := clusterOf(tc.obj)
+			got, ok := tc.layout.complete().clusterOf(tc.obj)
 			require.Equal(t, tc.want != "", ok)
 			if ok {
 				require.Equal(t, tc.want, got.String())
 			}
 		})
 	}
+}
+
+func TestAnOwnLayoutKeepsNotifications(t *testing.T) {
+	v, s := newVault(t), newAPIServer(t)
+	layout := SecretLayout{Suffix: "-kubeconfig", Key: "config", Label: "example.com/access"}
+	w := newWorld(t, Options[*nodes]{Access: &Secrets{layout: layout.complete(), informers: v.cache, reader: v}})
+	err := w.becomes(keyA, ReasonNoKubeconfig)
+	require.ErrorContains(t, err, "with label example.com/access=a and data key config")
+	v.Add(v.write("u1", map[string][]byte{"config": s.kubeconfig("t1")}, nil))
+	w.connected(keyA) // the clock stands: nothing was polled
 }
