@@ -313,5 +313,5 @@ func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
 	there := worldIn(t, testenv.Over(t, server.Store))
 	there.attach("data", "n")
 	require.NoError(t, f.client.Delete(t.Context(), m))
-	f.waitsForVolumes(m, "PersistentVolume", "404 Not Found")
+	f.waitsForVolumes(m, "PersistentVolume", "could not find the requested resource")
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -20,11 +19,9 @@ type Clusters[T any] struct {
 	options Options[T]
 	running sync.WaitGroup
 
-	mu      sync.RWMutex
-	started bool
-	stopped bool
-	life    context.Context //nolint:containedctx // that of Start; nil before
-	links   map[types.NamespacedName]*link[T]
+	mu    sync.RWMutex
+	life  context.Context //nolint:containedctx // that of Start; nil before
+	links map[types.NamespacedName]*link[T]
 
 	sinksMu sync.RWMutex
 	sinks   map[*sink]struct{}
@@ -50,13 +47,6 @@ func (c *Clusters[T]) NeedLeaderElection() bool { return false }
 
 // Start runs until ctx ends, and returns when all its goroutines have ended. It can be called once.
 func (c *Clusters[T]) Start(ctx context.Context) error {
-	c.mu.Lock()
-	started := c.started
-	c.started = true
-	c.mu.Unlock()
-	if started {
-		return errors.New("start clusters: they were started before")
-	}
 	if notifier, ok := c.options.Access.(notifier); ok {
 		if err := notifier.notify(ctx, c.changed); err != nil {
 			return fmt.Errorf("start clusters: %w", err)
@@ -70,7 +60,7 @@ func (c *Clusters[T]) Start(ctx context.Context) error {
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
-	c.stopped = true // launch starts nothing after this, so that Wait sees every goroutine
+	clear(c.links) // launch starts nothing after this, so that Wait sees every goroutine
 	c.mu.Unlock()
 	c.running.Wait()
 	return nil
@@ -78,7 +68,7 @@ func (c *Clusters[T]) Start(ctx context.Context) error {
 
 // launch needs mu, and does nothing before Start or after its end.
 func (c *Clusters[T]) launch(l *link[T]) {
-	if c.life == nil || c.stopped {
+	if c.life == nil || c.life.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.life)
@@ -96,10 +86,7 @@ func (c *Clusters[T]) launch(l *link[T]) {
 func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	c.mu.RLock()
 	l := c.links[cluster]
-	if l != nil {
-		l.touch()
-	}
-	stopped := c.stopped || c.life != nil && c.life.Err() != nil
+	stopped := c.life != nil && c.life.Err() != nil
 	c.mu.RUnlock()
 	if stopped {
 		return View[T]{Key: cluster, Reason: ReasonStopped}, &NotConnectedError{Cluster: cluster, Reason: ReasonStopped}
@@ -116,16 +103,11 @@ func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	return l.look()
 }
 
-func (l *link[T]) touch() {
+func (l *link[T]) look() (View[T], error) {
 	now := l.clusters.options.Clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = now
-}
-
-func (l *link[T]) look() (View[T], error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	view := l.view
 	view.LastSeen = l.lastSeen()
 	if l.err != nil {
@@ -143,22 +125,4 @@ func (c *Clusters[T]) changed(cluster types.NamespacedName) {
 		l.news.Store(true)
 		l.wake()
 	}
-}
-
-// retire removes a link that is not used, and reports whether it did.
-func (c *Clusters[T]) retire(l *link[T]) bool {
-	if c.named(l.key) {
-		l.touch()
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.options.Clock.Now().Before(l.asked.Add(c.options.idle)) {
-		return false // it was used in the meantime
-	}
-	delete(c.links, l.key)
-	l.cancel()
-	return true
 }

@@ -3,8 +3,8 @@
 //
 // # Usage
 //
-// [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets, and
-// [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node index on its cache,
+// [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
+// [SecretLayout] those of one's own, and [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node index on its cache,
 // and its result is in every [View]. Add the [Clusters] to a manager, call [Clusters.Get] in every pass, and watch
 // [Clusters.Source] to be woken.
 //

@@ -11,24 +11,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// MaxKubeconfigBytes is the largest size of a kubeconfig that is accepted. Those of real clusters have a few kilobytes.
-const MaxKubeconfigBytes = 256 << 10
-
 // ParseKubeconfig returns the client configuration of an untrusted kubeconfig. It does not run, load or read anything
 // that the kubeconfig names.
 //
 // Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
 // token is given as the path of a file: this controller would run the command, or send its own files, with its own
-// rights. They match [errInvalidKubeconfig] when the kubeconfig is too large, cannot be parsed, or has no usable
-// current context. No error contains a credential. To use plugins, load the kubeconfig with clientcmd in an
-// [AccessFunc].
+// rights. They match [errInvalidKubeconfig] when the kubeconfig cannot be parsed, or has no usable current context. No error
+// contains a credential. To use plugins, load the kubeconfig with clientcmd in an [AccessFunc].
 func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
-	if len(kubeconfig) == 0 {
-		return nil, fmt.Errorf("%w: it is empty", errInvalidKubeconfig)
-	}
-	if len(kubeconfig) > MaxKubeconfigBytes {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are accepted", errInvalidKubeconfig, len(kubeconfig), MaxKubeconfigBytes)
-	}
 	raw, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		// The parser's own text may quote the input.

@@ -112,9 +112,22 @@ func (l *link[T]) pause() { l.retryAt = l.clusters.options.Clock.Now().Add(l.pau
 
 // retire ends the link if its cluster is not used.
 func (l *link[T]) retire(context.Context) {
-	if l.clusters.retire(l) {
-		l.log.V(1).Info("the cluster is no longer used: disconnecting")
+	c := l.clusters
+	named := c.named(l.key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := c.options.Clock.Now()
+	if named {
+		l.asked = now
 	}
+	if now.Before(l.asked.Add(c.options.idle)) {
+		return
+	}
+	l.log.V(1).Info("the cluster is no longer used: disconnecting")
+	delete(c.links, l.key)
+	l.cancel()
 }
 
 // connect reads the target, and connects to it unless the current connection leads there. A connection that works is kept after a failure,

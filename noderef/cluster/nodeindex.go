@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -39,9 +38,6 @@ var _ noderef.Lookup = (*NodeIndex)(nil)
 // It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
 // permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
 func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.Rules) (*NodeIndex, error) {
-	if informers == nil {
-		return nil, errors.New("node index: informers is nil; pass the manager's cache")
-	}
 	x := &NodeIndex{nodes: noderef.NewIndex(rules)}
 	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -84,41 +80,14 @@ func (x *NodeIndex) Len() int {
 	return x.nodes.Len()
 }
 
-func (x *NodeIndex) onAdd(obj any) {
-	if node, ok := obj.(*corev1.Node); ok {
-		x.put(nil, node)
-	}
-}
+func (x *NodeIndex) onAdd(obj any) { x.onUpdate(nil, obj) }
 
-func (x *NodeIndex) onUpdate(oldObj, newObj any) {
-	old, _ := oldObj.(*corev1.Node)
-	if node, ok := newObj.(*corev1.Node); ok {
-		x.put(old, node)
+func (x *NodeIndex) onUpdate(before, obj any) {
+	old, _ := before.(*corev1.Node)
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return
 	}
-}
-
-// onDelete uses only the name: after a missed watch event the informer reports a tombstone, whose object may be old or
-// missing.
-func (x *NodeIndex) onDelete(obj any) {
-	name := ""
-	switch o := obj.(type) {
-	case *corev1.Node:
-		name = o.Name
-	case toolscache.DeletedFinalStateUnknown:
-		name = o.Key // Nodes have no namespace, so the key is the name
-	}
-	x.eventsMu.Lock()
-	defer x.eventsMu.Unlock()
-
-	x.nodesMu.Lock()
-	removed := x.nodes.Remove(name)
-	x.nodesMu.Unlock()
-	if removed != nil {
-		x.tell(NodeEvent{Old: removed})
-	}
-}
-
-func (x *NodeIndex) put(old, node *corev1.Node) {
 	x.eventsMu.Lock()
 	defer x.eventsMu.Unlock()
 
@@ -127,6 +96,21 @@ func (x *NodeIndex) put(old, node *corev1.Node) {
 	x.nodesMu.Unlock()
 	if noderef.Significant(old, node) {
 		x.tell(NodeEvent{Old: old, New: node})
+	}
+}
+
+// onDelete uses only the name: after a missed watch event the informer reports a tombstone, whose object may be old or
+// missing. Nodes have no namespace, so the key is the name.
+func (x *NodeIndex) onDelete(obj any) {
+	name, _ := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	x.eventsMu.Lock()
+	defer x.eventsMu.Unlock()
+
+	x.nodesMu.Lock()
+	removed := x.nodes.Remove(name)
+	x.nodesMu.Unlock()
+	if removed != nil {
+		x.tell(NodeEvent{Old: removed})
 	}
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -51,9 +50,6 @@ func (s *subscriber) tell(e NodeEvent) {
 
 // Start implements source.Source.
 func (s *nodeSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	if s.mapper == nil {
-		return errors.New("node index: the source has no mapper")
-	}
 	sub := &subscriber{queue: queue, mapper: s.mapper}
 	s.index.subscribe(sub)
 	context.AfterFunc(ctx, func() { s.index.unsubscribe(sub) })

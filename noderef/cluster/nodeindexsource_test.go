@@ -172,9 +172,3 @@ func TestTheControllerWaitsForTheFirstList(t *testing.T) {
 	require.NoError(t, s.WaitForSync(t.Context()))
 	require.NotNil(t, x.ByName("a"))
 }
-
-func TestASourceNeedsAMapper(t *testing.T) {
-	x := newIndex(t, newCluster(t))
-	require.ErrorContains(t, x.Source(nil).Start(t.Context(), newQueue(t)), "mapper")
-	require.Equal(t, "node index", fmt.Sprint(x.Source(nil)))
-}

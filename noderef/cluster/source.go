@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -22,9 +21,6 @@ type Mapper func(cluster types.NamespacedName) []reconcile.Request
 // object is reconciled for a long time.
 func (c *Clusters[T]) Source(mapper Mapper) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		if mapper == nil {
-			return errors.New("clusters: the source has no mapper")
-		}
 		s := &sink{queue: queue, mapper: mapper}
 		c.sinksMu.Lock()
 		c.sinks[s] = struct{}{}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +80,7 @@ func (t *Tracker) Of(key types.NamespacedName) (Workload, error) {
 		}
 		return w, err
 	case t.config.Own.Nodes == nil:
-		return Workload{}, noClusterError{t.config.Kind}
+		return Workload{}, fmt.Errorf("%w, and this controller has none of its own: name the cluster of the %s", ErrNoCluster, t.config.Kind)
 	}
 	return t.config.Own, nil
 }
@@ -145,9 +144,6 @@ func drainsSource(w Workload) source.Source {
 
 // follow listens to the current connection of a cluster. It is cheap when the connection is unchanged.
 func (t *Tracker) follow(key types.NamespacedName, w Workload) {
-	if w.Nodes != nil && !reflect.TypeOf(w.Nodes).Comparable() {
-		return // it could not be compared with the next one
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.followed[key]

@@ -47,18 +47,10 @@ type Volumes interface {
 	Release(node string)
 }
 
-// namespaceReader reads the labels of namespaces in the cluster of the Nodes that a Drainer drains, for drain rules with namespace
-// selectors. A runner.Runner of a cluster implements it.
-type namespaceReader interface {
-	// NamespaceLabels returns a function that looks up labels in memory, and that must not be called after ctx has ended. It does not wait:
-	// the first call starts the list of namespaces, and the error matches runner.ErrNotListed until it is complete.
-	NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
-}
-
 // Workload is the access to the Nodes of one cluster. The Node of an object is found, watched, written and drained in the object's cluster
 // only: Nodes of two clusters may have the same names and provider IDs.
 type Workload struct {
-	// Nodes finds Nodes. It should be a pointer, such as a *NodeIndex, and a different one for each connection: a Tracker listens
+	// Nodes finds Nodes. It must be comparable, such as a *NodeIndex, and a different one for each connection: a Tracker listens
 	// again when it changes. Its events wake objects if it has a Source as a NodeIndex does.
 	Nodes Nodes
 	// Client writes Nodes; its writes must not block on a server that does not answer.
@@ -138,10 +130,13 @@ var errNoNamespaces = errors.New(
 	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it have the method NamespaceLabels",
 )
 
-// NamespaceLabels asks the Drainer, which must have this method too. The error matches ErrNotSynced until the namespaces are
-// listed.
+// NamespaceLabels returns a function of the Drainer that looks up labels of namespaces in memory, for drain rules with namespace selectors.
+// It must not be called after ctx has ended. The Drainer must have this method too, as a runner.Runner has it: the first call starts the
+// list of namespaces, and the error matches ErrNotSynced until it is complete.
 func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
-	reader, ok := w.Drainer.(namespaceReader)
+	reader, ok := w.Drainer.(interface {
+		NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
+	})
 	if !ok {
 		return nil, errNoNamespaces
 	}
@@ -154,15 +149,6 @@ func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, e
 
 // ErrNoCluster matches the error of Tracker.Of for an object that names no cluster, where there is no cluster for such objects.
 var ErrNoCluster = errors.New("the object names no cluster")
-
-// noClusterError is the ErrNoCluster of one kind of objects.
-type noClusterError struct{ kind string }
-
-func (e noClusterError) Error() string {
-	return fmt.Sprintf("the %[1]s names no cluster, and this controller has none of its own for such %[1]ss: name the %[1]s's cluster", e.kind)
-}
-
-func (noClusterError) Is(target error) bool { return target == ErrNoCluster }
 
 // IsUnread reports whether an error only means that a cluster cannot be read now, which ends with an event.
 func IsUnread(err error) bool {

@@ -25,40 +25,32 @@ type WorkloadOptions struct {
 // FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager, which also watches volumes; that
 // costs nothing before the first drain. Reconcilers in one manager should share the result.
 func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
-	nodes, err := NewNodeIndex(ctx, mgr.GetCache(), o.Matching)
-	if err != nil {
-		return Workload{}, err
+	w, drainer, err := o.workloadOf(ctx, mgr)
+	if err == nil {
+		err = mgr.Add(drainer)
 	}
-	w, drainer, err := o.workloadOf(nodes, mgr)
-	if err != nil {
-		return Workload{}, err
-	}
-	if err := mgr.Add(drainer); err != nil {
-		return Workload{}, fmt.Errorf("drain runner: %w", err)
-	}
-	return w, nil
+	return w, err
 }
 
 // Setup returns what Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
 func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, error) {
 	return func(ctx context.Context, c *Connection) (Workload, error) {
-		nodes, err := NewNodeIndex(ctx, c.GetCache(), o.Matching)
-		if err != nil {
-			return Workload{}, err
+		w, drainer, err := o.workloadOf(ctx, c)
+		if err == nil {
+			c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
 		}
-		w, drainer, err := o.workloadOf(nodes, c)
-		if err != nil {
-			return Workload{}, err
-		}
-		c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
-		return w, nil
+		return w, err
 	}
 }
 
-func (o WorkloadOptions) workloadOf(nodes *NodeIndex, c ctrlcluster.Cluster) (Workload, *runner.Runner, error) {
+func (o WorkloadOptions) workloadOf(ctx context.Context, c ctrlcluster.Cluster) (Workload, *runner.Runner, error) {
+	nodes, err := NewNodeIndex(ctx, c.GetCache(), o.Matching)
+	if err != nil {
+		return Workload{}, nil, err
+	}
 	drainer, err := runner.NewForCluster(c, o.DrainMetrics)
 	if err != nil {
-		return Workload{}, nil, fmt.Errorf("drain runner: %w", err)
+		return Workload{}, nil, err
 	}
 	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, drainer, nil
 }
