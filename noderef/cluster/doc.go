@@ -4,14 +4,14 @@
 // # Usage
 //
 // [New] takes an [Access], which tells how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
-// [SecretLayout] those of one's own, and [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node index on its cache,
-// and its result is in every [View]. Add the [Clusters] to a manager, call [Clusters.Get] in every pass, and watch
-// [Clusters.Source] to be woken.
+// [SecretLayout] those of one's own, and [AccessFunc] covers everything else. Options.Setup prepares each new connection, for
+// example with a Node index on its cache, and its result is in every [View]. Add the [Clusters] to a manager, call
+// [Clusters.Get] in every pass, and watch [Clusters.Source] to be woken.
 //
 // # How it works
 //
 // Each cluster in use has one goroutine that connects, monitors and reconnects. It probes the API server (one GET of /readyz) only
-// when there is a reason: when a request has waited for three seconds, when one fails or a watch is silent for 90 seconds, and after
+// when there is a reason: when a request has waited for three seconds, when one fails or a watch is silent for six minutes, and after
 // 5xx and 401 answers, at most every two seconds.
 //
 // A connection ends when a probe fails: all its requests fail at once, and its caches are gone. One probe at a time then asks

@@ -113,7 +113,7 @@ func TestOnlyASilentWatchIsStartedAgain(t *testing.T) {
 	}
 	w.holds("bookmarks are signs of life", func() bool { return s.count("GET /readyz") == probes && s.count("WATCH") == watches })
 
-	w.stepUntil(time.Second, "after silence there is another watch", func() bool { return s.count("WATCH") > watches })
+	w.stepUntil(10*time.Second, "after silence there is another watch", func() bool { return s.count("WATCH") > watches })
 	w.eventually("and the server is probed", func() bool { return s.count("GET /readyz") > probes })
 	require.Same(t, view.Value, w.connected(keyA).Value, "the connection is the same")
 }
@@ -124,7 +124,7 @@ func TestAServerThatFallsSilentIsLost(t *testing.T) {
 	w.connected(keyA)
 	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
 	s.hang()
-	w.stepUntil(time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
+	w.stepUntil(10*time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
 	w.eventually("the watch was cut", func() bool { return s.pending("WATCH") == 0 })
 }
 

@@ -221,10 +221,15 @@ func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedE
 		old.end()
 		l.clusters.running.Go(old.close)
 	}
-	if old != next || before.Reason != view.Reason {
-		l.log.Info("the connection has changed", "connected", view.Connected, "reason", view.Reason, "error", failure)
-		l.clusters.tell(l.key)
+	switch {
+	case failure == nil:
+		l.log.Info("connected")
+	case old != nil || before.Reason != view.Reason:
+		l.log.Info("not connected", "reason", view.Reason, "error", failure.Err)
+	default:
+		return
 	}
+	l.clusters.tell(l.key)
 }
 
 // change changes the view of a session, if that is the current one, and wakes the subscribers if they can see a difference.

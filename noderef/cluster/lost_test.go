@@ -128,7 +128,7 @@ func standby(t *testing.T, options Options[*nodes]) (w *world, before, after *ap
 // readsAnew waits for the Nodes of the backup.
 func (w *world) readsAnew() {
 	w.t.Helper()
-	w.stepUntil(time.Second, "the Nodes are those of the backup", func() bool {
+	w.stepUntil(10*time.Second, "the Nodes are those of the backup", func() bool {
 		view := w.get(keyA)
 		return view.Connected && view.Value.has(w.t, "early") && !view.Value.has(w.t, "late")
 	})

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// silence is how long a list or a watch of a cache may bring no data before it is started again: a watch brings a bookmark about every
-// minute. A server, or a proxy, may lose one request; and one that was restored from a backup sends nothing on a watch from a resource
-// version that is in its future.
-const silence = 90 * time.Second
+// silence is how long a list or a watch of a cache may bring no data before it is started again. A watch brings a bookmark about every
+// minute, unless nothing has happened since it began, and kubelets report at least every five minutes. A server, or a proxy, may lose one
+// request; and one that was restored from a backup sends nothing on a watch from a resource version that is in its future.
+const silence = 6 * time.Minute
 
 // ownTransport is an http.RoundTripper that sends requests over a wire.
 type ownTransport struct {

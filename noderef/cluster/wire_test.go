@@ -139,7 +139,7 @@ func TestABrokenTCPConnectionIsReplaced(t *testing.T) {
 	through = s.addr
 	mu.Unlock()
 	close(broken.frozen)
-	w.clock.Step(90 * time.Second)
+	w.clock.Step(silence)
 	probes := s.count("GET /readyz")
 	w.stepUntil(time.Second, "the server answers on a new connection", func() bool { return s.count("GET /readyz") > probes })
 	w.stepUntil(time.Second, "requests pass", func() bool {
@@ -184,7 +184,7 @@ func TestAListThatKeepsBringingDataIsNotLimited(t *testing.T) {
 	w.eventually("connected", func() bool { return w.get(keyA).Connected })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	for range 4 { // all of them take longer than silence
-		w.clock.Step(40 * time.Second) // twice that is less than silence, which restarts shortly after the piece is seen
+		w.clock.Step(170 * time.Second) // twice that is less than silence, which restarts shortly after the piece is seen
 		require.False(t, w.get(keyA).Synced)
 		s.slow <- struct{}{}
 		w.eventually("a piece is read", func() bool { return w.get(keyA).LastSeen.Equal(w.clock.Now()) })

@@ -65,7 +65,7 @@ func (f *far) startClusters() {
 	secrets, err := workloads.SecretsFromManager(mgr)
 	require.NoError(f.t, err)
 	f.clusters, err = workloads.New(workloads.Options[*workloads.NodeIndex]{
-		Access: secrets, UserAgent: workloadAgent, Patience: time.Second,
+		Access: secrets, UserAgent: workloadAgent,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: workloads.TrimNode}}},
 		Setup: func(ctx context.Context, c *workloads.Connection) (*workloads.NodeIndex, error) {
 			return workloads.NewNodeIndex(ctx, c.GetCache(), noderef.Rules{})
