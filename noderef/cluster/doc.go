@@ -37,7 +37,7 @@
 //     kube-system with the one that an object has recorded. Nothing is compared unless the user of the kubeconfig has
 //     [ConnectionPolicyRules].
 //   - "Not connected" is an error that matches [ErrNotConnected], names the cluster and says what a person can do. It is never
-//     reported as "the Node does not exist". Its text is stable while the state is.
+//     reported as "the Node does not exist". Its text is stable while the state and its cause are.
 //   - A kubeconfig from a Secret cannot run a command, load a plugin or read a file; see [ParseKubeconfig].
 //   - Connections, requests and goroutines end with the context of Start, also those of servers that hang.
 //   - When a subscriber of a NodeIndex receives an event of a Node, the index has that state of the Node or a newer one. Heartbeats
