@@ -47,13 +47,13 @@ func addHealthChecks(
 	if err != nil {
 		return err
 	}
-	policy := healthcheck.Policy{LimitAlone: o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI}
 	judges := remediation.Ports{Ports: ports.Ports, Workload: ports.Workload, NodesOf: ports.NodesOf, WorkloadEvents: ports.WorkloadEvents}
 	if guards.gate != nil {
 		judges.ReachOf = guards.gate.Of
 	}
 	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
-		Options: shared, Matching: machines.Matching, Policy: policy, Checks: joining(o.Kinds.JoinTimeout),
+		Options: shared, Matching: machines.Matching, Checks: joining(o.Kinds.JoinTimeout),
+		LimitAlone: o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI,
 	})
 	if err != nil {
 		return err

@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -32,7 +30,7 @@ type world struct {
 func (w *world) create() {
 	w.serial++
 	w.machines = append(w.machines, healthcheck.Machine{
-		Name: fmt.Sprintf("m%04d", w.serial), UID: types.UID(fmt.Sprintf("u%04d", w.serial)), Created: w.at, Line: "set", Group: "set",
+		Name: fmt.Sprintf("m%04d", w.serial), UID: types.UID(fmt.Sprintf("u%04d", w.serial)), Created: w.at, Group: "set",
 		Domain: string("abc"[w.serial%3]), Verdict: healthcheck.Verdict{Unstarted: true, Since: w.at},
 	})
 }
@@ -64,7 +62,7 @@ func (w *world) change() {
 		if m.Deleting {
 			w.machines = slices.Delete(w.machines, i, i+1)
 		} else if m.Marked {
-			m.Deleting, m.DeletingSince = true, w.at
+			m.Deleting = true
 		}
 	}
 }
@@ -108,7 +106,7 @@ func (w *world) carryOut(d healthcheck.Decision) {
 }
 
 // recovered has all Machines be replaced that are to be, and all be healthy, and returns what is decided then.
-func (w *world) recovered(t *testing.T, most string, policy healthcheck.Policy) healthcheck.Decision {
+func (w *world) recovered(t *testing.T, most string) healthcheck.Decision {
 	t.Helper()
 	w.at = w.at.Add(time.Minute)
 	w.machines = slices.DeleteFunc(w.machines, func(m healthcheck.Machine) bool { return m.Deleting })
@@ -119,21 +117,18 @@ func (w *world) recovered(t *testing.T, most string, policy healthcheck.Policy) 
 		w.heal(&w.machines[i])
 		w.machines[i].Marked = false
 	}
-	return healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Policy: policy, Ledger: w.ledger,
-		Known: w.known, Now: w.at}, false, false)
+	return healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Ledger: w.ledger, Known: w.known, Now: w.at}, false)
 }
 
 func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 	for _, budget := range []struct {
-		limit          string
-		policy         healthcheck.Policy
-		patient, blind bool
-		most           int
+		limit string
+		blind bool
+		most  int
 	}{
-		{"3", healthcheck.Policy{}, true, false, 3},
-		{"[1-4]", healthcheck.Policy{}, true, true, 4},
-		{"100%", healthcheck.Policy{MaxInFlight: contract.Some(intstr.FromInt32(2))}, false, false, 2},
-		{"0", healthcheck.Policy{}, false, false, 0},
+		{"3", false, 3},
+		{"[1-4]", true, 4},
+		{"0", false, 0},
 	} {
 		marked := 0
 		for seed := range int64(60) {
@@ -150,12 +145,12 @@ func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {
 				}
 				off := time.Duration(w.r.Intn(481)-240) * time.Second // the clocks of processes differ
 				d := healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, budget.limit),
-					Policy: budget.policy, Ledger: w.ledger, Known: w.known, Now: w.at.Add(off)}, budget.patient, budget.blind)
+					Ledger: w.ledger, Known: w.known, Now: w.at.Add(off)}, budget.blind)
 				w.carryOut(d)
 				marked = max(marked, len(w.lost))
 				require.LessOrEqual(t, len(w.lost), budget.most, "limit %s, seed %d", budget.limit, seed)
 			}
-			require.Zero(t, w.recovered(t, budget.limit, budget.policy).InFlight, "limit %s, seed %d", budget.limit, seed)
+			require.Empty(t, w.recovered(t, budget.limit).Ledger.InFlight, "limit %s, seed %d", budget.limit, seed)
 		}
 		require.Equal(t, budget.most, marked, "limit %s: the budget is used", budget.limit)
 	}
@@ -174,7 +169,8 @@ func TestAPlaceThatIsNotFilledCountsAsAMachineThatIsUnhealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := planned(t, c.states, c.most)
-			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(), Decided: true}}
+			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(),
+				After: now.Add(-time.Minute).Unix(), Decided: true}}
 			require.Equal(t, c.want, acts(healthcheck.PlanBlind(f)))
 		})
 	}

@@ -12,8 +12,7 @@
 // # All Machines of a check
 //
 // [Plan] decides about all Machines of one MachineHealthCheck: whether the [Limit] of the check allows remediation at all, and which
-// Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit, a [Policy]
-// bounds it:
+// Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit:
 //
 //   - when all Machines become unhealthy at once, or most of a failure domain, that is an outage, and none of them is marked. Machines
 //     whose timeout is not reached yet count too, so that an outage is known before its first Machine is marked. An outage of a failure
@@ -21,13 +20,12 @@
 //     The timeouts of the Machines that have not recovered then begin anew. A Machine whose remediation a person requests is not part of an
 //     outage, and one Machine alone is no outage;
 //   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy;
-//   - an owner whose Machines do not start gets new ones with a growing delay, and at last no more.
+//   - after several Machines in a row of which none became healthy, the next one is not replaced.
 //
-// A scale-up does not count: Machines that have not started are pending, unless they replace one. Policy.LimitAlone counts and decides as
-// Cluster API does.
+// A scale-up does not count: Machines that have not started are pending, unless they replace one. PlanFacts.LimitAlone counts and decides
+// as Cluster API does.
 //
 // The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
-// started counts as a replacement. A Machine takes the place of another one if it was not there when that one was marked. This is judged by
-// the clock of the API server, which gives Machines their times: clocks of processes differ. They count for limits, and where a cache may
-// not have shown a Machine.
+// started counts as a replacement. A Machine takes the place of another one if it was made after the newest one that was there when that one
+// was marked, by the clock of the API server, which gives Machines their times: clocks of processes differ.
 package healthcheck

@@ -50,7 +50,6 @@ type evaluation struct {
 	unstarted   bool
 	unreported  bool // the Node does not say whether it is Ready
 	limit, next time.Duration
-	well        time.Time // since when the Node has the conditions of a healthy one
 }
 
 func (e *evaluation) machine() {
@@ -83,12 +82,8 @@ func (e *evaluation) node() {
 		for _, rule := range e.facts.Checks.Node {
 			for i := range e.facts.Node.Status.Conditions {
 				c := &e.facts.Node.Status.Conditions[i]
-				switch changed := c.LastTransitionTime.Time; {
-				case string(c.Type) != rule.Type:
-				case c.Status == corev1.ConditionStatus(rule.Status):
-					e.apply(rule, "Node", c.Reason, changed, ReasonUnhealthyNode)
-				case changed.After(e.well):
-					e.well = changed
+				if string(c.Type) == rule.Type && c.Status == corev1.ConditionStatus(rule.Status) {
+					e.apply(rule, "Node", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyNode)
 				}
 			}
 		}
@@ -208,7 +203,7 @@ func (e *evaluation) verdict() Verdict {
 	case e.unstarted || e.unreported: // the node lifecycle controller says of a Node that it is unknown after a while
 		v.Reason = ReasonStarting
 	default:
-		v.Class, v.Reason, v.Since = Healthy, ReasonSucceeded, e.well
+		v.Class, v.Reason = Healthy, ReasonSucceeded
 	}
 	return v
 }

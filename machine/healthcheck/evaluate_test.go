@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -258,14 +257,6 @@ func TestNoFactsAreNeverUnhealthy(t *testing.T) {
 	require.Equal(t, healthcheck.Pending, got.Class)
 }
 
-func TestAHealthyMachineSaysSinceWhenItsNodeIs(t *testing.T) {
-	t.Parallel()
-	f := facts()
-	f.Node = node(said("Ready", corev1.ConditionTrue, time.Hour), said("KernelDeadlock", corev1.ConditionFalse, time.Minute),
-		said("Other", corev1.ConditionTrue, time.Second))
-	require.Equal(t, now.Add(-time.Minute), healthcheck.Evaluate(f).Since, "of the conditions that count, the last that has changed")
-}
-
 func TestAHealthyMachineIsJudgedWithoutAnAllocation(t *testing.T) {
 	f := facts()
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = healthcheck.Evaluate(f) }))
@@ -369,6 +360,5 @@ func TestAMachineWhoseNodeIsGoneIsUnhealthySinceItWasSaid(t *testing.T) {
 	p.Machines[0].Verdict = gone
 	p.Machines[0].Marked = true // and its owner does not replace it
 	p.Machines[1].Verdict.Since = now.Add(-10 * time.Minute)
-	p.Policy.MaxInFlight = contract.Some(intstr.FromInt32(2))
 	require.Equal(t, "Wait Mark", acts(healthcheck.Plan(p)))
 }

@@ -41,7 +41,7 @@ func ExamplePlan() {
 	var machines []healthcheck.Machine
 	for name, since := range map[string]time.Duration{"a-1": 10 * time.Minute, "a-2": 11 * time.Minute, "b-1": 0, "b-2": 3 * time.Hour,
 		"b-3": 0} {
-		m := healthcheck.Machine{Name: name, Line: "set-uid", Group: "workers", Domain: "zone-" + name[:1],
+		m := healthcheck.Machine{Name: name, Group: "workers", Domain: "zone-" + name[:1],
 			Verdict: healthcheck.Verdict{Class: healthcheck.Healthy}}
 		if since > 0 {
 			m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: now.Add(-since)}
@@ -52,12 +52,12 @@ func ExamplePlan() {
 	for _, o := range plan.Outcomes {
 		fmt.Println(strings.TrimSpace(fmt.Sprint(o.Name, " ", o.Action, " ", o.Reason)))
 	}
-	fmt.Println(plan.Outages[0])
+	fmt.Println(plan.Message)
 	// Output:
 	// a-1 Hold Outage
 	// a-2 Hold Outage
 	// b-1
 	// b-2 Mark
 	// b-3
-	// 2 of 2 Machines of failure domain zone-a became unhealthy at once
+	// 2 of 2 Machines of failure domain zone-a became unhealthy at once, which new Machines would not end: add the annotation cluster.x-k8s.io/remediate-machine to remediate it nevertheless
 }

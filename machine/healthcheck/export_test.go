@@ -1,34 +1,30 @@
 package healthcheck
 
+import "time"
+
 // Names that only tests need.
 var ErrLimit = errLimit
 
 // Values of bounds.
-var (
-	Expiry      = Policy{}.bounds().expiry
-	MaxFailures = Policy{}.bounds().maxFailures
-	Backoff     = Policy{}.bounds().backoff
+const (
+	Expiry      = expiry
+	MaxFailures = maxFailures
 )
 
-// PlanForEver is Plan for a fleet whose remediations never expire. With patient, it holds nothing back because Machines do not start, and
-// with blind it looks for no outage.
-func PlanForEver(f PlanFacts, patient, blind bool) Decision {
-	b := f.Policy.bounds()
-	b.expiry = -1
-	if patient {
-		b.maxFailures, b.backoff = -1, -1
-	}
-	if blind {
-		b.outageWindow = -1
-	}
-	return planWithin(f, b)
+// PlanForEver is Plan for a fleet whose remediations never expire, and with blind it looks for no outage.
+func PlanForEver(f PlanFacts, blind bool) Decision {
+	return planWithin(f, 1<<62*time.Nanosecond, !blind)
 }
 
 // PlanBlind is Plan, except that it looks for no outage.
-func PlanBlind(f PlanFacts) Decision {
-	b := f.Policy.bounds()
-	b.outageWindow = -1
-	return planWithin(f, b)
+func PlanBlind(f PlanFacts) Decision { return planWithin(f, expiry, false) }
+
+// Outages are those that Plan finds.
+func Outages(f PlanFacts) (all []string) {
+	for _, o := range outagesOf(f.Machines, f.Now) {
+		all = append(all, o.String())
+	}
+	return all
 }
 
 // Allows is allows.

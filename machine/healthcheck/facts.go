@@ -59,7 +59,7 @@ type Facts struct {
 // Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. The Node with the recorded UID is the Machine's,
 // also where a provider has changed the form of the Machine's provider ID. A Node of the recorded name that is another one is not: where
 // both its UID and its provider ID differ, the Machine's Node is gone, and where one of these is unknown, nothing is known until the
-// Machine's own reconciler has matched it. NodeGone needs a live read before anything is based on it: nodes may be behind.
+// Machine's own reconciler has matched it. NodeGone needs a live read before a Machine is marked for it: nodes may be behind.
 func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Rules) (*corev1.Node, NodeState) {
 	switch {
 	case nodes == nil:

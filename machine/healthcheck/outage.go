@@ -7,27 +7,25 @@ import (
 	"time"
 )
 
-// Outage are Machines that became unhealthy at once: all of them, or most of one failure domain.
-type Outage struct {
-	// Domain is the failure domain, empty when the outage is of all Machines.
-	Domain string
-	// Unhealthy are the Machines that became unhealthy at once, of so many that are judged, those that are suspects included.
-	Unhealthy, Judged int
-	machines          map[string]bool
-	// seen: it is known of one of them that something is wrong, and not only that it could not be judged.
-	seen bool
+// outageWindow: Machines that became unhealthy within it did so at once.
+const outageWindow = 10 * time.Minute
+
+// outage are Machines that became unhealthy at once: all of them, or most of one failure domain while there are others.
+type outage struct {
+	domain   string          // empty when it is of all Machines
+	machines map[string]bool // that became unhealthy at once, suspects included
+	judged   int             // of how many
 }
 
 // String says what the outage is.
-func (o Outage) String() string {
-	if o.Domain == "" {
-		return fmt.Sprintf("All %d Machines became unhealthy at once", o.Judged)
+func (o outage) String() string {
+	if o.domain == "" {
+		return fmt.Sprintf("All %d Machines became unhealthy at once", o.judged)
 	}
-	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", o.Unhealthy, o.Judged, o.Domain)
+	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", len(o.machines), o.judged, o.domain)
 }
 
-// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts. Where
-// their Nodes say that this was later than now, the clock of this process is behind, and their time is recorded.
+// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts.
 type OutageEntry struct {
 	Domain string `json:"domain,omitempty"`
 	Ended  int64  `json:"ended,omitempty"`
@@ -76,15 +74,12 @@ func (e OutageEntry) recovering(m *Machine) string {
 func (p *plan) remember() {
 	p.out.Ledger.Outages = nil
 	lasts := map[string]bool{}
-	for _, o := range p.out.Outages {
-		if !o.seen { // after an outage of an API server, limits begin anew in any case
-			continue
-		}
-		lasts[o.Domain] = true
-		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.Domain})
+	for _, o := range p.outages {
+		lasts[o.domain] = true
+		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.domain})
 	}
 	for _, e := range p.Ledger.Outages {
-		if !lasts[e.Domain] && p.bounds.outageWindow >= 0 && p.continues(&e) {
+		if !lasts[e.Domain] && !p.LimitAlone && p.continues(&e) {
 			p.out.Ledger.Outages = append(p.out.Ledger.Outages, e)
 		}
 	}
@@ -99,7 +94,7 @@ func (p *plan) continues(e *OutageEntry) bool {
 			concerned = true
 			unjudged = unjudged || m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting // it may have yet to recover
 			if lasted && m.Verdict.Class == Healthy {
-				e.Ended = max(e.Ended, p.Now.Unix(), m.well(p.Now).Unix())
+				e.Ended = p.Now.Unix()
 			}
 		}
 	}
@@ -109,13 +104,10 @@ func (p *plan) continues(e *OutageEntry) bool {
 	return unjudged || slices.ContainsFunc(p.machines, func(m Machine) bool { return e.left(&m, p.Now) > 0 })
 }
 
-// outages finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
+// outagesOf finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
 // its timeout, the others have yet to. Machines whose remediation a person requested do not, and neither do those that are being deleted,
 // as in a rollout.
-func outages(machines []Machine, window time.Duration, now time.Time) []Outage {
-	if window < 0 {
-		return nil
-	}
+func outagesOf(machines []Machine, now time.Time) []outage {
 	var judged []*Machine
 	domains := map[string][]*Machine{}
 	for i := range machines {
@@ -126,34 +118,33 @@ func outages(machines []Machine, window time.Duration, now time.Time) []Outage {
 		judged = append(judged, m)
 		domains[m.Domain] = append(domains[m.Domain], m)
 	}
-	if together := burst(judged, window, now); len(together) > 1 && len(together) == len(judged) {
-		return []Outage{outageOf("", judged, together)}
+	if together := burst(judged, now); len(together) > 1 && len(together) == len(judged) {
+		return []outage{outageOf("", judged, together)}
 	}
 	if len(domains) < 2 {
 		return nil
 	}
-	var all []Outage
+	var all []outage
 	for domain, members := range domains {
-		if together := burst(members, window, now); domain != "" && len(together) > 1 && 2*len(together) > len(members) {
+		if together := burst(members, now); domain != "" && len(together) > 1 && 2*len(together) > len(members) {
 			all = append(all, outageOf(domain, members, together))
 		}
 	}
-	slices.SortFunc(all, func(a, b Outage) int { return cmp.Compare(a.Domain, b.Domain) })
+	slices.SortFunc(all, func(a, b outage) int { return cmp.Compare(a.domain, b.domain) })
 	return all
 }
 
-func outageOf(domain string, judged, together []*Machine) Outage {
-	o := Outage{Domain: domain, Unhealthy: len(together), Judged: len(judged), machines: map[string]bool{}}
+func outageOf(domain string, judged, together []*Machine) outage {
+	o := outage{domain: domain, judged: len(judged), machines: map[string]bool{}}
 	for _, m := range together {
 		o.machines[m.Name] = true
-		o.seen = o.seen || m.Verdict.Class == Unhealthy || !m.Verdict.Since.IsZero()
 	}
 	return o
 }
 
-// burst returns the most Machines that became unhealthy within a window. One of which it is unknown since when did so now, or with any
+// burst returns the most Machines that became unhealthy within the window. One of which it is unknown since when did so now, or with any
 // other.
-func burst(machines []*Machine, window time.Duration, now time.Time) []*Machine {
+func burst(machines []*Machine, now time.Time) []*Machine {
 	var bad, unknown []*Machine
 	for _, m := range machines {
 		switch {
@@ -169,7 +160,7 @@ func burst(machines []*Machine, window time.Duration, now time.Time) []*Machine 
 	})
 	var most []*Machine
 	for from, to := 0, 0; from < len(bad); from++ {
-		for to < len(bad) && bad[to].Verdict.Since.Sub(bad[from].Verdict.Since) <= window {
+		for to < len(bad) && bad[to].Verdict.Since.Sub(bad[from].Verdict.Since) <= outageWindow {
 			to++
 		}
 		if to-from > len(most) {

@@ -114,7 +114,7 @@ func TestAnOutageEndsWithAHealthyMachineAndNotWithOneThatCannotBeJudged(t *testi
 func TestAMachineThatCannotBeJudgedForAWhileKeepsItsTimeAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, unjudged := range map[string]healthcheck.Verdict{
-		"its Node is not read": {Reason: healthcheck.ReasonNodeUnread}, "the API server of the Nodes does not answer": {Suspect: true},
+		"its Node is not read": {Reason: healthcheck.ReasonNodeUnread}, "the API server of the Nodes does not answer": {Unjudged: true},
 	} {
 		h := fails(t, "uuuuhh", "aaaabb")
 		require.NotContains(t, h.then(0), "Mark")
@@ -158,45 +158,9 @@ func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecides
 	require.Equal(t, want, h.Ledger.Outages)
 	h.LimitErr = nil
 	require.Equal(t, "None Hold/Outage None None", h.then(time.Hour))
-	h.Policy.LimitAlone = true
+	h.LimitAlone = true
 	require.Equal(t, "None Mark None None", h.then(0))
 	require.Empty(t, h.Ledger.Outages)
-}
-
-func TestMachinesThatCannotBeJudgedAreNoOutageToRecoverFrom(t *testing.T) {
-	t.Parallel()
-	h := fails(t, "uuhh", "aabb")
-	before := h.Machines[0].Verdict
-	before.Since = before.Since.Add(-time.Hour)
-	h.recover(1)
-	for i := range h.Machines { // as while an API server does not answer
-		h.Machines[i].Verdict = healthcheck.Verdict{Suspect: true}
-	}
-	require.Equal(t, "None None None None", h.then(0))
-	h.recover(1, 2, 3)
-	h.Machines[0].Verdict = before
-	require.Equal(t, "Mark None None None", h.then(time.Minute))
-}
-
-// The process that sees the end may have run on a host that stood still for as long as the outage was.
-func TestAClockThatIsBehindLeavesTheMachinesOfAnOutageTheirTime(t *testing.T) {
-	t.Parallel()
-	h := fails(t, "uuhh", "aabb")
-	require.Equal(t, "Hold/Outage Hold/Outage None None", h.then(0))
-	h.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy, Since: h.Now}
-	require.Equal(t, "None Hold/Outage None None", h.then(-40*time.Minute))
-	require.Equal(t, "None Hold/Outage None None", h.then(time.Second), "a later pass with that clock changes nothing")
-	require.Equal(t, "None Hold/Outage None None", h.then(44*time.Minute), "the clock is right again")
-	require.Equal(t, "None Mark None None", h.then(time.Minute))
-}
-
-func TestANodeWhoseClockIsDaysAheadEndsAnOutageNow(t *testing.T) {
-	t.Parallel()
-	h := fails(t, "uuhh", "aabb")
-	require.Equal(t, "Hold/Outage Hold/Outage None None", h.then(0))
-	h.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy, Since: h.Now.Add(48 * time.Hour)}
-	require.Equal(t, "None Hold/Outage None None", h.then(0))
-	require.Equal(t, "None Mark None None", h.then(5*time.Minute))
 }
 
 // Machines that are deleted meanwhile are no part of it, and none that is healthy has ended it.

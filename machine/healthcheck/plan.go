@@ -14,9 +14,7 @@ type Machine struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
-	// Line is the UID of the owner that makes Machines from one template, and Group names who replaces the Machine: the deployment of that
-	// owner, or the owner. Both are empty without an owner.
-	Line  types.UID
+	// Group names who replaces the Machine: the deployment of its owner, or the owner. It is empty without an owner.
 	Group string
 	// Domain is the failure domain, empty when unknown.
 	Domain  string
@@ -24,8 +22,6 @@ type Machine struct {
 	// Marked: its remediation was requested, by a condition or an object, and has not ended. Failed: it was unhealthy when it was judged last.
 	Marked, Failed bool
 	Deleting       bool
-	// DeletingSince is when its deletion was requested, zero when unknown.
-	DeletingSince time.Time
 	// Shared names an older check that judges the Machine too, and keeps this one from doing so. Empty: none.
 	Shared string
 }
@@ -37,7 +33,9 @@ type PlanFacts struct {
 	Limit    Limit
 	// LimitErr says why the limit is unknown; then nothing is remediated.
 	LimitErr error
-	Policy   Policy
+	// LimitAlone decides as Cluster API does: all or nothing, by the limit of the check. Nothing is remembered, each Machine that is not
+	// healthy counts for the limit, and outages hold nothing back.
+	LimitAlone bool
 	// Ledger is that of the check, and Known says that there is one.
 	Ledger Ledger
 	Known  bool
@@ -71,10 +69,9 @@ const (
 	ReasonLimitUnreadable = "LimitUnreadable"
 	// ReasonOutage: many Machines became unhealthy at once, and new ones would not end that.
 	ReasonOutage = "Outage"
-	// ReasonInFlight: as many Machines as allowed are being remediated.
+	// ReasonInFlight: as many Machines as a check can remember are being remediated.
 	ReasonInFlight = "RemediationInFlight"
-	// ReasonBackoff and ReasonTooManyFailures: the owner's Machines do not start.
-	ReasonBackoff         = "Backoff"
+	// ReasonTooManyFailures: the Machines that replace one another do not become healthy.
 	ReasonTooManyFailures = "TooManyFailures"
 	// ReasonNoOwner: no controller owns the Machine, so that nothing would replace it.
 	ReasonNoOwner = "NoOwner"
@@ -90,16 +87,14 @@ type Outcome struct {
 
 // Decision is the result of Plan.
 type Decision struct {
-	// Expected counts the Machines, Healthy, Unhealthy and Pending those of each class, without the ones that are skipped or shared. InFlight
-	// counts the remediations that have not ended, those of Machines that are gone included.
-	Expected, Healthy, Unhealthy, Pending, InFlight int
+	// Expected counts the Machines, without the ones that are skipped or shared; Healthy and Unhealthy those that are not pending.
+	Expected, Healthy, Unhealthy int
 	// Targets are the sorted names of the expected Machines.
 	Targets []string
 	// Allowed, Reason and Message are the condition RemediationAllowed, and Remaining is how many more may become unhealthy.
 	Allowed         bool
 	Remaining       int
 	Reason, Message string
-	Outages         []Outage
 	// Outcomes are those of the expected Machines, sorted by name.
 	Outcomes []Outcome
 	// Ledger is to be stored before a Machine is marked.
@@ -109,13 +104,17 @@ type Decision struct {
 }
 
 // Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
-// it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit and Policy.MaxInFlight allow:
-// the Ledger remembers them, and is to be stored before its decision is carried out.
-func Plan(f PlanFacts) Decision { return planWithin(f, f.Policy.bounds()) }
+// it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit allows: the Ledger remembers
+// them, and is to be stored before its decision is carried out.
+func Plan(f PlanFacts) Decision { return planWithin(f, expiry, !f.LimitAlone) }
 
-func planWithin(f PlanFacts, b bounds) Decision {
-	p := &plan{PlanFacts: f, bounds: b, at: recordedAt(f)}
+// planWithin is Plan with the time after which a place expires. It holds nothing back in an outage unless it is careful.
+func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
+	p := &plan{PlanFacts: f}
 	for _, m := range f.Machines {
+		if m.Created.After(p.newest) {
+			p.newest = m.Created
+		}
 		switch {
 		case !m.Verdict.Skipped && m.Shared == "":
 			p.machines = append(p.machines, m)
@@ -128,8 +127,10 @@ func planWithin(f PlanFacts, b bounds) Decision {
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-	p.count()
-	p.allow()
+	p.count(expiry)
+	if p.allow(); careful && p.LimitErr == nil {
+		p.outages = outagesOf(p.machines, p.Now)
+	}
 	p.remember()
 	p.outcomes()
 	p.choose()
@@ -141,9 +142,9 @@ func planWithin(f PlanFacts, b bounds) Decision {
 type plan struct {
 	PlanFacts
 
-	bounds   bounds
 	machines []Machine // sorted
-	at       moment    // of what the ledger records
+	newest   time.Time // when the newest Machine was made
+	outages  []outage
 	leaving  []Machine // that are skipped, and whose owner replaces them all the same
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
@@ -151,9 +152,8 @@ type plan struct {
 }
 
 // count counts the Machines, and what the limit compares.
-func (p *plan) count() {
-	p.Ledger = p.Ledger.notAfter(p.Now, p.Machines)
-	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Machines, p.Now, p.bounds.expiry)
+func (p *plan) count(expiry time.Duration) {
+	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Now, expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {
 		m := &p.machines[i]
@@ -167,18 +167,18 @@ func (p *plan) count() {
 		case Unhealthy:
 			p.out.Unhealthy++
 		case Pending:
-			p.out.Pending++
 		}
 		p.enter(m)
-		if p.Policy.LimitAlone && class != Healthy {
-			p.bad++
-		} else if !p.Policy.LimitAlone && (class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0) {
+		bad := class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0
+		if p.LimitAlone {
+			bad = class != Healthy
+		}
+		if bad {
 			p.bad++
 		}
 	}
-	p.out.InFlight = len(p.out.Ledger.InFlight)
 	for _, e := range p.out.Ledger.InFlight {
-		if !p.Policy.LimitAlone && !present[e.Machine] { // what will replace it counts too
+		if !p.LimitAlone && !present[e.Machine] { // what will replace it counts too
 			p.bad++
 			p.missing++
 		}
@@ -203,13 +203,13 @@ func (p *plan) enter(m *Machine) {
 	switch {
 	case m.Verdict.Class == Healthy:
 	case m.Marked:
-		p.out.Ledger.add(m, p.at, true)
-	case !p.Known && !p.Policy.LimitAlone && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
-		p.out.Ledger.add(m, p.at, false)
+		p.out.Ledger.add(m, p.Now, p.newest, true)
+	case !p.Known && !p.LimitAlone && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
+		p.out.Ledger.add(m, p.Now, p.newest, false)
 	}
 }
 
-// allow applies the limit, and finds outages.
+// allow applies the limit.
 func (p *plan) allow() {
 	p.out.Reason = ReasonRemediationAllowed
 	if p.LimitErr != nil {
@@ -220,7 +220,6 @@ func (p *plan) allow() {
 	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
 		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
 	}
-	p.out.Outages = outages(p.machines, p.bounds.outageWindow, p.Now)
 }
 
 // outcomes decides about each Machine alone.
@@ -246,7 +245,7 @@ func (p *plan) outcomes() {
 
 // holds says why an unhealthy Machine is not remediated, whatever happens to others; nothing when it may be.
 func (p *plan) holds(m *Machine) (reason, message string) {
-	if m.Line == "" && !p.External {
+	if m.Group == "" && !p.External {
 		return ReasonNoOwner, "No controller owns the Machine, so nothing replaces it: delete it, or repair it"
 	}
 	if !p.out.Allowed {
@@ -255,7 +254,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	if m.Verdict.Reason == ReasonHasRemediateAnnotation {
 		return "", ""
 	}
-	for _, o := range p.out.Outages {
+	for _, o := range p.outages {
 		if o.machines[m.Name] {
 			return ReasonOutage, fmt.Sprintf("%s, which new Machines would not end: add the annotation %s to remediate it nevertheless",
 				o, RemediateAnnotation)
@@ -267,28 +266,23 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 			return ReasonOutage, e.recovering(m)
 		}
 	}
-	line, failed := p.out.Ledger.line(m.Line)
-	if !failed || m.Line == "" || p.out.Ledger.decided(m.UID) { // it could not be marked
+	at := p.out.Ledger.entry(m.UID)
+	if at < 0 || p.out.Ledger.InFlight[at].Decided { // it could not be marked
 		return "", ""
 	}
-	if p.bounds.maxFailures >= 0 && line.Failures >= p.bounds.maxFailures {
-		return ReasonTooManyFailures, fmt.Sprintf("Machines of this owner did not start %d times in a row: change its template, or add the "+
-			"annotation %s", line.Failures, RemediateAnnotation)
-	}
-	delay := p.bounds.delay(line.Failures)
-	if left := min(time.Unix(line.Last, 0).Add(delay).Sub(p.Now), delay); left > 0 {
-		p.next(left)
-		return ReasonBackoff, fmt.Sprintf("Machines of this owner did not start: the next one is remediated %s after the last", delay)
+	if failures := p.out.Ledger.InFlight[at].Failures; failures >= maxFailures {
+		return ReasonTooManyFailures, fmt.Sprintf("%d Machines that were to replace one another did not become healthy: change their template, "+
+			"or add the annotation %s", failures, RemediateAnnotation)
 	}
 	return "", ""
 }
 
-// choose marks as many Machines as may be in remediation at a time: first those that a person requested, then those that are unhealthy for
-// longest. A Machine that was made for another one is no further one.
+// choose marks as many Machines as the ledger can have: first those that a person requested, then those that are unhealthy for longest. A
+// Machine that was made for another one is no further one.
 func (p *plan) choose() {
 	var marked []int
 	for i := range p.out.Outcomes {
-		if p.out.Outcomes[i].Action == ActionMark && !p.out.Ledger.decided(p.machines[i].UID) {
+		if p.out.Outcomes[i].Action == ActionMark {
 			marked = append(marked, i)
 		}
 	}
@@ -296,19 +290,14 @@ func (p *plan) choose() {
 		x, y := &p.machines[a].Verdict, &p.machines[b].Verdict
 		return cmp.Or(requested(x)-requested(y), x.Since.Compare(y.Since))
 	})
-	most := p.Policy.inFlight(p.out.Expected)
 	for _, i := range marked {
 		m, o := &p.machines[i], &p.out.Outcomes[i]
-		if further := p.out.Ledger.entry(m.UID) < 0; further && p.out.InFlight >= most {
+		if !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries && p.out.Ledger.entry(m.UID) < 0 {
 			o.Action, o.Reason = ActionHold, ReasonInFlight
-			o.Message = fmt.Sprintf("%d Machines are being remediated or replaced, of at most %d at a time", p.out.InFlight, most)
+			o.Message = fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
 			continue
 		}
-		p.out.Ledger.add(m, p.at, true)
-		p.out.InFlight = len(p.out.Ledger.InFlight)
-		if m.Verdict.Unstarted && m.Line != "" && m.Verdict.Reason != ReasonHasRemediateAnnotation {
-			p.out.Ledger.fail(m, p.at)
-		}
+		p.out.Ledger.add(m, p.Now, p.newest, true)
 	}
 }
 

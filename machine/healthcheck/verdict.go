@@ -50,8 +50,7 @@ type Verdict struct {
 	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy. Otherwise Reason says
 	// why it is neither. They change only when something else happens.
 	Reason, Message string
-	// Since is when what is wrong began, or begins to be counted; of a Healthy Machine, when the last condition of its Node that counts
-	// changed. Zero when that is unknown, or the Machine is not judged.
+	// Since is when what is wrong began, or begins to be counted. Zero when that is unknown, or nothing is wrong.
 	Since time.Time
 	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is gone
 	// has as long to register again as a new one.

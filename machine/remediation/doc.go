@@ -10,7 +10,7 @@
 //	_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{})
 //
 // For Clusters, and for Nodes in workload clusters, fill [Ports] and call [New]. Package machine/healthcheck makes all decisions;
-// [Options].Policy and Options.Checks replace its defaults.
+// [Options].Checks replaces what makes a Machine unhealthy.
 //
 // # What it writes
 //
@@ -28,8 +28,8 @@
 //
 // It replaces nothing itself, and a Machine without a controller is not marked, because nothing would act; its message says so. While a
 // workload cluster cannot be reached, Machines are judged by their own conditions and annotations, and nothing that is about Nodes counts.
-// A Node that is missing in the cache is gone only when the API server confirms it, and a Machine is marked for the conditions of its Node
-// only when the API server has them too, and for its deletion when it has not registered again: the cache may be behind. A Node of the
+// A Machine is marked for the conditions of its Node only when the API server has them too, and for its deletion when the API server
+// confirms that it is gone: the cache may be behind. A Node of the
 // recorded name with another provider ID replaces the recorded one only where its UID differs too, and the recorded UID is known.
 //
 // A Machine with healthcheck.SkipAnnotation is not judged. What the check has said of it before is removed, and a request for its
@@ -47,5 +47,5 @@
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
 // A Machine whose Node has not reported whether it is Ready is not healthy yet. The earlier result of a Machine with the annotation
 // skip-remediation is removed.
-// The zero Policy also knows outages, what is in flight, and owners whose Machines do not start; healthcheck.Policy.LimitAlone does not.
+// Outages, what is in flight, and Machines that replace one another and never become healthy count too; with Options.LimitAlone they do not.
 package remediation

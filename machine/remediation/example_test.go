@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -16,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Cluster API's MachineHealthChecks, with Gardener's conditions in addition, and at most two Machines at a time.
+// Cluster API's MachineHealthChecks, with Gardener's conditions in addition.
 func ExampleSetupWithManager() {
 	_ = func(ctx context.Context, mgr ctrl.Manager) error {
 		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
@@ -28,7 +27,6 @@ func ExampleSetupWithManager() {
 			return err
 		}
 		_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{
-			Policy: healthcheck.Policy{MaxInFlight: contract.Some(intstr.FromInt32(2))},
 			Checks: func(check *contract.HealthCheckState) healthcheck.Checks {
 				checks := healthcheck.ChecksOf(check)
 				checks.Node = append(healthcheck.GardenerRules(10*time.Minute), checks.Node...)

@@ -188,7 +188,7 @@ func TestAPolicyDecidesAsClusterAPIDoes(t *testing.T) {
 	}
 	check := w.check("workers")
 	w.Create(check)
-	w.run(remediation.Options{Policy: healthcheck.Policy{LimitAlone: true}})
+	w.run(remediation.Options{LimitAlone: true})
 	w.says(marked, "a", "b")
 	require.NotContains(t, w.Get(check).GetAnnotations(), healthcheck.LedgerAnnotation)
 }

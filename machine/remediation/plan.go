@@ -22,7 +22,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	}
 	ledger, known := healthcheck.ParseLedger(s.State.Annotations[healthcheck.LedgerAnnotation], s.State.UID)
 	facts := healthcheck.PlanFacts{
-		Policy: s.env.options.Policy, Ledger: ledger, Known: known || s.isNew(), External: s.external(), Now: s.Now,
+		LimitAlone: s.env.options.LimitAlone, Ledger: ledger, Known: known || s.isNew(), External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {
@@ -34,7 +34,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 		s.decision.Reason = ReasonSelectorUnreadable
 	}
 	s.Requeue(s.decision.NextCheck)
-	text, remembers := s.decision.Ledger.String(), facts.Policy.Remembers()
+	text, remembers := s.decision.Ledger.String(), !facts.LimitAlone
 	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] {
 		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	}

@@ -200,7 +200,7 @@ func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 		kind = contract.ConditionExternallyRemediated
 	}
 	c, found := engine.Find(m.state.Conditions, kind)
-	owners := !s.external() && c.Reason != ReasonWaitingForRemediation && m.plan.Line != ""
+	owners := !s.external() && c.Reason != ReasonWaitingForRemediation && m.plan.Group != ""
 	if !found || c.Status != metav1.ConditionFalse || owners {
 		return nil, nil
 	}

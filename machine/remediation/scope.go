@@ -146,12 +146,12 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
-		Deleting: !state.Deleting.IsZero(), DeletingSince: state.Deleting, Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
+		Deleting: !state.Deleting.IsZero(), Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
 		Marked: engine.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
 		Failed: engine.HasStatus(state.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
-		m.plan.Line, m.plan.Group = owner.UID, cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
+		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
 	if s.external() {
 		m.plan.Marked = s.requests.of(state) != nil

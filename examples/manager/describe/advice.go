@@ -186,7 +186,6 @@ func adviceOfOthers() map[string]string {
 		healthcheck.ReasonLimitUnreadable:       adviceLimit,
 		healthcheck.ReasonOutage:                "find the common cause, such as a network or a zone; remediation goes on when it is over",
 		healthcheck.ReasonInFlight:              "wait for the replacements that are under way",
-		healthcheck.ReasonBackoff:               "look at why new Machines do not start",
 		healthcheck.ReasonTooManyFailures:       "correct the template: its Machines do not start; the message names how to go on",
 		healthcheck.ReasonNoOwner:               "delete the Machine yourself if it may go: nothing replaces it",
 		instance.ReasonFailed:                   "read the message and repair the instance, or mend the cause and delete the Machine",
