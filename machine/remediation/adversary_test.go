@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -229,8 +228,8 @@ func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *
 	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
 	w.Gone(check)
 	w.Eventually("know that the check is gone", func() string {
-		if r.Remembers(client.ObjectKeyFromObject(check)) {
-			return "it is remembered"
+		if err := mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(check), check.DeepCopy()); !apierrors.IsNotFound(err) {
+			return fmt.Sprint(err)
 		}
 		return ""
 	})
@@ -348,36 +347,6 @@ func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) 
 	w.says(marked, "a")
 	require.Equal(t, "demo", w.Get(check).GetLabels()[contract.ClusterNameLabel])
 	require.Equal(t, "Cluster", w.Get(check).GetOwnerReferences()[0].Kind)
-}
-
-func TestWhatIsRememberedOfACheckIsForgottenWithIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, contract.V1Beta2)
-	r, mgr := w.reconciler(remediation.Options{})
-	require.NoError(t, r.Index(t.Context()))
-	w.Run(mgr)
-	w.machine("a", "")
-	check := w.check("workers")
-	w.Create(check)
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}
-	w.Eventually("count", func() string {
-		_, err := r.Reconcile(t.Context(), request)
-		if err != nil || w.checkState(check).CurrentHealthy.Or(0) != 1 {
-			return fmt.Sprint(err)
-		}
-		return ""
-	})
-	require.True(t, r.Remembers(request.NamespacedName))
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
-	w.Eventually("forget", func() string {
-		if _, err := r.Reconcile(t.Context(), request); err != nil {
-			return err.Error()
-		}
-		if r.Remembers(request.NamespacedName) {
-			return "it is remembered"
-		}
-		return ""
-	})
 }
 
 func TestANewReconcilerNeedsKindsAndPorts(t *testing.T) {

@@ -31,7 +31,6 @@ type Reconciler struct {
 	kinds     Kinds
 	ports     Ports
 	options   Options
-	memory    *engine.Memory[recollection]
 	workloads *cluster.Tracker
 }
 
@@ -43,7 +42,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	if err = errors.Join(err, kinds.validate()); err != nil {
 		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
 	}
-	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options, memory: engine.NewMemory(newRecollection, nil)}
+	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options}
 	frame.Track("remediation templates and requests", r.referring)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: kinds.Check.GVK.Kind, Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
@@ -54,7 +53,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		InCluster: r.inCluster,
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
-		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush, Forget: func(types.NamespacedName) {},
 		NewScope: func() (*scope, *engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
 			s := &scope{env: r}
 			return s, &s.Scope
@@ -64,7 +63,6 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 }
 
 func (r *Reconciler) begin(ctx context.Context, s *scope) {
-	s.mem = r.memory.Of(s.State.Key, s.State.UID)
 	s.ReadCluster(ctx)
 	s.workload, s.nodesErr = r.workloads.Of(r.workloads.ClusterOf(s.State.Key.Namespace, s.State.ClusterName))
 }

@@ -34,7 +34,6 @@ type scope struct {
 	nodesErr error
 
 	env      *Reconciler
-	mem      *recollection
 	members  []*member // sorted by name
 	requests requests
 	rivals   []rival
@@ -43,7 +42,6 @@ type scope struct {
 	read, decided bool
 	// selectorErr says why the selector cannot be read; then no Machine is selected.
 	selectorErr error
-	confirmed   int // live reads of Nodes in this pass
 	// told are the events about the status of this pass, which are recorded when it is written.
 	told []engine.Event
 }
@@ -56,20 +54,6 @@ type member struct {
 	facts  healthcheck.Facts
 	plan   healthcheck.Machine
 }
-
-// recollection is what a process remembers about a check between passes.
-type recollection struct {
-	states map[types.UID]*contract.MachineState
-	// gone are the Nodes that the API server has confirmed to be gone, by the Machine.
-	gone map[types.UID]contract.NodeRef
-}
-
-func newRecollection() *recollection {
-	return &recollection{states: map[types.UID]*contract.MachineState{}, gone: map[types.UID]contract.NodeRef{}}
-}
-
-// maxConfirmed is how many Nodes a pass confirms to be gone, one request for each. The others are not judged until the next.
-const maxConfirmed = 20
 
 // selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
 // none.
@@ -103,46 +87,25 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 		return result{Stop: true}, err
 	}
 	checks := s.env.options.Checks(&s.State)
-	var errs []error
-	before := s.mem.states
-	s.mem.states = make(map[types.UID]*contract.MachineState, len(before))
 	err = engine.EachObject(list, func(obj client.Object) {
-		m := &member{object: obj}
-		var readable bool
-		m.state, readable = s.stateOf(obj, before)
-		errs = append(errs, s.judge(ctx, m, &checks, readable))
+		m := &member{object: obj, state: &contract.MachineState{}}
+		unreadable := s.env.kinds.Machine.Adapter.Read(obj, m.state)
+		if unreadable != nil { // the metadata remains
+			*m.state = contract.MachineState{}
+			m.state.From(obj)
+		}
+		s.judge(m, &checks, unreadable == nil)
 		s.members = append(s.members, m)
 	})
 	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
-	for uid := range s.mem.gone {
-		if s.mem.states[uid] == nil {
-			delete(s.mem.gone, uid)
-		}
+	if s.read = err == nil; s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
+		err = errors.Join(err, s.nodesErr)
 	}
-	s.read = err == nil
-	if s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
-		errs = append(errs, s.nodesErr)
-	}
-	return result{Stop: err != nil}, errors.Join(append(errs, err)...)
+	return result{Stop: !s.read}, err
 }
 
-// stateOf reads a Machine, unless the last pass has read the same version. Of one that cannot be read the metadata remains.
-func (s *scope) stateOf(obj client.Object, before map[types.UID]*contract.MachineState) (state *contract.MachineState, readable bool) {
-	state = before[obj.GetUID()]
-	if state == nil || state.ResourceVersion != obj.GetResourceVersion() || state.ResourceVersion == "" {
-		state = &contract.MachineState{}
-		if err := s.env.kinds.Machine.Adapter.Read(obj, state); err != nil {
-			*state = contract.MachineState{}
-			state.From(obj)
-			return state, false
-		}
-	}
-	s.mem.states[state.UID] = state
-	return state, true
-}
-
-// judge fills what the plan sees of a Machine. An error about its Node leaves the Node unread.
-func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks, readable bool) error {
+// judge fills what the plan sees of a Machine.
+func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
@@ -159,25 +122,19 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	m.plan.Marked = m.plan.Marked || s.hasFormer(m)
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
-		return nil
+		return
 	}
 	reach := s.reach()
 	if !reach.Answered || reach.IsFrozen() {
 		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Unjudged: true}
 		s.Requeue(reachRetry)
-		return nil
+		return
 	}
 	nodes := s.nodes()
 	if s.workload.Recognize(&state.Metadata) != nil {
 		nodes = nil
 	}
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
-	var err error
-	if known == healthcheck.NodeGone {
-		known, err = s.confirm(ctx, state)
-	} else {
-		delete(s.mem.gone, state.UID)
-	}
 	if m.node = node; node != nil {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
@@ -185,7 +142,6 @@ func (s *scope) judge(ctx context.Context, m *member, checks *healthcheck.Checks
 	facts.Cluster = s.clusterFacts()
 	m.facts, m.plan.Verdict = facts, healthcheck.Evaluate(facts)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
-	return err
 }
 
 // nodes are the Nodes of the check's cluster, nil while they are unread.
@@ -221,18 +177,15 @@ func (s *scope) reach() safety.Reach {
 	return s.env.ports.ReachOf(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
 }
 
-// stands asks the API server whether the Node of a Machine that is to be marked is still unhealthy: the cache may be behind, and what is
-// marked is destroyed. A Node that was confirmed to be gone in an earlier pass may have registered again. It makes no request for what is
-// not about the Node, or was judged by another step.
+// stands asks the API server whether the Node of a Machine that is to be marked is unhealthy, or gone: the cache may be behind, and what is
+// marked is destroyed. It makes no request for what is not about the Node.
 func (s *scope) stands(ctx context.Context, m *member) (bool, error) {
-	v := healthcheck.Evaluate(m.facts)
-	ofNode := v.Reason == healthcheck.ReasonUnhealthyNode || v.Reason == healthcheck.ReasonNodeDeleted
-	if v.Class != healthcheck.Unhealthy || !ofNode || m.plan.Verdict.Reason != v.Reason {
+	if reason := m.plan.Verdict.Reason; reason != healthcheck.ReasonUnhealthyNode && reason != healthcheck.ReasonNodeDeleted {
 		return true, nil
 	}
 	facts := m.facts
 	gone, err := s.workload.IsGone(ctx, m.state.Node.Name, func(live *corev1.Node) bool {
-		facts.Node, facts.NodeState = s.findLive(live, m.state)
+		facts.Node, facts.NodeState = healthcheck.Find(m.state, noderef.BuildIndex([]*corev1.Node{live}), s.env.options.Matching)
 		return facts.NodeState != healthcheck.NodeGone
 	})
 	switch {
@@ -242,33 +195,4 @@ func (s *scope) stands(ctx context.Context, m *member) (bool, error) {
 		return false, err
 	}
 	return gone || healthcheck.Evaluate(facts).Class == healthcheck.Unhealthy, nil
-}
-
-// findLive says by the same rules as for the cache what the Node is to a Machine that the API server has under the recorded name.
-func (s *scope) findLive(live *corev1.Node, state *contract.MachineState) (*corev1.Node, healthcheck.NodeState) {
-	return healthcheck.Find(state, noderef.BuildIndex([]*corev1.Node{live}), s.env.options.Matching)
-}
-
-// confirm asks the API server whether the Node of a Machine is gone, once for each Node, and for a limited number of Nodes in a pass.
-func (s *scope) confirm(ctx context.Context, state *contract.MachineState) (healthcheck.NodeState, error) {
-	if s.mem.gone[state.UID] == state.Node {
-		return healthcheck.NodeGone, nil
-	}
-	if s.confirmed++; s.confirmed > maxConfirmed {
-		s.Requeue(time.Second)
-		return healthcheck.NodeUnread, nil
-	}
-	gone, err := s.workload.IsGone(ctx, state.Node.Name, func(live *corev1.Node) bool {
-		_, known := s.findLive(live, state)
-		return known != healthcheck.NodeGone
-	})
-	if err != nil || !gone {
-		s.Requeue(engine.BehindRetry) // usually its event comes first
-		if cluster.IsUnread(err) {
-			err = nil
-		}
-		return healthcheck.NodeUnread, err
-	}
-	s.mem.gone[state.UID] = state.Node
-	return healthcheck.NodeGone, nil
 }

@@ -1,10 +1,7 @@
 package remediation_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,50 +97,6 @@ func TestAMachineIsMarkedOnlyWhenTheServerSaysThatItsNodeIsUnhealthy(t *testing.
 	w.says(marked, "b")
 }
 
-// backReader has a Node from the second time on that it is asked for it.
-type backReader struct {
-	client.Reader
-
-	asked *atomic.Int32
-}
-
-func (r backReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-	node, is := obj.(*corev1.Node)
-	if !is || key.Name != "b" || r.asked.Add(1) == 1 {
-		return r.Reader.Get(ctx, key, obj, o...)
-	}
-	fake.Node("b", "fake://b").DeepCopyInto(node)
-	fake.SetNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, time.Now())
-	return nil
-}
-
-// A kubelet registers again between two passes, of which the first could not write the ledger.
-func TestAMachineWhoseDeletedNodeIsBackBeforeItIsMarkedIsSpared(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, contract.V1Beta2)
-	for _, name := range []string{"a", "b", "c", "d"} {
-		w.machine(name, "")
-	}
-	asked := &atomic.Int32{}
-	w.ports = func(p *remediation.Ports) { p.Workload.APIReader = backReader{p.Workload.APIReader, asked} }
-	w.Create(w.check("workers"))
-	w.run(remediation.Options{})
-	w.says(healthy, "a", "b", "c", "d")
-	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
-	w.Eventually("ask for the Node again", func() string {
-		if n := asked.Load(); n < 2 {
-			return fmt.Sprintf("asked %d times: %s", n, w.said("b"))
-		}
-		return ""
-	})
-	w.Never("mark a Machine whose Node the server has", time.Second, func() string {
-		if got := w.said("b"); got != healthy {
-			return got
-		}
-		return ""
-	})
-}
-
 // rewrites gives a Machine its provider ID in another form than its Node has, as a provider of another version may.
 func (w *world) rewrites(name string) {
 	w.t.Helper()
@@ -174,29 +127,21 @@ func TestAMachineWhoseProviderIDIsWrittenInAnotherFormIsJudgedByItsNode(t *testi
 // Nothing says whose the Node is that the API server has: no UID was recorded for the Machine, and its provider ID differs.
 func TestAMachineWithoutARecordedUIDIsNotMarkedForANodeWithAnotherProviderID(t *testing.T) {
 	t.Parallel()
-	for name, reader := range map[string]func(client.Reader, *atomic.Int32) client.Reader{
-		"when it is to be confirmed that the Node is gone": func(r client.Reader, _ *atomic.Int32) client.Reader {
-			return liveReader{r, map[string]bool{"b": true}}
-		},
-		"when the Machine is to be marked": func(r client.Reader, asked *atomic.Int32) client.Reader { return backReader{r, asked} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, asked := newWorld(t, contract.V1Beta2), &atomic.Int32{}
-			for _, name := range []string{"a", "b", "c", "d"} {
-				w.machine(name, "")
-			}
-			w.rewrites("b")
-			w.update(w.ref("b"), contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "b"})})
-			require.Empty(t, w.state("b").Node.UID)
-			require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
-			w.ports = func(p *remediation.Ports) { p.Workload.APIReader = reader(p.Workload.APIReader, asked) }
-			w.Create(w.check("workers"))
-			w.run(remediation.Options{})
-			w.says(healthy, "a", "c", "d")
-			w.Never("mark the Machine", time.Second, func() string { return w.said("b") })
-		})
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "")
 	}
+	w.rewrites("b")
+	w.update(w.ref("b"), contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "b"})})
+	require.Empty(t, w.state("b").Node.UID)
+	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	w.ports = func(p *remediation.Ports) {
+		p.Workload.APIReader = liveReader{p.Workload.APIReader, map[string]bool{"b": true}}
+	}
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy, "a", "c", "d")
+	w.Never("mark the Machine", time.Second, func() string { return w.said("b") })
 }
 
 // The replacement is there before the Machine is gone, and was made earlier than the ledger says that the Machine was marked.
