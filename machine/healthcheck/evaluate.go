@@ -24,12 +24,12 @@ func Evaluate(f Facts) Verdict {
 		return Verdict{Class: Unhealthy, Reason: ReasonHasRemediateAnnotation, Since: f.Now,
 			Message: "Health check failed: marked for remediation via " + RemediateAnnotation + " annotation"}
 	}
-	if cluster, found := f.Cluster.Get(); found {
+	if cluster := f.Cluster; cluster != nil {
 		_, controls := m.Labels[contract.ControlPlaneLabel]
 		switch { // events of the Cluster follow
 		case !cluster.ControlPlaneInitialized && !controls:
 			return Verdict{Reason: ReasonControlPlaneNotInitialized, Unjudged: true}
-		case !cluster.InfrastructureReady:
+		case cluster.InfrastructureUnready || !cluster.InfrastructureProvisioned && cluster.InfrastructureReadyAt.IsZero():
 			return Verdict{Reason: ReasonInfrastructureNotReady, Unjudged: true}
 		}
 	}
@@ -122,7 +122,7 @@ func (e *evaluation) base() (base, ready time.Time) {
 			base = t
 		}
 	}
-	if cluster, found := e.facts.Cluster.Get(); found {
+	if cluster := e.facts.Cluster; cluster != nil {
 		later(cluster.ControlPlaneInitializedAt)
 		later(cluster.InfrastructureReadyAt)
 	}

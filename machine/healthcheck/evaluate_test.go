@@ -37,7 +37,7 @@ func facts() healthcheck.Facts {
 			Node:     contract.NodeRef{Name: "n", UID: "n-uid"},
 		},
 		Node: node(said("Ready", corev1.ConditionTrue, time.Hour)), NodeState: healthcheck.NodePresent,
-		Cluster: contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, InfrastructureReady: true}),
+		Cluster: &contract.ClusterState{ControlPlaneInitialized: true, InfrastructureProvisioned: true},
 		Checks: &healthcheck.Checks{
 			Node: []contract.HealthRule{{Type: "Ready", Status: metav1.ConditionFalse, Timeout: 5 * time.Minute},
 				{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: 5 * time.Minute},
@@ -136,8 +136,8 @@ func TestAMachineIsJudged(t *testing.T) {
 		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, but the control plane is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
-			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time,
-				InfrastructureReady: true})
+			f.Cluster = &contract.ClusterState{ControlPlaneInitialized: true, ControlPlaneInitializedAt: ago(time.Minute).Time,
+				InfrastructureProvisioned: true}
 		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, and a time of the infrastructure in the future": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
@@ -176,17 +176,17 @@ func TestAMachineIsJudged(t *testing.T) {
 			"Pending (Skipped)", 0},
 		"a Cluster without a control plane": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeGone
-			f.Cluster = contract.Some(healthcheck.Cluster{InfrastructureReady: true})
+			f.Cluster = &contract.ClusterState{InfrastructureProvisioned: true}
 		}, "Pending (ControlPlaneNotInitialized)", 0},
 		"the first Machine of a control plane": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Machine.Labels[contract.ControlPlaneLabel] = ""
-			f.Cluster = contract.Some(healthcheck.Cluster{InfrastructureReady: true})
+			f.Cluster = &contract.ClusterState{InfrastructureProvisioned: true}
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 		"a Cluster without infrastructure": {func(f *healthcheck.Facts) {
-			f.Cluster = contract.Some(healthcheck.Cluster{ControlPlaneInitialized: true})
+			f.Cluster = &contract.ClusterState{ControlPlaneInitialized: true}
 		}, "Pending (InfrastructureNotReady)", 0},
-		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = contract.Opt[healthcheck.Cluster]{} },
+		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = nil },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,30 +24,15 @@ const (
 	NodeGone
 )
 
-// Cluster is what the Cluster of a Machine says.
-type Cluster struct {
-	// ControlPlaneInitialized and InfrastructureReady: before both, Machines are not judged. The times say since when, zero when unknown.
-	ControlPlaneInitialized, InfrastructureReady     bool
-	ControlPlaneInitializedAt, InfrastructureReadyAt time.Time
-}
-
-// ClusterOf returns what a Cluster says.
-func ClusterOf(state *contract.ClusterState) Cluster {
-	return Cluster{
-		ControlPlaneInitialized: state.ControlPlaneInitialized, ControlPlaneInitializedAt: state.ControlPlaneInitializedAt,
-		InfrastructureReady:   !state.InfrastructureUnready && (state.InfrastructureProvisioned || !state.InfrastructureReadyAt.IsZero()),
-		InfrastructureReadyAt: state.InfrastructureReadyAt,
-	}
-}
-
 // Facts are the inputs of Evaluate. They are read, never changed or kept.
 type Facts struct {
 	Machine *contract.MachineState
 	// Node is the Node for NodePresent. Find returns both.
 	Node      *corev1.Node
 	NodeState NodeState
-	// Cluster is absent where Machines have no Clusters.
-	Cluster contract.Opt[Cluster]
+	// Cluster is nil where Machines have no Clusters. Before its control plane is initialized and its infrastructure is ready, as in the zero
+	// state, Machines are not judged.
+	Cluster *contract.ClusterState
 	Checks  *Checks
 	// AnsweredAt is when the API servers that the Machine depends on answered again after an outage, zero without one. No limit begins before:
 	// a fleet that could not report during an outage is not replaced at its end. It may be yet to come, while caches are behind. It is

@@ -95,9 +95,13 @@ func (l *Ledger) add(m *Machine, now, newest time.Time, decided bool) {
 
 // settle returns the ledger without what is over: Machines that are healthy and not marked any more, and those that are gone for longer
 // than a time. The place of a Machine that is gone goes to one that was made later: until that one is healthy, one Machine is missing,
-// however many were made. One that is leaving has its place until it is gone.
-func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.Duration) Ledger {
-	byUID, groups := indexed(machines, leaving)
+// however many were made.
+func (l Ledger) settle(machines []Machine, now time.Time, expiry time.Duration) Ledger {
+	byUID, groups := map[types.UID]*Machine{}, map[string][]*Machine{}
+	for i := range machines {
+		m := &machines[i]
+		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
+	}
 	entries := slices.Clone(l.InFlight)
 	slices.SortFunc(entries, inTime)
 	taken, successors := map[types.UID]bool{}, slices.Clone(l.Successors)
@@ -131,19 +135,6 @@ func (l Ledger) settle(machines, leaving []Machine, now time.Time, expiry time.D
 		settled.Successors = successors[max(0, len(successors)-maxEntries):]
 	}
 	return settled
-}
-
-// indexed returns all Machines by UID, and those that can take a place by group.
-func indexed(machines, leaving []Machine) (byUID map[types.UID]*Machine, groups map[string][]*Machine) {
-	byUID, groups = map[types.UID]*Machine{}, map[string][]*Machine{}
-	for i := range machines {
-		m := &machines[i]
-		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
-	}
-	for i := range leaving {
-		byUID[leaving[i].UID] = &leaving[i]
-	}
-	return byUID, groups
 }
 
 // successor returns the oldest Machine that was made after a place became empty and takes no other one.

@@ -28,21 +28,6 @@ func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
 		Decided: true, Failures: 1}}, d.Ledger.InFlight)
 }
 
-// A Machine that was being deleted for its remediation and was skipped then counted as gone, and its replacement as one more to remediate.
-func TestAMachineThatIsSkippedKeepsItsPlaceWhileItIsDeleted(t *testing.T) {
-	f := planned(t, "hhmu", "1")
-	f.Machines[2].Deleting = true
-	d := healthcheck.Plan(f)
-	require.Equal(t, healthcheck.ReasonTooManyUnhealthy, d.Outcomes[3].Reason)
-	f.Ledger, f.Machines[2].Verdict = d.Ledger, healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
-	f.Machines[3].Created = now.Add(time.Second)
-	f.Now = now.Add(time.Minute)
-	d = healthcheck.Plan(f)
-	require.Equal(t, f.Ledger.InFlight, d.Ledger.InFlight, "its replacement takes the place once it is gone")
-	f.Machines = slices.Delete(f.Machines, 2, 3)
-	require.Equal(t, f.Machines[2].UID, healthcheck.Plan(f).Ledger.InFlight[0].Machine)
-}
-
 // Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, or is left out by the cache.
 func TestAMachineThatHasTakenAPlaceTakesNoOtherAfterItWasSkipped(t *testing.T) {
 	f := planned(t, "hhhh", "50%")

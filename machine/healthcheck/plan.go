@@ -118,12 +118,10 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 		switch {
 		case !m.Verdict.Skipped && m.Shared == "":
 			p.machines = append(p.machines, m)
-		case m.Verdict.Skipped && !m.Marked && !m.Deleting: // its remediation, if there was one, is withdrawn
+		case m.Verdict.Skipped && !m.Marked && !m.Deleting: // its remediation is withdrawn; another one's owner replaces it all the same
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})
-		case m.Verdict.Skipped:
-			p.leaving = append(p.leaving, m)
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
@@ -145,7 +143,6 @@ type plan struct {
 	machines []Machine // sorted
 	newest   time.Time // when the newest Machine was made
 	outages  []outage
-	leaving  []Machine // that are skipped, and whose owner replaces them all the same
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
 	missing  int // those of them that are gone: they count for the total, too
@@ -153,7 +150,7 @@ type plan struct {
 
 // count counts the Machines, and what the limit compares.
 func (p *plan) count(expiry time.Duration) {
-	p.out.Ledger = p.Ledger.settle(p.machines, p.leaving, p.Now, expiry)
+	p.out.Ledger = p.Ledger.settle(p.machines, p.Now, expiry)
 	present := map[types.UID]bool{}
 	for i := range p.machines {
 		m := &p.machines[i]

@@ -20,9 +20,11 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	if !s.read {
 		return result{Stop: true}, nil
 	}
-	ledger, known := healthcheck.ParseLedger(s.State.Annotations[healthcheck.LedgerAnnotation], s.State.UID)
+	stored := s.State.Annotations[healthcheck.LedgerAnnotation]
+	ledger, known := healthcheck.ParseLedger(stored, s.State.UID)
+	known = known || stored == "" && !s.State.ExpectedMachines.Found() // a check without a status has lost no ledger
 	facts := healthcheck.PlanFacts{
-		LimitAlone: s.env.options.LimitAlone, Ledger: ledger, Known: known || s.isNew(), External: s.external(), Now: s.Now,
+		LimitAlone: s.env.options.LimitAlone, Ledger: ledger, Known: known, External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {
@@ -47,12 +49,6 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	}
 	s.decided = true
 	return result{}, nil
-}
-
-// isNew reports whether no pass has been made over the check before: it has no status, and so it has lost no ledger.
-func (s *scope) isNew() bool {
-	_, wrote := s.State.Annotations[healthcheck.LedgerAnnotation]
-	return !wrote && s.State.ObservedGeneration == 0 && !s.State.ExpectedMachines.Found()
 }
 
 // rival is an older check of the cluster.

@@ -37,7 +37,10 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 		return result{Stop: true}, nil
 	}
 	errs := []error{s.withdrawFormer(ctx)}
-	members := s.byName()
+	members := map[string]*member{}
+	for _, m := range s.members {
+		members[m.plan.Name] = m
+	}
 	var outcomes []healthcheck.Outcome
 	for _, o := range s.outcomes() {
 		m := members[o.Name]
@@ -45,7 +48,7 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
 		case s.hasFormer(m): // the event of its deletion follows
-		case !s.saysAll(m, o):
+		default:
 			outcomes = append(outcomes, o)
 		}
 	}
@@ -64,15 +67,6 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 		}
 	}
 	return result{}, errors.Join(errs...)
-}
-
-// byName are the members by the names of their Machines.
-func (s *scope) byName() map[string]*member {
-	members := map[string]*member{}
-	for _, m := range s.members {
-		members[m.plan.Name] = m
-	}
-	return members
 }
 
 // outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
@@ -107,12 +101,6 @@ func (m *member) verdict() (said, judged bool) {
 		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
 		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
 	}, c.Reason), judged
-}
-
-// saysAll reports whether there is nothing to do about a Machine, and nothing to write: the usual case.
-func (s *scope) saysAll(m *member, o healthcheck.Outcome) bool {
-	acts := o.Action == healthcheck.ActionMark || o.Action == healthcheck.ActionUnmark || s.outlives(m)
-	return !acts && !slices.ContainsFunc(s.verdictOf(m, o), func(c metav1.Condition) bool { return !m.says(c) })
 }
 
 // says reports whether the Machine has a condition. Another generation alone is no reason to write.

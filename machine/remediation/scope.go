@@ -17,7 +17,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
@@ -139,7 +138,9 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
 	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
-	facts.Cluster = s.clusterFacts()
+	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
+		facts.Cluster = &s.Cluster.State // the zero state of one that is not there
+	}
 	m.facts, m.plan.Verdict = facts, healthcheck.Evaluate(facts)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
 }
@@ -150,17 +151,6 @@ func (s *scope) nodes() noderef.Lookup {
 		return s.workload.Nodes
 	}
 	return nil
-}
-
-// clusterFacts are those of the Cluster, absent where there is none to ask, and empty for one that was not read.
-func (s *scope) clusterFacts() contract.Opt[healthcheck.Cluster] {
-	switch {
-	case s.env.frame.Ports.ClusterOf == nil || s.State.ClusterName == "":
-		return contract.Opt[healthcheck.Cluster]{}
-	case s.Cluster.Presence != external.Present:
-		return contract.Some(healthcheck.Cluster{})
-	}
-	return contract.Some(healthcheck.ClusterOf(&s.Cluster.State))
 }
 
 // ReasonUnreachable in the message of RemediationAllowed: an API server that the Machines depend on does not answer, so nothing is judged.
