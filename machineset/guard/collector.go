@@ -71,7 +71,6 @@ type Collector struct {
 	started time.Time
 	seen    map[safety.InstanceKey]safety.Sighting
 	listed  map[string]time.Time // when the instances of a cluster were listed last
-	again   time.Duration        // when the next pass is due
 }
 
 // NewCollector returns a Collector. It makes no request.
@@ -118,7 +117,7 @@ func (c *Collector) Start(ctx context.Context) error {
 // log makes a pass, logs what it has found, and returns when the next one is due.
 func (c *Collector) log(ctx context.Context) time.Duration {
 	log := ctrllog.FromContext(ctx).WithName("orphans")
-	r, err := c.Pass(ctx)
+	r, next, err := c.pass(ctx)
 	if err != nil && ctx.Err() == nil {
 		log.Error(err, "look for instances without a Machine")
 	}
@@ -129,9 +128,7 @@ func (c *Collector) log(ctx context.Context) time.Duration {
 	for cluster, why := range r.Blocked {
 		log.Info("nothing is confirmed", "cluster", cluster, "because", why)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.again
+	return next
 }
 
 // Report is what one pass has found.
@@ -153,10 +150,15 @@ type ReportedOrphan struct {
 // Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
 // deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
+	report, _, err := c.pass(ctx)
+	return report, err
+}
+
+// pass makes one pass, and returns when the next one is due.
+func (c *Collector) pass(ctx context.Context) (Report, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.again = c.options.Period
-	facts, errs := c.observe(ctx)
+	facts, next, errs := c.observe(ctx)
 	plan := safety.PlanOrphans(facts)
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
 	for _, o := range plan.Orphans {
@@ -174,43 +176,34 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.seen = plan.Seen
 	err := errors.Join(errs...)
 	c.options.Metrics.looked(c.options.Calls.Name, report, err)
-	return report, err
+	return report, next, err
 }
 
 // observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
-func (c *Collector) observe(ctx context.Context) (safety.OrphanFacts, []error) {
+func (c *Collector) observe(ctx context.Context) (facts safety.OrphanFacts, next time.Duration, errs []error) {
 	reach := c.options.Gate.Of(types.NamespacedName{})
-	facts := safety.OrphanFacts{
+	facts = safety.OrphanFacts{
 		Unlisted: map[string]string{}, Frozen: reach.IsFrozen() || !reach.Answered, Started: reach.Timer(c.started), Seen: c.seen,
 		Limits: c.options.Limits,
 	}
-	var errs []error
+	next = c.options.Period
 	before, err := read(ctx, c.options.Sources)
 	if err == nil {
-		errs = c.list(ctx, before, &facts)
+		next, errs = c.list(ctx, before, &facts)
 		before, err = read(ctx, c.options.Sources)
 	}
 	facts.Owners, facts.Unread, facts.Now = before, err != nil, c.options.Clock.Now()
-	return facts, append(errs, err)
-}
-
-// waits has the next pass be due when the turn of an account may have come, if a cluster was not listed for a whole Period. Each pass reads
-// all Machines: it is no sooner than after a fifteenth of the Period.
-func (c *Collector) waits(name string, now time.Time, err error) {
-	if now.Sub(c.listed[name]) < c.options.Period {
-		return
-	}
-	wait, _ := provider.DefaultBackoff().After(err, 1, 0)
-	c.again = min(c.again, max(wait, c.options.Period/15))
+	return facts, next, append(errs, err)
 }
 
 // list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
-// wait come first in the next pass. Clusters that ask for the same are one.
-func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (errs []error) {
-	asked := map[string]bool{}
+// wait come first in the next pass, which is due when the turn of an account may have come, if a cluster was not listed for a whole Period.
+// Each pass reads all Machines: it is no sooner than after a fifteenth of the Period.
+func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (next time.Duration, errs []error) {
 	clusters, now := clustersOf(owners), c.options.Clock.Now()
 	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(clusters, name) })
 	slices.SortStableFunc(clusters, func(a, b string) int { return c.listed[a].Compare(c.listed[b]) })
+	next = c.options.Period
 	for _, name := range clusters {
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
 			continue // its instances are no part of the facts, so that nothing is decided about them
@@ -220,22 +213,18 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 			continue
 		}
 		r, err := c.options.RequestOf(ctx, keyOf(name))
-		if same := r.Cluster + "\x00" + r.Account; err == nil && asked[same] {
-			c.listed[name] = now
-			continue
-		} else if err == nil {
-			asked[same] = true
-		}
 		var all []provider.Instance
 		if err == nil {
 			all, err = c.options.Calls.List(ctx, r)
 		}
-		if provider.ClassOf(err) == provider.RateLimited {
-			c.waits(name, now, err)
+		switch {
+		case provider.ClassOf(err) == provider.RateLimited:
 			into.Unlisted[name] = "its account has to wait: " + err.Error()
+			if wait, _ := provider.DefaultBackoff().After(err, 1, 0); now.Sub(c.listed[name]) >= c.options.Period {
+				next = min(next, max(wait, c.options.Period/15))
+			}
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			into.Unlisted[name] = "its instances could not be listed to the end"
 			errs = append(errs, fmt.Errorf("list the instances of cluster %s: %w", name, err))
 			continue
@@ -247,7 +236,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 			})
 		}
 	}
-	return errs
+	return next, errs
 }
 
 // clustersOf are the clusters of owners, sorted.

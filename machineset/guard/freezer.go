@@ -65,8 +65,6 @@ type scope[S, U any] struct {
 	engine.Scope[S, U]
 
 	env *Freezer
-	// above is why the deployment of a set is frozen, as that says; empty when it is not.
-	above string
 }
 
 type (
@@ -199,7 +197,8 @@ func decideDeployment(ctx context.Context, s *deploymentScope) (safety.Freezing,
 // carry puts a verdict into the object. asked: the request to unfreeze has to go. The condition and the annotation follow the label, also
 // where a crash or a person has left them without it.
 func carry[S, U any](s *scope[S, U], group, kind string, v safety.Verdict, asked, frozen bool) {
-	changes, reason := engine.ChangesOf(&s.Update), s.Common().Annotations[safety.FrozenByAnnotation]
+	changes := engine.ChangesOf(&s.Update)
+	reason, left := s.Common().Annotations[safety.FrozenByAnnotation]
 	var labels contract.MetadataUpdate
 	switch {
 	case v.Action == safety.Freeze:
@@ -210,7 +209,7 @@ func carry[S, U any](s *scope[S, U], group, kind string, v safety.Verdict, asked
 		if v.Action == safety.Thaw {
 			s.Eventf(corev1.EventTypeNormal, EventUnfroze+kind, actionFreeze, "Unfroze %s: %s", kind, v.Message)
 		}
-	case !frozen && isLeft(s.Common().Annotations, s.above):
+	case !frozen && left: // a person has removed the label alone: a later freeze of a person would count as one of the guard
 		labels.Annotations = map[string]contract.Change[string]{safety.FrozenByAnnotation: contract.Cleared[string]()}
 	}
 	changes.Labels, changes.Annotations = maps.Clone(labels.Labels), maps.Clone(labels.Annotations)
@@ -222,14 +221,6 @@ func carry[S, U any](s *scope[S, U], group, kind string, v safety.Verdict, asked
 	case said.Type != "":
 		removeCondition(&s.Update)
 	}
-}
-
-// isLeft reports whether an object that is not frozen has the annotation of an earlier freeze, as after a person has removed the label
-// alone: with it, a later freeze of a person would count as one of the guard. above is why the deployment of a set is frozen, and empty
-// otherwise: a set keeps an annotation that says the same, because Gardener's controller copies it from the deployment again and again.
-func isLeft(annotations map[string]string, above string) bool {
-	reason, found := annotations[safety.FrozenByAnnotation]
-	return found && (above == "" || reason != above)
 }
 
 func removeCondition(update any) {

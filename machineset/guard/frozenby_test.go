@@ -87,26 +87,6 @@ func TestAnAnnotationOfAFreezeThatIsOverIsRemovedOnce(t *testing.T) {
 	}
 }
 
-// Gardener's controller copies annotations of a deployment to its newest set, again and again.
-func TestTheAnnotationThatASetHasLikeItsDeploymentGoesWithThatOne(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, gardener())
-	w.freezer(guard.FreezerOptions{})
-	d := w.deployment("d", 2)
-	old := w.set("old", 0, d)
-	all := w.machines(old, 5)
-	w.frozen(safety.ReasonOverShooting, old)
-	w.frozen(safety.ReasonMachineSetFrozen, d)
-	writes := func() int { return len(w.Writes(userAgent)) }
-	w.Still("writes", 300*time.Millisecond, writes)
-	before := writes()
-	newest := w.set("newest", 2, d, fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonMachineSetFrozen}))
-	w.stays(newest)
-	require.Equal(t, before, writes(), "it would be copied again")
-	w.delete(all)
-	w.thawed(old, d, newest)
-}
-
 // Another process, such as the next leader, may freeze a set meanwhile.
 func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
 	t.Parallel()

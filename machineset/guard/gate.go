@@ -29,9 +29,6 @@ const (
 	probeLimit = 10 * time.Second
 	// probesAtOnce is how many are made at the same time.
 	probesAtOnce = 8
-	// cacheLag is for how long caches may be behind the API server of the Machines after an outage: the reflectors of client-go pause for up
-	// to a minute between two attempts, and for less after a short outage. The caches of workload clusters say themselves when they are.
-	cacheLag = time.Minute
 	// gateRetry is when a step looks again at a gate that is closed.
 	gateRetry = time.Second
 )
@@ -74,7 +71,6 @@ type server struct {
 	reach safety.Reach
 	asked time.Time // when a probe was made last
 	err   error
-	lag   time.Duration // for how long after reach.ThawedAt caches may be behind
 	// none: there is no server to ask. wanted: Of was called since the last probe.
 	none, wanted bool
 }
@@ -192,18 +188,13 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig):
 		g.servers[key] = server{asked: now, err: err, none: true}
 	default:
-		next := server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err, lag: s.lag}
-		if key.Name == "" && s.reach.Answered && s.reach.IsFrozen() && !next.reach.IsFrozen() {
-			next.lag = min(2*now.Sub(s.reach.DownSince), cacheLag)
-		}
-		g.servers[key] = next
+		g.servers[key] = server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
 	}
 }
 
 // Of returns what is known about the API servers that the objects of a cluster depend on; the zero name is that of objects without one. A
 // cluster that was never asked about is probed from now on, until it has no kubeconfig and is not asked about. It is what a health check
-// takes: it replaces nothing while Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. After an outage of the API
-// server of the Machines ThawedAt is up to a minute later than its first answer, because caches are behind for as long. With a nil Gate all
+// takes: it replaces nothing while Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. With a nil Gate all
 // servers have always answered.
 func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 	if g == nil {
@@ -211,9 +202,7 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	shared := g.servers[types.NamespacedName{}]
-	management := shared.reach
-	management.ThawedAt = management.ThawedAt.Add(shared.lag)
+	management := g.servers[types.NamespacedName{}].reach
 	if cluster.Name == "" || g.options.Workload == nil {
 		return management
 	}

@@ -139,35 +139,6 @@ func TestAnOutageOfTheManagementServerFreezesAllClusters(t *testing.T) {
 	require.True(t, gate.Of(demo).IsFrozen())
 }
 
-// The reflectors of client-go pause for up to a minute: what a cache shows of the time before an outage must not be judged as if it were of
-// the time after it.
-func TestAfterAnOutageTimersBeginWhenCachesHaveCaughtUp(t *testing.T) {
-	t.Parallel()
-	const tolerance = 2 * time.Second
-	for outage, lag := range map[time.Duration]time.Duration{10 * time.Second: 20 * time.Second, 2 * time.Minute: time.Minute} {
-		gate, s, clock := newGate(t, func(o *guard.GateOptions) { o.Period, o.Tolerance = tolerance, tolerance })
-		gate.Of(demo)
-		gate.Probe(t.Context())
-		require.Equal(t, noon, gate.Of(demo).ThawedAt, "caches that have not been read yet are not behind")
-		s.set("", true)
-		for at := time.Minute; at < time.Minute+outage; at += tolerance {
-			clock.SetTime(noon.Add(at))
-			gate.Probe(t.Context())
-		}
-		s.set("", false)
-		back := noon.Add(time.Minute + outage)
-		clock.SetTime(back)
-		gate.Probe(t.Context())
-		require.False(t, gate.Of(demo).IsFrozen())
-		for _, key := range []types.NamespacedName{demo, {}} {
-			require.Equal(t, back.Add(lag), gate.Of(key).Timer(noon), "an outage of %s", outage)
-		}
-		clock.SetTime(back.Add(time.Hour))
-		gate.Probe(t.Context())
-		require.Equal(t, back.Add(lag), gate.Of(demo).ThawedAt, "it stays")
-	}
-}
-
 func TestAClusterThatIsBeingMadeHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	initialized := false

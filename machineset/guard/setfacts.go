@@ -54,7 +54,7 @@ func (f *Freezer) setFacts(ctx context.Context, s *setScope) (safety.Set, error)
 	return facts, errors.Join(errs...)
 }
 
-// readDeployment reads what the deployment of a set may have with its surge, and why it is frozen. A set whose deployment is gone has none.
+// readDeployment reads what the deployment of a set may have with its surge. A set whose deployment is gone has none.
 func (f *Freezer) readDeployment(ctx context.Context, s *setScope, facts *safety.Set) error {
 	owner := metav1.GetControllerOfNoCopy(s.Object)
 	if f.deployments == nil || owner == nil || len(f.deployments.ControllerOf(s.Object)) == 0 {
@@ -69,7 +69,7 @@ func (f *Freezer) readDeployment(ctx context.Context, s *setScope, facts *safety
 		return fmt.Errorf("read %s %s: %w", owner.Kind, key, err)
 	}
 	var d contract.MachineDeploymentState
-	facts.Deployment, s.above = true, obj.GetAnnotations()[safety.FrozenByAnnotation]
+	facts.Deployment = true
 	if err := f.deployments.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
 		return nil //nolint:nilerr // the reconciler of deployments reports it
 	}
