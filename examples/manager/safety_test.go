@@ -50,9 +50,9 @@ func TestOrphansArePrintedAsATableAndAsJSON(t *testing.T) {
 	t.Parallel()
 	report := guard.Report{
 		DryRun: true, Blocked: map[string]string{"default/other": "the cluster has no Machine"},
-		Orphans: []guard.ReportedOrphan{{Orphan: safety.Orphan{
+		Orphans: []safety.Orphan{{
 			Instance: safety.Instance{Cluster: "default/demo", ProviderID: "kwok://a", Name: "a", Token: "1"}, Waits: "1 of 3 confirmations",
-		}}},
+		}},
 	}
 	var out bytes.Buffer
 	require.NoError(t, printOrphans(&out, report, ""))

@@ -117,7 +117,8 @@ func (w *world) recovered(t *testing.T, most string) healthcheck.Decision {
 		w.heal(&w.machines[i])
 		w.machines[i].Marked = false
 	}
-	return healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Ledger: w.ledger, Known: w.known, Now: w.at}, false)
+	return healthcheck.PlanForEver(healthcheck.PlanFacts{Machines: w.machines, Limit: limit(t, most), Ledger: w.ledger,
+		Known: w.known, Now: w.at}, false)
 }
 
 func TestNoSequenceOfObservationsMakesMoreThanTheBudgetDisappear(t *testing.T) {

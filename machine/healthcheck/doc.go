@@ -26,6 +26,6 @@
 // as Cluster API does.
 //
 // The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
-// started counts as a replacement. A Machine takes the place of another one if it was made after the newest one that was there when that one
-// was marked, by the clock of the API server, which gives Machines their times: clocks of processes differ.
+// started counts as a replacement. A Machine takes the place of another one if it was made after the newest one that was there when that
+// one was marked, by the clock of the API server, which gives Machines their times: clocks of processes differ.
 package healthcheck

@@ -52,32 +52,16 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 	case machine.Node.Name == "":
 		return nil, NodeNone
 	}
-	node := nodes.ByName(machine.Node.Name)
-	switch {
-	case node == nil:
+	node, of := nodes.ByName(machine.Node.Name), machine.Node.UID
+	if node == nil {
 		return nil, NodeGone
-	case isNode(node, machine, rules):
+	}
+	known := noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID)
+	switch { // a Node that has registered again has another UID; one whose provider ID is written in another form is known where the rules are
+	case of != "" && of == node.UID, known && rules.Same(node.Spec.ProviderID, machine.ProviderID), !known && of == "":
 		return node, NodePresent
-	case machine.Node.UID != "" && knowIDs(node, machine):
+	case known && of != "":
 		return nil, NodeGone
 	}
 	return nil, NodeUnread
-}
-
-// isNode reports whether a Node of the recorded name is the Machine's: it has the recorded UID or the Machine's provider ID, or neither is
-// known. A Node that has registered again has another UID. A Node with another UID whose provider ID is written in another form is not
-// recognized, unless the rules know both forms.
-func isNode(node *corev1.Node, machine *contract.MachineState, rules noderef.Rules) bool {
-	switch {
-	case machine.Node.UID != "" && machine.Node.UID == node.UID:
-		return true
-	case knowIDs(node, machine):
-		return rules.Same(node.Spec.ProviderID, machine.ProviderID)
-	}
-	return machine.Node.UID == ""
-}
-
-// knowIDs reports whether a Node and a Machine both have a provider ID.
-func knowIDs(node *corev1.Node, machine *contract.MachineState) bool {
-	return noderef.ValidProviderID(node.Spec.ProviderID) && noderef.ValidProviderID(machine.ProviderID)
 }

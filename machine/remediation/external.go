@@ -32,16 +32,7 @@ type requests struct {
 	byName, former map[string]*unstructured.Unstructured
 }
 
-// of returns the request that belongs to a Machine, nil without one.
-func (r *requests) of(m *contract.MachineState) *unstructured.Unstructured {
-	return ownedBy(r.byName, m)
-}
-
-// formerOf returns the request of a Machine that was made from an earlier template, nil without one.
-func (r *requests) formerOf(m *contract.MachineState) *unstructured.Unstructured {
-	return ownedBy(r.former, m)
-}
-
+// ownedBy returns the request that belongs to a Machine, nil without one.
 func ownedBy(byName map[string]*unstructured.Unstructured, m *contract.MachineState) *unstructured.Unstructured {
 	found := byName[m.Key.Name]
 	if found == nil || !slices.ContainsFunc(found.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == m.UID }) {
@@ -93,7 +84,7 @@ func (s *scope) recordRequests() {
 
 // hasFormer reports whether a Machine that the check judges has a request of an earlier template.
 func (s *scope) hasFormer(m *member) bool {
-	return m.plan.Shared == "" && s.requests.formerOf(m.state) != nil
+	return m.plan.Shared == "" && ownedBy(s.requests.former, m.state) != nil
 }
 
 // withdrawFormer deletes the requests of an earlier template. Nobody else is asked to remediate these Machines until they are gone.
@@ -101,7 +92,7 @@ func (s *scope) withdrawFormer(ctx context.Context) error {
 	var errs []error
 	for _, m := range s.members {
 		if s.hasFormer(m) {
-			errs = append(errs, s.withdraw(ctx, s.requests.formerOf(m.state)))
+			errs = append(errs, s.withdraw(ctx, ownedBy(s.requests.former, m.state)))
 		}
 	}
 	return errors.Join(errs...)

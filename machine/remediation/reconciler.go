@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,7 +102,7 @@ func (r *Reconciler) referring(ctx context.Context, kind, obj client.Object) []r
 }
 
 // beside returns the checks that may select a Machine, and the other checks of the cluster of a check.
-func (r *Reconciler) beside(ctx context.Context, obj metav1.Object) []reconcile.Request {
+func (r *Reconciler) beside(ctx context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	_ = r.frame.Each(ctx, obj.GetNamespace(), "", func(check client.Object) { // fails only when the cache is stopping
 		var state contract.HealthCheckState

@@ -83,7 +83,7 @@ func (s *scope) outcomes() []healthcheck.Outcome {
 // outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
 	known := s.requests.byName != nil || !s.external()
-	return known && s.requests.of(m.state) == nil && !s.hasFormer(m) && !m.plan.Deleting &&
+	return known && ownedBy(s.requests.byName, m.state) == nil && !s.hasFormer(m) && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
@@ -178,7 +178,7 @@ func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 	kind := contract.ConditionOwnerRemediated
 	if s.external() {
-		request := s.requests.of(m.state)
+		request := ownedBy(s.requests.byName, m.state)
 		if request == nil {
 			return nil, nil
 		}

@@ -116,7 +116,7 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
 	if s.external() {
-		m.plan.Marked = s.requests.of(state) != nil
+		m.plan.Marked = ownedBy(s.requests.byName, state) != nil
 	}
 	m.plan.Marked = m.plan.Marked || s.hasFormer(m)
 	if !readable {

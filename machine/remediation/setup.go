@@ -41,12 +41,11 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.Index(ctx); err != nil {
 		return err
 	}
-	ofMachine := func(ctx context.Context, obj client.Object) []reconcile.Request { return r.beside(ctx, obj) }
 	ofCheck := func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
 	}
 	builder := r.frame.Controller(ctx, mgr).
-		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(ofMachine)).
+		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.beside)).
 		Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck))
 	for _, nodes := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(nodes)

@@ -134,17 +134,10 @@ func (c *Collector) log(ctx context.Context) time.Duration {
 // Report is what one pass has found.
 type Report struct {
 	// DryRun: no instance is deleted.
-	DryRun  bool             `json:"dryRun"`
-	Orphans []ReportedOrphan `json:"orphans"`
+	DryRun  bool            `json:"dryRun"`
+	Orphans []safety.Orphan `json:"orphans"`
 	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
 	Blocked map[string]string `json:"blocked,omitempty"`
-}
-
-// ReportedOrphan is an instance without a Machine. Deleted: its deletion was requested in this pass.
-type ReportedOrphan struct {
-	safety.Orphan
-
-	Deleted bool `json:"deleted"`
 }
 
 // Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
@@ -160,18 +153,17 @@ func (c *Collector) pass(ctx context.Context) (Report, time.Duration, error) {
 	defer c.mu.Unlock()
 	facts, next, errs := c.observe(ctx)
 	plan := safety.PlanOrphans(facts)
-	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: make([]ReportedOrphan, 0, len(plan.Orphans))}
-	for _, o := range plan.Orphans {
-		one := ReportedOrphan{Orphan: o}
+	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]safety.Orphan{}, plan.Orphans...)}
+	for i := range report.Orphans {
+		o := &report.Orphans[i]
 		if _, before := c.seen[o.Key()]; !before && o.Confirmations > 0 {
 			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
 		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {
-			done, err := c.remove(ctx, o.Instance)
-			one.Deleted = done
+			var err error
+			o.Deleted, err = c.remove(ctx, o.Instance)
 			errs = append(errs, err)
 		}
-		report.Orphans = append(report.Orphans, one)
 	}
 	c.seen = plan.Seen
 	err := errors.Join(errs...)

@@ -30,9 +30,8 @@ func (i Instance) Key() InstanceKey { return InstanceKey{i.Cluster, i.Token, i.P
 
 // Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
 type Owner struct {
+	// UID is the token of its instance.
 	UID types.UID
-	// Token is what its instance was made with; empty means the UID.
-	Token string
 	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
 	Cluster, Name, ProviderID string
 	Created                   time.Time
@@ -94,9 +93,10 @@ type Orphan struct {
 	Instance
 	Sighting
 
-	// Due: it may be deleted. Waits says otherwise why not yet.
-	Due   bool   `json:"due"`
-	Waits string `json:"waits,omitempty"`
+	// Due: it may be deleted. Waits says otherwise why not yet. Deleted: its deletion was requested, by who carries the plan out.
+	Due     bool   `json:"due"`
+	Waits   string `json:"waits,omitempty"`
+	Deleted bool   `json:"deleted"`
 }
 
 // OrphanPlan is what PlanOrphans decides.

@@ -1,7 +1,6 @@
 package safety
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ type owners struct {
 func newOwners(all []Owner) owners {
 	o := owners{map[string]Owner{}, map[string]Owner{}, map[string]Owner{}, map[string]int{}}
 	for _, one := range all {
-		o.byToken[cmp.Or(one.Token, string(one.UID))] = one
 		o.byToken[string(one.UID)] = one
 		o.byName[one.Name] = one
 		o.count[one.Cluster]++
