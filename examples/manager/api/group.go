@@ -133,8 +133,8 @@ func (g Group) MachineClass() schema.GroupVersionKind {
 	return g.GroupVersion().WithKind("MachineClass")
 }
 
-// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Machines of other systems, which have no such kind, are
-// checked by that of Machinist.
+// MachineHealthCheck returns the kind MachineHealthCheck, with unstructured content. Machines of other systems, which have no such kind,
+// are checked by that of Machinist.
 func (g Group) MachineHealthCheck() contract.HealthCheckKind {
 	if g.IsForeign() {
 		g = Machinist
