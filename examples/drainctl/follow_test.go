@@ -44,7 +44,9 @@ func TestFollower(t *testing.T) {
 		stopped := runner.NodeResult{Node: "a", Ended: true, Err: context.Canceled, Result: runner.Result{
 			Counts: drain.Counts{Total: 5, Blocked: 2, Ignored: 1}}}
 		f.progress(stopped)
-		f.end(exitInterrupted, context.Canceled)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Equal(t, exitInterrupted, f.end(ctx, context.Canceled))
 		require.Contains(t, out.String(), "   0.0s a: stopped: 1 gone, 4 left\n")
 	})
 }

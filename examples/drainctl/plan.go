@@ -36,8 +36,6 @@ type report struct {
 	Held     []drain.Blocker // for now
 	Warnings []drain.Blocker // what is lost
 	Blocked  bool            // an obstacle keeps the drain from ever ending
-
-	plan drain.Plan
 }
 
 type nodeReport struct {
@@ -77,10 +75,9 @@ func (s *session) plan(ctx context.Context) int {
 
 // judge plans a drain of all Nodes, with the flags' rules at this moment.
 func (s *session) judge(snap *snapshot) *report {
-	planner := drain.Planner{Rules: s.rulesOf(s.now)}
-	r := &report{plan: planner.Plan(snap.pods, drain.Facts{Now: s.now(), Budgets: snap.budgets})}
-	never := map[drain.PodRef]drain.Reason{}
-	for _, ob := range r.plan.Permanent(math.MaxInt) {
+	plan := drain.Planner{Rules: s.rulesOf(s.now)}.Plan(snap.pods, drain.Facts{Now: s.now(), Budgets: snap.budgets})
+	r, never := &report{Warnings: plan.Warnings(pageNames)}, map[drain.PodRef]drain.Reason{}
+	for _, ob := range plan.Permanent(math.MaxInt) {
 		for _, pod := range ob.Pods {
 			if stands(&ob) {
 				r.Blocked, never[pod] = true, ob.Reason
@@ -89,14 +86,13 @@ func (s *session) judge(snap *snapshot) *report {
 		ob.Pods = ob.Pods[:min(len(ob.Pods), pageNames)]
 		r.InTheWay = append(r.InTheWay, ob)
 	}
-	r.Held = slices.DeleteFunc(r.plan.Blockers(pageNames), func(held drain.Blocker) bool {
+	r.Held = slices.DeleteFunc(plan.Blockers(pageNames), func(held drain.Blocker) bool {
 		return slices.ContainsFunc(r.InTheWay, func(ob drain.Blocker) bool { return ob.Key() == held.Key() })
 	})
-	r.Warnings = r.plan.Warnings(pageNames)
 	for _, node := range snap.nodes {
 		n := nodeReport{Node: node, Name: node.Name}
-		for i := range r.plan.Decisions {
-			if d := &r.plan.Decisions[i]; d.Node == node.Name {
+		for i := range plan.Decisions {
+			if d := &plan.Decisions[i]; d.Node == node.Name {
 				n.add(d, never)
 			}
 		}

@@ -130,9 +130,10 @@ func closing() []*policyv1.PodDisruptionBudget {
 
 func TestPlan_PassesGracePeriodsOn(t *testing.T) {
 	t.Parallel()
-	snap := &snapshot{nodes: []*corev1.Node{newNode("n")}, pods: []drain.NodePods{{Node: "n", Pods: []*corev1.Pod{newPod("n", "a")}}}}
-	r := judged(t, snap, "plan", "n", "--grace-period=5")
-	require.EqualValues(t, 5, *r.plan.Decisions[0].GracePeriodSeconds)
+	o, err := parse([]string{"plan", "n", "--grace-period=5"}, io.Discard)
+	require.NoError(t, err)
+	plan := drain.Planner{Rules: o.rulesOf(noon)}.Plan([]drain.NodePods{{Node: "n", Pods: []*corev1.Pod{newPod("n", "a")}}}, drain.Facts{})
+	require.EqualValues(t, 5, *plan.Decisions[0].GracePeriodSeconds)
 }
 
 func TestPlan_DoesNotWaitForPodsThatShouldBeGone(t *testing.T) {

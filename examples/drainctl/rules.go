@@ -11,12 +11,8 @@ import (
 // rulesOf returns what the flags mean for package drain.
 func (o *options) rulesOf(now func() time.Time) []drain.Rule {
 	rules := drain.KubectlRules(drain.KubectlOptions{
-		Force:                      o.force,
-		IgnoreAllDaemonSets:        o.ignoreDaemonSets,
-		DeleteEmptyDirData:         o.deleteEmptyDirData,
-		SkipWaitForDeleteTimeout:   time.Duration(o.skipWaitForDelete) * time.Second,
-		Now:                        now,
-		JudgeFinishedDaemonSetPods: true,
+		Force: o.force, IgnoreAllDaemonSets: o.ignoreDaemonSets, DeleteEmptyDirData: o.deleteEmptyDirData,
+		SkipWaitForDeleteTimeout: time.Duration(o.skipWaitForDelete) * time.Second, Now: now, JudgeFinishedDaemonSetPods: true,
 	})
 	return append(rules, func(_ *corev1.Pod, prev drain.Verdict) (drain.Verdict, error) {
 		if prev.Action == drain.Evict && o.disableEviction {

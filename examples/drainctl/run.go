@@ -34,18 +34,7 @@ func (s *session) run(ctx context.Context) int {
 			}
 		},
 	}, snap.names...)
-	code := exitDone
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		code = exitInterrupted
-	case errors.Is(err, runner.ErrOutOfTime):
-		code = exitOutOfTime
-	default:
-		code = exitFailed
-	}
-	f.end(code, err)
-	return code
+	return f.end(ctx, err)
 }
 
 // follower prints what happens to the Nodes. It is safe for concurrent use.
@@ -140,18 +129,21 @@ func (f *follower) left(n *nodeReport) (left, gone int) {
 	return left, max(0, n.ToGo-left)
 }
 
-// end prints what the drain leaves.
-func (f *follower) end(code int, err error) {
+// end prints what the drain leaves, and returns the exit code.
+func (f *follower) end(ctx context.Context, err error) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch code {
-	case exitDone:
+	code := exitFailed
+	switch {
+	case err == nil:
 		f.line("", "Drained", fmt.Sprintf("%s in %.1fs.", count(len(f.plan.Nodes), "Node"), f.now().Sub(f.start).Seconds()))
-		return
-	case exitInterrupted:
+		return exitDone
+	case ctx.Err() != nil:
 		f.line("", "Stopped", "by a signal: no further evictions are asked for. Pods that are terminating go on.")
-	case exitOutOfTime:
+		code = exitInterrupted
+	case errors.Is(err, runner.ErrOutOfTime):
 		f.line("", "Stopped", "because the time has passed: no further evictions are asked for.")
+		code = exitOutOfTime
 	default:
 		f.line("", "Failed", "because of: "+err.Error())
 	}
@@ -167,6 +159,7 @@ func (f *follower) end(code int, err error) {
 		names = append(names, n.Name)
 	}
 	f.line("", "To go on", "is the same command again; to let pods onto the Nodes again, kubectl uncordon "+strings.Join(names, " "))
+	return code
 }
 
 // telling prints what the API server has accepted.
