@@ -12,7 +12,10 @@ import (
 )
 
 // bareMetal is what a step of an embedder asks for a machine.
-type bareMetal struct{ ID, IP, Rack, Host, HostUID, Broken string }
+type bareMetal struct {
+	ID, IP, Rack, Host, HostUID, Broken string
+	Gone, Off                           bool
+}
 
 // A step of your own in place of an infrastructure object and of the search for the Node: it records what it knows of the machine.
 func ExampleScope() {
@@ -38,6 +41,23 @@ func ExampleScope() {
 		return machine.Result{}, nil
 	}
 	steps := machine.Steps().InsertAfter(machine.StepNode, machine.Step{Name: "metal", On: pass.InRunning, Run: own})
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
+}
+
+// In a deletion, a step of your own says what is known of the machine while its Nodes cannot be read: a drain does not wait for one that no
+// longer exists.
+func ExampleScope_deletion() {
+	look := func(context.Context, string) (bareMetal, error) { return bareMetal{}, nil } // your own API
+	ask := machine.Step{Name: "ask", On: pass.InDeletion, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+		if s.NodesErr == nil {
+			return machine.Result{}, nil
+		}
+		found, err := look(ctx, s.State.Key.Name)
+		s.InstanceGone, s.PoweredOff = found.Gone, found.Off
+		return machine.Result{}, err
+	}}
+	steps := machine.Steps().InsertBefore(machine.StepDrain, ask)
 	fmt.Println(len(steps) - len(machine.Steps()))
 	// Output: 1
 }
