@@ -29,8 +29,8 @@
 // It replaces nothing itself, and a Machine without a controller is not marked, because nothing would act; its message says so. While a
 // workload cluster cannot be reached, Machines are judged by their own conditions and annotations, and nothing that is about Nodes counts.
 // A Machine is marked for the conditions of its Node only when the API server has them too, and for its deletion when the API server
-// confirms that it is gone: the cache may be behind. A Node of the
-// recorded name with another provider ID replaces the recorded one only where its UID differs too, and the recorded UID is known.
+// confirms that it is gone: the cache may be behind. A Node of the recorded name with another provider ID replaces the recorded one only
+// where its UID differs too, and the recorded UID is known.
 //
 // A Machine with healthcheck.SkipAnnotation is not judged. What the check has said of it before is removed, and a request for its
 // remediation is withdrawn on which its owner has not acted: a Machine whose Node has recovered would not be available otherwise, and one

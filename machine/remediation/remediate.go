@@ -71,7 +71,7 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 
 // outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
 func (s *scope) outcomes() []healthcheck.Outcome {
-	all := slices.Clone(s.decision.Outcomes)
+	all := slices.Clip(s.decision.Outcomes)
 	for _, m := range s.members {
 		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
 			all = append(all, healthcheck.Outcome{Name: m.plan.Name, Action: healthcheck.ActionUnmark})

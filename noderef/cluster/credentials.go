@@ -24,7 +24,7 @@ func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) er
 		return err
 	}
 	s.use(c)
-	if s.isOther(ctx) {
+	if s.confirmOther(ctx) {
 		l.disconnect(ReasonConnecting, nil)
 		return nil
 	}

@@ -16,9 +16,9 @@ import (
 // UIDAnnotation of an object holds the UID of the cluster of its Nodes, see View.UID. It is written when the first Node is recorded.
 const UIDAnnotation = "machinist.dev/cluster-uid"
 
-// uidOf returns the UID of the namespace kube-system, which is deleted with its cluster only. It is empty where the server has none, or the
+// readUID reads the UID of the namespace kube-system, which is deleted with its cluster only. It is empty where the server has none, or the
 // user may not read it.
-func uidOf(ctx context.Context, reader client.Reader) (types.UID, error) {
+func readUID(ctx context.Context, reader client.Reader) (types.UID, error) {
 	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 	err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) {
@@ -27,9 +27,9 @@ func uidOf(ctx context.Context, reader client.Reader) (types.UID, error) {
 	return namespace.UID, nil
 }
 
-// isOther reports whether another cluster answers than the one that the session began with.
-func (s *session[T]) isOther(ctx context.Context) bool {
-	uid, err := uidOf(ctx, s.cluster.GetAPIReader())
+// confirmOther makes one request, and reports whether another cluster answers than the one that the session began with.
+func (s *session[T]) confirmOther(ctx context.Context) bool {
+	uid, err := readUID(ctx, s.cluster.GetAPIReader())
 	return err == nil && uid != "" && uid != s.uid
 }
 

@@ -193,7 +193,7 @@ func (l *link[T]) examine(ctx context.Context) {
 		l.resetPauses()
 		l.pause()
 		l.disconnect(reasonOf(err, ReasonUnreachable), err)
-	case s.isOther(ctx):
+	case s.confirmOther(ctx):
 		l.disconnect(ReasonConnecting, nil)
 	}
 }

@@ -94,7 +94,7 @@ func (l *link[T]) build(s *session[T], target Target) error {
 	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
 		return &setupError{err}
 	}
-	if s.uid, err = uidOf(s.life, s.cluster.GetAPIReader()); err != nil {
+	if s.uid, err = readUID(s.life, s.cluster.GetAPIReader()); err != nil {
 		return &setupError{err}
 	}
 	if setup := l.clusters.options.Setup; setup != nil {
