@@ -25,7 +25,7 @@ type NodeIndex struct {
 	// eventsMu makes two sequences atomic: update the index, then tell the subscribers; and tell a new subscriber the
 	// existing Nodes, then add it to the list. It is locked before nodesMu.
 	eventsMu    sync.Mutex
-	subscribers []*subscriber
+	subscribers []*nodeSource
 }
 
 var _ noderef.Lookup = (*NodeIndex)(nil)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -31,26 +30,22 @@ func (x *NodeIndex) Source(mapper NodeMapper) source.SyncingSource {
 	return &nodeSource{index: x, mapper: mapper}
 }
 
+// nodeSource is a source, or with a queue a start of it: a subscriber.
 type nodeSource struct {
 	index  *NodeIndex
 	mapper NodeMapper
+	queue  queue
 }
 
-// subscriber is a started source.
-type subscriber struct {
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
-	mapper NodeMapper
-}
-
-func (s *subscriber) tell(e NodeEvent) {
+func (s *nodeSource) tell(e NodeEvent) {
 	for _, r := range s.mapper(e) {
 		s.queue.Add(r)
 	}
 }
 
 // Start implements source.Source.
-func (s *nodeSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	sub := &subscriber{queue: queue, mapper: s.mapper}
+func (s *nodeSource) Start(ctx context.Context, q queue) error {
+	sub := &nodeSource{s.index, s.mapper, q}
 	s.index.subscribe(sub)
 	context.AfterFunc(ctx, func() { s.index.unsubscribe(sub) })
 	return nil
@@ -69,7 +64,7 @@ func (s *nodeSource) WaitForSync(ctx context.Context) error {
 // String implements fmt.Stringer, which controller-runtime logs.
 func (s *nodeSource) String() string { return "node index" }
 
-func (x *NodeIndex) subscribe(sub *subscriber) {
+func (x *NodeIndex) subscribe(sub *nodeSource) {
 	x.eventsMu.Lock()
 	defer x.eventsMu.Unlock()
 
@@ -86,8 +81,8 @@ func (x *NodeIndex) subscribe(sub *subscriber) {
 	x.subscribers = append(x.subscribers, sub)
 }
 
-func (x *NodeIndex) unsubscribe(sub *subscriber) {
+func (x *NodeIndex) unsubscribe(sub *nodeSource) {
 	x.eventsMu.Lock()
 	defer x.eventsMu.Unlock()
-	x.subscribers = slices.DeleteFunc(x.subscribers, func(s *subscriber) bool { return s == sub })
+	x.subscribers = slices.DeleteFunc(x.subscribers, func(s *nodeSource) bool { return s == sub })
 }

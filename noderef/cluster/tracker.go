@@ -31,7 +31,7 @@ type TrackerConfig struct {
 	// Concerns reports whether a change of a Node's labels, annotations or taints matters; nil means that each does. noderef.SignificantTo
 	// says what else matters.
 	Concerns func(old, updated *corev1.Node) bool
-	// InCluster returns all objects of a cluster.
+	// InCluster returns all objects of a cluster, from a cache. It must not call the Tracker.
 	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
 }
 
@@ -97,24 +97,18 @@ func (t *Tracker) Sources(ctx context.Context) []source.Source {
 	}
 	if t.config.NodesOf != nil {
 		connections := t.config.Events(func(key types.NamespacedName) []reconcile.Request { return t.inCluster(ctx, key) })
-		sources = append(sources, &followedSource{t}, connections)
+		sources = append(sources, source.Func(t.start), connections)
 	}
 	return sources
 }
 
-// followedSource receives the queue for the clusters that are followed. It is a Source, because a Source receives the queue.
-type followedSource struct{ tracker *Tracker }
-
-// Start implements controller-runtime's Source. It does not block.
-func (s *followedSource) Start(ctx context.Context, q queue) error {
-	s.tracker.mu.Lock()
-	defer s.tracker.mu.Unlock()
-	s.tracker.ctx, s.tracker.queue = ctx, q
+// start receives the queue for the clusters that are followed. It is a Source, because a Source receives the queue.
+func (t *Tracker) start(ctx context.Context, q queue) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ctx, t.queue = ctx, q
 	return nil
 }
-
-// String names the source in logs.
-func (s *followedSource) String() string { return "Nodes of workload clusters" }
 
 // nodesSource returns the source of events about the Nodes of a cluster; nil when they have none. An event without a relevant change wakes
 // no object.
@@ -146,14 +140,10 @@ func drainsSource(w Workload) source.Source {
 func (t *Tracker) follow(key types.NamespacedName, w Workload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.followed[key]
-	if t.queue == nil || before.nodes == w.Nodes {
+	if t.queue == nil || t.followed[key].nodes == w.Nodes {
 		return
 	}
-	if before.end != nil {
-		before.end()
-		delete(t.followed, key)
-	}
+	t.end(key)
 	if w.Nodes == nil {
 		return
 	}
@@ -177,21 +167,22 @@ func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName,
 	}
 }
 
-// inCluster returns the objects of a workload cluster. When there are none, the cluster's Nodes are no longer needed, and the Tracker stops
-// listening to them. The Tracker may have begun to listen for an object that has just appeared: the next pass over it begins again.
+// inCluster returns the objects of a workload cluster. When there are none, the Tracker stops listening to its Nodes. An object whose pass
+// has begun to listen is in the cache that InCluster reads.
 func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []reconcile.Request {
-	requests := t.config.InCluster(ctx, key)
-	if len(requests) > 0 {
-		return requests
-	}
-	t.follow(key, Workload{})
-	requests = t.config.InCluster(ctx, key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, request := range requests { // the caller may only count them
-		if t.queue != nil {
-			t.queue.Add(request)
-		}
+	requests := t.config.InCluster(ctx, key)
+	if len(requests) == 0 {
+		t.end(key)
 	}
 	return requests
+}
+
+// end stops listening to a cluster. It needs mu.
+func (t *Tracker) end(key types.NamespacedName) {
+	if before, ok := t.followed[key]; ok {
+		before.end()
+		delete(t.followed, key)
+	}
 }

@@ -119,7 +119,7 @@ func TestOneConnectionIsListenedToOnceAndForAsLongAsItIsThere(t *testing.T) {
 	n.follow(key, Workload{Nodes: first})
 	require.Empty(t, n.followed, "there is no queue yet")
 	queue := newRequests(t)
-	require.NoError(t, (&followedSource{n}).Start(t.Context(), queue))
+	require.NoError(t, n.start(t.Context(), queue))
 
 	for range 3 {
 		n.follow(key, Workload{Nodes: first})
@@ -142,7 +142,7 @@ func TestNodesOfAClusterAreListenedToOnlyWhileAnObjectHasThem(t *testing.T) {
 	known := &objects{of: map[types.NamespacedName][]string{key: {"pool"}, other: {"pool"}}}
 	n := NewTracker(TrackerConfig{InCluster: known.inCluster})
 	queue := newRequests(t)
-	require.NoError(t, (&followedSource{n}).Start(t.Context(), queue))
+	require.NoError(t, n.start(t.Context(), queue))
 	nodes, elsewhere := newSourced(), newSourced()
 	close(nodes.synced)
 	n.follow(key, Workload{Nodes: nodes})
@@ -163,23 +163,23 @@ func TestNodesOfAClusterAreListenedToOnlyWhileAnObjectHasThem(t *testing.T) {
 	require.True(t, elsewhere.heard(1, 1)())
 }
 
-func TestAnObjectThatAppearsWhileItsClusterIsFoundUnusedIsWoken(t *testing.T) {
-	key, asked := named("c"), 0
+func TestAnObjectThatAppearsWhileItsClusterIsFoundUnusedIsFollowed(t *testing.T) {
+	key := named("c")
 	var n *Tracker
+	var pass sync.WaitGroup
 	n = NewTracker(TrackerConfig{InCluster: func(context.Context, types.NamespacedName) []reconcile.Request {
-		if asked++; asked > 1 {
-			return requests("m")
-		}
-		n.follow(key, Workload{Nodes: newSourced()}) // a pass over m, which the answer lacks
+		begun := make(chan struct{})
+		pass.Go(func() { // over an object that the answer lacks
+			close(begun)
+			n.follow(key, Workload{Nodes: newSourced()})
+		})
+		<-begun
 		return nil
 	}})
-	require.Equal(t, requests("m"), n.inCluster(t.Context(), key), "there is no queue yet")
-	queue := newRequests(t)
-	require.NoError(t, (&followedSource{n}).Start(t.Context(), queue))
-	asked = 0
-	require.Equal(t, requests("m"), n.inCluster(t.Context(), key), "the cluster is used")
-	require.Equal(t, 1, queue.Len(), "the next pass has its Nodes followed again")
-	require.Empty(t, n.followed)
+	require.NoError(t, n.start(t.Context(), newRequests(t)))
+	require.Empty(t, n.inCluster(t.Context(), key), "the cluster is unused")
+	pass.Wait()
+	require.Contains(t, n.followed, key)
 }
 
 // drains is a Drainer with events of its own.
