@@ -19,12 +19,11 @@ type Clusters[T any] struct {
 	options Options[T]
 	running sync.WaitGroup
 
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // that of Start; nil before
 	links map[types.NamespacedName]*link[T]
 
-	sinksMu sync.RWMutex
-	sinks   map[*sink]struct{}
+	sinks sync.Map // of started Sources, *sink
 }
 
 var (
@@ -38,7 +37,7 @@ func New[T any](options Options[T]) (*Clusters[T], error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("new clusters: %w", err)
 	}
-	return &Clusters[T]{options: options, links: map[types.NamespacedName]*link[T]{}, sinks: map[*sink]struct{}{}}, nil
+	return &Clusters[T]{options: options, links: map[types.NamespacedName]*link[T]{}}, nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable. A replica that is not the leader calls no Get, so
@@ -84,22 +83,18 @@ func (c *Clusters[T]) launch(l *link[T]) {
 // matches ErrNotConnected and its cause, such as ErrNoKubeconfig. The view is valid in any case: it tells when the
 // cluster was last seen.
 func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
-	c.mu.RLock()
-	l := c.links[cluster]
-	stopped := c.life != nil && c.life.Err() != nil
-	c.mu.RUnlock()
-	if stopped {
+	c.mu.Lock()
+	if c.life != nil && c.life.Err() != nil {
+		c.mu.Unlock()
 		return View[T]{Key: cluster, Reason: ReasonStopped}, &NotConnectedError{Cluster: cluster, Reason: ReasonStopped}
 	}
+	l := c.links[cluster]
 	if l == nil {
-		c.mu.Lock()
-		if l = c.links[cluster]; l == nil {
-			l = newLink(c, cluster)
-			c.links[cluster] = l
-			c.launch(l)
-		}
-		c.mu.Unlock()
+		l = newLink(c, cluster)
+		c.links[cluster] = l
+		c.launch(l)
 	}
+	c.mu.Unlock()
 	return l.look()
 }
 
@@ -118,9 +113,9 @@ func (l *link[T]) look() (View[T], error) {
 
 // changed is the callback of a notifier: the next attempt comes at once.
 func (c *Clusters[T]) changed(cluster types.NamespacedName) {
-	c.mu.RLock()
+	c.mu.Lock()
 	l := c.links[cluster]
-	c.mu.RUnlock()
+	c.mu.Unlock()
 	if l != nil {
 		l.news.Store(true)
 		l.wake()

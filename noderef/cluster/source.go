@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -20,39 +19,24 @@ type Mapper func(cluster types.NamespacedName) []reconcile.Request
 // A cluster for which mapper returns a request is in use: it stays connected and its Nodes stay watched, even if no
 // object is reconciled for a long time.
 func (c *Clusters[T]) Source(mapper Mapper) source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s := &sink{queue: queue, mapper: mapper}
-		c.sinksMu.Lock()
-		c.sinks[s] = struct{}{}
-		c.sinksMu.Unlock()
-		context.AfterFunc(ctx, func() {
-			c.sinksMu.Lock()
-			defer c.sinksMu.Unlock()
-			delete(c.sinks, s)
-		})
+	return source.Func(func(ctx context.Context, q queue) error {
+		s := &sink{queue: q, mapper: mapper}
+		c.sinks.Store(s, nil)
+		context.AfterFunc(ctx, func() { c.sinks.Delete(s) })
 		return nil
 	})
 }
 
 // sink is a controller's queue.
 type sink struct {
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	queue  queue
 	mapper Mapper
-}
-
-func (c *Clusters[T]) snapshot() []*sink {
-	c.sinksMu.RLock()
-	defer c.sinksMu.RUnlock()
-	sinks := make([]*sink, 0, len(c.sinks))
-	for s := range c.sinks {
-		sinks = append(sinks, s)
-	}
-	return sinks
 }
 
 // tell enqueues the requests of all mappers for a cluster. The caller must not hold a lock.
 func (c *Clusters[T]) tell(cluster types.NamespacedName) {
-	for _, s := range c.snapshot() {
+	for started := range c.sinks.Range {
+		s, _ := started.(*sink)
 		for _, request := range s.mapper(cluster) {
 			s.queue.Add(request)
 		}
@@ -61,8 +45,8 @@ func (c *Clusters[T]) tell(cluster types.NamespacedName) {
 
 // named reports whether a mapper returns requests for a cluster.
 func (c *Clusters[T]) named(cluster types.NamespacedName) bool {
-	for _, s := range c.snapshot() {
-		if len(s.mapper(cluster)) > 0 {
+	for started := range c.sinks.Range {
+		if s, _ := started.(*sink); len(s.mapper(cluster)) > 0 {
 			return true
 		}
 	}

@@ -16,8 +16,8 @@ func (w *world) use(mapped bool) {
 }
 
 func (w *world) links() int {
-	w.clusters.mu.RLock()
-	defer w.clusters.mu.RUnlock()
+	w.clusters.mu.Lock()
+	defer w.clusters.mu.Unlock()
 	return len(w.clusters.links)
 }
 
