@@ -16,10 +16,7 @@ func (s *session[T]) use(c *credentials) {
 // exchange replaces the credentials of the current connection: cache and Value stay, and no Machine is woken. Refused
 // credentials do not replace working ones.
 func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) error {
-	c, err := l.credentialsOf(s.wire, target)
-	if err == nil {
-		err = l.probe(ctx, s.wire, c)
-	}
+	c, err := l.try(ctx, s.wire, target)
 	if err != nil {
 		return err
 	}

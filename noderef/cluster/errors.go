@@ -23,6 +23,8 @@ var (
 	ErrUnsafeKubeconfig = errors.New("unsafe kubeconfig")
 	// errUnauthorized is matched when the API server does not accept the credentials.
 	errUnauthorized = errors.New("the API server refuses the credentials")
+	// errSetup is matched by an error between the first answer of the server and the end of Setup.
+	errSetup = errors.New("the connection cannot be set up")
 
 	errClosed = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
 )

@@ -263,9 +263,8 @@ func (l *link[T]) lastSeen() time.Time {
 
 // reasonOf maps an error to a Reason.
 func reasonOf(err error, otherwise Reason) Reason {
-	setup := &setupError{}
 	switch {
-	case errors.As(err, &setup):
+	case errors.Is(err, errSetup):
 		return ReasonSetupFailed
 	case errors.Is(err, ErrNoKubeconfig):
 		return ReasonNoKubeconfig

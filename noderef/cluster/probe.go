@@ -14,10 +14,14 @@ type credentials struct {
 	transport http.RoundTripper
 }
 
-// credentialsOf returns the credentials of a target, which may be those that a session uses next.
-func (l *link[T]) credentialsOf(w *wire, target Target) (*credentials, error) {
+// try returns the credentials of a target, which a session may use next, if the server answers to them.
+func (l *link[T]) try(ctx context.Context, w *wire, target Target) (*credentials, error) {
 	transport, err := w.transportFor(l.ownConfig(target))
-	return &credentials{Target: target, transport: transport}, err
+	if err != nil {
+		return nil, err
+	}
+	c := &credentials{Target: target, transport: transport}
+	return c, l.probe(ctx, w, c)
 }
 
 // probe sends one request without client-go, which follows redirects to login pages and hides the status of an answer that is not in a

@@ -83,24 +83,21 @@ func (l *link[T]) open(ctx context.Context, target Target) (*session[T], error) 
 }
 
 func (l *link[T]) build(s *session[T], target Target) error {
-	c, err := l.credentialsOf(s.wire, target)
-	if err == nil {
-		err = l.probe(s.life, s.wire, c)
-	}
+	c, err := l.try(s.life, s.wire, target)
 	if err != nil {
 		return err
 	}
 	s.use(c)
 	if s.cluster, err = l.newCluster(s, l.ownConfig(target)); err != nil {
-		return &setupError{err}
+		return fmt.Errorf("%w: %w", errSetup, err)
 	}
 	if s.uid, err = readUID(s.life, s.cluster.GetAPIReader()); err != nil {
-		return &setupError{err}
+		return fmt.Errorf("%w: %w", errSetup, err)
 	}
 	if setup := l.clusters.options.Setup; setup != nil {
 		c := &Connection{Cluster: s.cluster, Key: l.key, life: s.life, running: &s.running, caches: s.caches}
 		if s.value, err = setup(s.life, c); err != nil {
-			return &setupError{err}
+			return fmt.Errorf("%w: %w", errSetup, err)
 		}
 	}
 	s.running.Go(func() {
@@ -122,11 +119,6 @@ func (l *link[T]) ownConfig(target Target) *rest.Config {
 	}
 	return config
 }
-
-// setupError is an error between the first answer of the server and the end of Setup.
-type setupError struct{ error }
-
-func (e *setupError) Unwrap() error { return e.error }
 
 // newCluster creates client, cache and mapper on the wire of a session. It makes no request, unless Options.Cache has
 // settings by object: then it runs discovery.
