@@ -122,6 +122,8 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})
+		case m.Shared != "":
+			p.shared = append(p.shared, m.Shared)
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
@@ -141,6 +143,7 @@ type plan struct {
 	PlanFacts
 
 	machines []Machine // sorted
+	shared   []string  // older checks that judge selected Machines
 	newest   time.Time // when the newest Machine was made
 	outages  []outage
 	out      Decision
@@ -318,7 +321,11 @@ func (p *plan) say() {
 	if !p.out.Allowed {
 		return
 	}
-	if unjudged > 0 {
+	switch {
+	case len(p.shared) > 0:
+		p.out.Message = fmt.Sprintf("%d Machines that the check selects too are judged by older ones, such as %s", len(p.shared),
+			slices.Min(p.shared))
+	case unjudged > 0:
 		p.out.Message = fmt.Sprintf("%d of %d Machines are not judged now, and count as before: %s", unjudged, p.out.Expected, why)
 	}
 	held, acts := "", false

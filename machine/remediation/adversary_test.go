@@ -51,16 +51,13 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.says(healthy, "b", "c")
 	w.status(older, 2, 1, 1)
 	w.status(younger, 1, 1, 1)
-	w.condition(younger, remediation.ConditionOverlapping, "True/SelectorsOverlap", "judged by older ones: older")
-	w.condition(older, remediation.ConditionOverlapping, "")
+	w.condition(younger, contract.ConditionRemediationAllowed, "True/RemediationAllowed", "judged by older ones, such as older")
 	w.Quiet(userAgent, 2*time.Second)
-	w.told("SelectorsOverlap", 1)
 
 	w.Change(older, func(u *unstructured.Unstructured) {
 		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)
 	})
 	w.status(younger, 2, 1, 1) // a check that is paused writes nothing, so the other one takes over, with its own rules
-	w.condition(younger, remediation.ConditionOverlapping, "")
 	w.Quiet(userAgent, time.Second)
 }
 

@@ -36,8 +36,8 @@
 // remediation is withdrawn on which its owner has not acted: a Machine whose Node has recovered would not be available otherwise, and one
 // that a person wants to keep would be replaced. Nothing is written to a Machine that is paused.
 //
-// A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the others have the
-// condition [ConditionOverlapping]. They would overwrite each other's conditions otherwise.
+// A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the message of
+// RemediationAllowed of the others names one. They would overwrite each other's conditions otherwise.
 //
 // A check that is deleted leaves the conditions of its Machines: what is marked is remediated. It has no finalizer.
 //

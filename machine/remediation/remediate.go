@@ -103,12 +103,6 @@ func (m *member) verdict() (said, judged bool) {
 	}, c.Reason), judged
 }
 
-// says reports whether the Machine has a condition. Another generation alone is no reason to write.
-func (m *member) says(c metav1.Condition) bool {
-	have, found := engine.Find(m.state.Conditions, c.Type)
-	return found && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message
-}
-
 // carriedOut is what was done about one Machine: whether it was marked now, whether it is looked at again soon, and what has failed.
 type carriedOut struct {
 	marked, again bool
@@ -141,7 +135,6 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	if s.outlives(m) && (o.Action != healthcheck.ActionMark || !s.external()) {
 		u.RemoveConditions = append(u.RemoveConditions, contract.ConditionExternallyRemediated)
 	}
-	want = slices.DeleteFunc(want, m.says)
 	var generation int64
 	if s.env.kinds.Machine.StatusSubresource {
 		generation = m.state.Generation

@@ -2,8 +2,6 @@ package remediation
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,11 +9,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 )
-
-// ConditionOverlapping of a check is there, and True, while older checks judge some of its Machines.
-const ConditionOverlapping = "Overlapping"
-
-const reasonOverlapping = "SelectorsOverlap"
 
 // maxTargets is how many names the status may have. The schema of Cluster API allows as many.
 const maxTargets = 10_000
@@ -43,27 +36,5 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
 		})
 	}
-	s.overlap()
 	return result{}, nil
-}
-
-// overlap says which older checks judge Machines of this one.
-func (s *scope) overlap() {
-	shared := map[string]bool{}
-	for _, m := range s.members {
-		if m.plan.Shared != "" {
-			shared[m.plan.Shared] = true
-		}
-	}
-	if len(shared) == 0 {
-		if _, said := engine.Find(s.Stored, ConditionOverlapping); said {
-			s.Update.RemoveConditions = []string{ConditionOverlapping}
-		}
-		return
-	}
-	message := "Machines that this check selects too are judged by older ones: " + engine.Named(slices.Sorted(maps.Keys(shared)))
-	if _, said := engine.Find(s.Stored, ConditionOverlapping); !said {
-		s.told = append(s.told, engine.Event{Kind: corev1.EventTypeWarning, Reason: reasonOverlapping, Action: "Judge", Note: message})
-	}
-	s.Assert(engine.Condition(ConditionOverlapping, metav1.ConditionTrue, reasonOverlapping, message))
 }
