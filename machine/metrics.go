@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // Metrics are the Prometheus metrics of Reconcilers, a prometheus.Collector. The caller creates them, sets them in Options.Metrics and
@@ -40,7 +41,7 @@ import (
 //	machine_controller_machines_total{controller,provider}: gauge
 //		Machines that are looked after, by what provides their machine.
 //	machine_controller_machine_deployment_replicas{controller,state}: gauge
-//		Replicas of all MachineDeployments: desired, actual, ready and available.
+//		Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire.
 //	machinist_machines{controller,phase}: gauge
 //		Machines that are looked after, by the phase in their status.
 type Metrics struct {
@@ -81,7 +82,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 		passes: engine.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
 		machines: desc("machine_controller_machines_total", "provider", "Machines that are looked after, by what provides their machine."),
 		replicas: desc("machine_controller_machine_deployment_replicas", "state",
-			"Replicas of all MachineDeployments: desired, actual, ready and available."),
+			"Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire."),
 		phases: desc("machinist_machines", "phase", "Machines that are looked after, by the phase in their status."),
 	}
 }
@@ -229,7 +230,7 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 // countReplicas adds up the replicas of all MachineDeployments. Kinds that count by Machines have these numbers, others those of Nodes. An
 // absent number counts as zero.
 func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]int, error) {
-	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0}
+	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0, "frozen": 0}
 	for _, source := range sources {
 		if !source.informer.HasSynced() {
 			return nil, errNotCounted
@@ -245,6 +246,9 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 				return
 			}
 			byState["desired"] += int(state.Replicas.Or(0))
+			if safety.FreezingOf(source.kind.GVK.Group, &state.Metadata, nil) != safety.NotFrozen {
+				byState["frozen"] += int(state.Replicas.Or(0))
+			}
 			byState["actual"] += int(state.ObservedReplicas.Or(0))
 			byState["ready"] += int(state.ReadyReplicas.Or(state.NodeReadyReplicas.Or(0)))
 			byState["available"] += int(state.AvailableReplicas.Or(state.NodeAvailableReplicas.Or(0)))

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -23,7 +25,8 @@ type Reconciler struct {
 	kinds    Kinds
 	options  Options
 	memory   *engine.Memory[children.Memory]
-	marks    []string // see scale.Marks
+	highs    *engine.Memory[contract.Opt[int]] // safety.Verdict.Mark of each set, with FreezeStep
+	marks    []string                          // see scale.Marks
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
 
@@ -40,6 +43,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory, nil),
+		highs: engine.NewMemory(func() *contract.Opt[int] { return new(contract.Opt[int]) }, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
@@ -48,7 +52,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.forget,
 		NewScope: func() (*Scope, *engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope
@@ -60,6 +64,11 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	r.machines.Begin(&s.machines, s, r.memory.Of(s.State.Key, s.State.UID))
 	s.ReadCluster(ctx)
+}
+
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.memory.Forget(key)
+	r.highs.Forget(key)
 }
 
 // flush writes the object at the end of a pass.

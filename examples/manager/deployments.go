@@ -32,7 +32,7 @@ func deploymentWiring(o settings) deployment.Wiring {
 }
 
 // addDeployments adds the reconciler of MachineDeployments.
-func addDeployments( //nolint:dupl // the names are those of another package than in addSets
+func addDeployments(
 	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
 	shared, err := passOptionsOf(mgr, o, "MachineDeployment")
@@ -42,6 +42,9 @@ func addDeployments( //nolint:dupl // the names are those of another package tha
 	ports := deployment.PortsFromManager(mgr)
 	follow(&ports.Ports, clusters)
 	steps := guarded(o, guards, deployment.Steps(), deployment.StepPaused, deployment.StepTemplates)
+	if o.Safety.FreezePeriod > 0 {
+		steps = steps.InsertAfter(deployment.StepSets, deployment.FreezeStep())
+	}
 	r, err := deployment.New(deploymentKinds(o.Kinds.Group), ports, deployment.Options{
 		Options: shared, Steps: steps, Shared: o.shared(),
 	})

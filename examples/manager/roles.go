@@ -43,7 +43,7 @@ func namespaceRoles(o settings) []*rbacv1.Role {
 
 // rules are the rights within the namespaces of what is reconciled, and those everywhere.
 func (o settings) rules() (within, everywhere []rbacv1.PolicyRule) {
-	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring()), o.driverRules(), o.freezerRules()}
+	rules := [][]rbacv1.PolicyRule{machine.PolicyRules(o.wiring()), o.driverRules()}
 	if o.Kinds.MachineSets {
 		rules = append(rules, machineset.PolicyRules(setWiring(o)))
 	}

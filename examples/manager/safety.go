@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -26,25 +25,9 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// guardKinds are the kinds that the safety looks at.
-func guardKinds(o settings) guard.Kinds {
-	kinds := guard.Kinds{Set: o.Kinds.Group.MachineSet(), Machine: o.Kinds.Group.Machine()} // one shared informer
-	if o.Kinds.MachineDeployments {
-		kinds.Deployment = o.Kinds.Group.MachineDeployment()
-	}
-	return kinds
-}
-
-// freezerRules are the rights of the freezer of MachineSets.
-func (o settings) freezerRules() []rbacv1.PolicyRule {
-	return guard.PolicyRules(guard.Wiring{
-		Kinds: guardKinds(o), Freezer: o.Kinds.MachineSets && o.Safety.FreezePeriod > 0, Clusters: o.followsClusters(), Events: true,
-	})
-}
-
 // safetyRules are the rights of the rest of the safety, which looks at all namespaces.
 func (o settings) safetyRules() []rbacv1.PolicyRule {
-	w := guard.Wiring{Kinds: guardKinds(o), Gate: o.hasGate(), Collector: o.looksForOrphans(), Events: true}
+	w := guard.Wiring{Machines: o.Kinds.Group.Machine().GroupResource(), Gate: o.hasGate(), Collector: o.looksForOrphans(), Events: true}
 	if o.Driver.IsProvider() {
 		w.Owners = []schema.GroupResource{{Group: kwokdriver.GVK().Group, Resource: driverResource}}
 	}
@@ -109,22 +92,8 @@ func guarded[P interface {
 	return freezing(o, s, steps.InsertBefore(before, guard.HoldStep[P](s.gate)), paused)
 }
 
-// add adds the freezer and the collector.
-func (s safeguards) add(ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
-	if o.Kinds.MachineSets && o.Safety.FreezePeriod > 0 {
-		shared := pass.PortsFromManager(mgr)
-		follow(&shared, clusters)
-		freezer, err := guard.NewFreezer(guardKinds(o), shared, guard.FreezerOptions{
-			Limits: o.Safety.Limits, Period: o.Safety.FreezePeriod, Recorder: mgr.GetEventRecorder(userAgent), WatchFilter: o.Machines.WatchFilter,
-			Metrics: s.metrics, Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
-		})
-		if err != nil {
-			return err
-		}
-		if err := freezer.AddToManager(ctx, mgr); err != nil {
-			return err
-		}
-	}
+// add adds the collector.
+func (s safeguards) add(mgr ctrl.Manager, o settings, clusters *pass.Clusters, ports machine.Ports) error {
 	if !o.looksForOrphans() {
 		return nil
 	}

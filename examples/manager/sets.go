@@ -44,7 +44,7 @@ func setWiring(o settings) machineset.Wiring {
 }
 
 // addSets adds the reconciler of MachineSets.
-func addSets( //nolint:dupl // the names are those of another package than in addDeployments
+func addSets(
 	ctx context.Context, mgr ctrl.Manager, o settings, clusters *pass.Clusters, guards safeguards,
 ) error {
 	shared, err := passOptionsOf(mgr, o, "MachineSet")
@@ -54,6 +54,13 @@ func addSets( //nolint:dupl // the names are those of another package than in ad
 	ports := machineset.PortsFromManager(mgr)
 	follow(&ports.Ports, clusters)
 	steps := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
+	if o.Safety.FreezePeriod > 0 {
+		freeze := machineset.FreezeOptions{Limits: o.Safety.Limits, Period: o.Safety.FreezePeriod}
+		if o.Kinds.MachineDeployments {
+			freeze.Deployment = deploymentKinds(o.Kinds.Group).Deployment
+		}
+		steps = steps.InsertBefore(machineset.StepHolds, machineset.FreezeStep(freeze))
+	}
 	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
 		Options: shared, Steps: steps, Shared: o.shared(),
 	})

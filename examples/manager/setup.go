@@ -142,7 +142,7 @@ func addReconciler(ctx context.Context, mgr ctrl.Manager, o settings, has served
 	if err := errors.Join(r.AddToManager(ctx, mgr), addKinds(ctx, mgr, o, clusters, guards, ports, options)); err != nil {
 		return err
 	}
-	return guards.add(ctx, mgr, o, clusters, ports)
+	return guards.add(mgr, o, clusters, ports)
 }
 
 // addKinds adds the reconcilers of what flags add to Machines.

@@ -145,7 +145,12 @@ func Flush[S, U, CS, CU any](
 	if failed && !silent && !c.Known {
 		s.Assert(unobserved()...)
 	}
-	err = s.Flush(ctx, engine.Writing[U]{Observes: !failed && c.Known, Silent: silent})
+	err = s.Flush(ctx, engine.Writing[U]{Observes: !failed && c.Known, Silent: silent, Guarded: true, Wrote: func(_ U, main, _ bool) {
+		if main {
+			s.Record(c.told...)
+			c.told = nil
+		}
+	}})
 	if external.SaysGone(err) {
 		return nil
 	}

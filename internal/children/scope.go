@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -32,6 +33,8 @@ type Scope[CS, CU any] struct {
 	// Unrecognized is why the owner is held by children that it does not recognize as it has made them, sorted. They are no errors: a person
 	// or another component has to act.
 	Unrecognized []string
+	// Released are the children that the owner has made, nobody controls and it does not select.
+	Released []metav1.Time
 	// Holds keep the owner from creating children in this pass.
 	Holds []scale.Hold
 
@@ -48,6 +51,7 @@ type Scope[CS, CU any] struct {
 	// restored: the stored ledger is that of another owner. current: this pass has written the ledger, or confirmed that it is stored.
 	restored, current bool
 	unkept            map[string]unkept[CS] // by name
+	told              []engine.Event        // events that are recorded when the metadata of the owner is written
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
@@ -89,8 +93,14 @@ func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	keys, seen := Keys(owner.Metadata), map[string]bool{}
 	for _, key := range keys {
 		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
-			wanted := !seen[obj.GetName()] && (key == keys[0] || s.selector.Matches(labels.Set(obj.GetLabels())))
-			seen[obj.GetName()] = seen[obj.GetName()] || wanted
+			wanted := key == keys[0] || s.selector.Matches(labels.Set(obj.GetLabels()))
+			if seen[obj.GetName()] {
+				return false
+			}
+			if seen[obj.GetName()] = wanted; !wanted && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) &&
+				obj.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(obj) == nil {
+				s.Released = append(s.Released, obj.GetCreationTimestamp())
+			}
 			return wanted
 		})
 		if err != nil {

@@ -216,6 +216,17 @@ func (s *Scope[S, U]) ChangeAnnotation(key string, to contract.Change[string]) {
 	have.Annotations = changed(have.Annotations, &s.changes().Annotations, key, to)
 }
 
+// ChangeMetadata changes labels and annotations of the object.
+func (s *Scope[S, U]) ChangeMetadata(u contract.MetadataUpdate) {
+	have := s.Common()
+	for key, to := range u.Labels {
+		have.Labels = changed(have.Labels, &s.changes().Labels, key, to)
+	}
+	for key, to := range u.Annotations {
+		s.ChangeAnnotation(key, to)
+	}
+}
+
 // changed returns a copy of a map with one change, which is recorded. The map may be shared with a cache.
 func changed(have map[string]string, into *map[string]contract.Change[string], key string, to contract.Change[string]) map[string]string {
 	texts := maps.Clone(have)

@@ -182,14 +182,10 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 	ports := remediation.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload, ReachOf: gate.Of}
 	ports.NodesOf, ports.WorkloadEvents = p.reach()
 	checks, wrong := remediation.New(kinds, ports, remediation.Options{Options: m.shared(nil), Parallel: 1, Matching: matching()})
-	freezer, err := guard.NewFreezer(guard.Kinds{
-		Deployment: contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2()),
-		Set:        contract.Unstructured(kindOf("MachineSet"), contract.MachineSetV1Beta2()), Machine: kinds.Machine,
-	}, ports.Ports, guard.FreezerOptions{Clock: p.clock(), Controller: m.options()})
-	if err := errors.Join(wrong, err); err != nil {
-		return err
+	if wrong != nil {
+		return wrong
 	}
-	return errors.Join(checks.AddToManager(ctx, m), freezer.AddToManager(ctx, m))
+	return checks.AddToManager(ctx, m)
 }
 
 // isClosed reports whether the API server has not answered, as far as the process knows.

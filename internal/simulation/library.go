@@ -82,6 +82,10 @@ func (m *manager) shared(metrics *engine.Metrics) engine.Options {
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
 	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
+	if gate != nil {
+		of := contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+		steps = steps.InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{Deployment: of}))
+	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
 	options := machineset.Options{Options: m.shared(metrics), Parallel: 1, Steps: steps}
 	if m.process.world.bare {
@@ -94,6 +98,9 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
 	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
+	if gate != nil {
+		steps = steps.InsertAfter(deployment.StepSets, deployment.FreezeStep())
+	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineDeployment"})
 	_, err := deployment.SetupWithManager(ctx, m, kinds, deployment.Options{Options: m.shared(metrics), Steps: steps})
 	return errors.Join(unknown, err, m.process.metrics.Register(metrics))

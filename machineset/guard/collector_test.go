@@ -37,11 +37,11 @@ type fleet struct {
 func newFleet(t *testing.T, n int, change func(*fleet)) *fleet {
 	t.Helper()
 	f := &fleet{
-		world: newWorld(t, clusterAPI()), clock: clocktesting.NewFakeClock(time.Now()), recorder: events.NewFakeRecorder(100),
+		world: newWorld(t), clock: clocktesting.NewFakeClock(time.Now()), recorder: events.NewFakeRecorder(100),
 	}
 	f.cloud = fake.NewDriver(fake.DriverOptions{Clock: f.clock, Vanish: time.Hour})
 	f.options = guard.CollectorOptions{
-		Calls: provider.Of(f.cloud), Sources: []guard.Source{guard.MachinesOf(f.Client, f.kinds.Machine)}, Clock: f.clock, Recorder: f.recorder,
+		Calls: provider.Of(f.cloud), Sources: []guard.Source{guard.MachinesOf(f.Client, f.kind)}, Clock: f.clock, Recorder: f.recorder,
 		EventsOn: func(cluster types.NamespacedName) *corev1.ObjectReference {
 			return &corev1.ObjectReference{Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name}
 		},
@@ -71,7 +71,7 @@ func (f *fleet) starts() {
 // machine creates a Machine with its instance.
 func (f *fleet) machine(name string) *unstructured.Unstructured {
 	f.t.Helper()
-	u := testenv.Object(f.kinds.Machine.GVK, name)
+	u := testenv.Object(f.kind.GVK, name)
 	u.Object["spec"] = map[string]any{"clusterName": "demo"}
 	f.Create(u)
 	i, err := f.cloud.Create(f.t.Context(), provider.Request{
@@ -84,7 +84,7 @@ func (f *fleet) machine(name string) *unstructured.Unstructured {
 
 func (f *fleet) lose(name string) {
 	f.t.Helper()
-	require.NoError(f.t, f.Client.Delete(f.t.Context(), testenv.Object(f.kinds.Machine.GVK, name)))
+	require.NoError(f.t, f.Client.Delete(f.t.Context(), testenv.Object(f.kind.GVK, name)))
 }
 
 // pass is one more pass, after a quarter of an hour.
@@ -178,7 +178,7 @@ func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 		says   string
 	}{
 		"the API server of the Machines does not answer": {func(f *fleet) {
-			f.Store.Inject(fake.Fault{Match: fake.Match("list", f.kinds.Machine.GVK.GroupKind(), ""), Times: -1,
+			f.Store.Inject(fake.Fault{Match: fake.Match("list", f.kind.GVK.GroupKind(), ""), Times: -1,
 				Err: apierrors.NewInternalError(errors.New("etcd is down"))})
 		}, "the Machines could not be read"},
 		"it answers with an empty list": {func(f *fleet) { f.options.Sources = []guard.Source{empty} }, "no Machine at all"},
@@ -197,7 +197,7 @@ func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 		}, "its instances could not be listed to the end"},
 		"a Machine cannot be read": {func(f *fleet) {
 			f.lose("m-0")
-			f.Change(testenv.Object(f.kinds.Machine.GVK, "m-1"), fake.WithField(int64(7), "spec", "providerID"))
+			f.Change(testenv.Object(f.kind.GVK, "m-1"), fake.WithField(int64(7), "spec", "providerID"))
 		}, "the Machines could not be read"},
 		"the gate is closed": {func(f *fleet) {
 			f.lose("m-0")
@@ -269,9 +269,9 @@ func TestARestoredBackupAdoptsItsInstances(t *testing.T) {
 	f := newFleet(t, 4, nil)
 	for i := range 4 {
 		name := fmt.Sprintf("m-%d", i)
-		old := f.Get(testenv.Object(f.kinds.Machine.GVK, name))
+		old := f.Get(testenv.Object(f.kind.GVK, name))
 		f.lose(name)
-		restored := testenv.Object(f.kinds.Machine.GVK, name) // another UID
+		restored := testenv.Object(f.kind.GVK, name) // another UID
 		restored.Object["spec"] = old.Object["spec"]
 		f.Create(restored)
 		require.NotEqual(t, old.GetUID(), restored.GetUID())
@@ -295,7 +295,7 @@ func TestInstancesBehindInfraMachinesBelongToThem(t *testing.T) {
 	require.NoError(t, err)
 	f.starts()
 	for _, name := range []string{"a", "b", "c"} {
-		m, infra := testenv.Object(f.kinds.Machine.GVK, name), testenv.Object(gvk, name)
+		m, infra := testenv.Object(f.kind.GVK, name), testenv.Object(gvk, name)
 		m.Object["spec"] = map[string]any{"clusterName": "demo"}
 		infra.SetLabels(map[string]string{contract.ClusterNameLabel: "demo"})
 		f.Create(m, infra)
@@ -312,7 +312,7 @@ func TestInstancesBehindInfraMachinesBelongToThem(t *testing.T) {
 func TestOneClusterThatCannotBeListedDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, func(f *fleet) {
-		other := testenv.Object(f.kinds.Machine.GVK, "other")
+		other := testenv.Object(f.kind.GVK, "other")
 		other.Object["spec"] = map[string]any{"clusterName": "broken"}
 		f.Create(other)
 		list := f.options.Calls.List

@@ -1,19 +1,16 @@
-// Package guard carries out what package safety decides: it freezes sets and deployments that overshoot, holds them while an API server
-// does not answer, and finds instances of a provider without a Machine. Each part works alone:
+// Package guard carries out what package safety decides: it holds sets and deployments while an API server does not answer, and finds
+// instances of a provider without a Machine. machineset.FreezeStep and deployment.FreezeStep freeze what overshoots. Each part works alone:
 //
-//   - a [Freezer] has a reconciler of sets and one of deployments, on the engine of all reconcilers. It writes the freeze label, the
-//     condition Frozen and events; packages machineset and machineset/deployment heed the label;
 //   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while
 //     it is closed, and [FreezeStep] stops the passes of any kind;
 //   - a [Collector] lists instances with a provider.Driver, and by default only reports those without a Machine.
 //
-// A manager with all of them:
+// A manager with both:
 //
-//	gate, err := guard.NewGate(guard.GateOptions{Management: guard.Answers(mgr.GetAPIReader(), kinds.Machine, "default")})
-//	freezer, err := guard.NewFreezer(kinds, pass.PortsFromManager(mgr), guard.FreezerOptions{Recorder: recorder})
+//	gate, err := guard.NewGate(guard.GateOptions{Management: guard.Answers(mgr.GetAPIReader(), machines, "default")})
 //	collector, err := guard.NewCollector(guard.CollectorOptions{Calls: calls, Gate: gate,
-//		Sources: []guard.Source{guard.MachinesOf(mgr.GetAPIReader(), kinds.Machine)}})
-//	err = errors.Join(mgr.Add(gate), freezer.AddToManager(ctx, mgr), mgr.Add(collector))
+//		Sources: []guard.Source{guard.MachinesOf(mgr.GetAPIReader(), machines)}})
+//	err = errors.Join(mgr.Add(gate), mgr.Add(collector))
 //
 // # For a health check
 //

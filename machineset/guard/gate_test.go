@@ -230,11 +230,11 @@ func TestAGateProbesInTheBackground(t *testing.T) {
 
 func TestAnAnswerIsOneOfTheServerItself(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
-	probe := guard.Answers(w.Client, w.kinds.Machine, "default")
+	w := newWorld(t)
+	probe := guard.Answers(w.Client, w.kind, "default")
 	require.NoError(t, probe(t.Context()))
 	for _, err := range []error{errors.New("connection refused"), apierrors.NewServiceUnavailable("starting")} {
-		w.Store.Inject(fake.Fault{Match: fake.Match("get", w.kinds.Machine.GVK.GroupKind(), ""), Err: err})
+		w.Store.Inject(fake.Fault{Match: fake.Match("get", w.kind.GVK.GroupKind(), ""), Err: err})
 		require.Error(t, probe(t.Context()), fmt.Sprint(err))
 	}
 }

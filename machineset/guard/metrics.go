@@ -1,18 +1,13 @@
 package guard
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// Metrics are the Prometheus metrics of a Freezer, a Gate and a Collector, a prometheus.Collector. The caller creates them, sets
+// Metrics are the Prometheus metrics of a Gate and a Collector, a prometheus.Collector. The caller creates them, sets
 // them in the options and registers them. Nil Metrics count nothing. Safe for concurrent use. No label names an object.
 //
-//	machinist_safety_frozen_objects{kind}: gauge
-//		Sets and deployments that are frozen.
 //	machinist_safety_frozen_servers: gauge
 //		API servers that have not answered for the tolerance, without those of clusters that are being made.
 //	machinist_safety_orphan_instances{driver}: gauge
@@ -20,23 +15,19 @@ import (
 //	machinist_safety_orphan_passes_total{driver,result}: counter
 //		Passes that look for instances without a Machine: done, blocked or failed.
 type Metrics struct {
-	registry        *prometheus.Registry
-	frozen, orphans *prometheus.GaugeVec
-	passes          *prometheus.CounterVec
-	servers         prometheus.Gauge
-
-	mu     sync.Mutex
-	stands map[string]map[types.NamespacedName]bool
+	registry *prometheus.Registry
+	orphans  *prometheus.GaugeVec
+	passes   *prometheus.CounterVec
+	servers  prometheus.Gauge
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics returns metrics without values.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), stands: map[string]map[types.NamespacedName]bool{}}
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	made := promauto.With(m.registry)
 	gauge := func(name, help string) prometheus.GaugeOpts { return prometheus.GaugeOpts{Name: name, Help: help} }
-	m.frozen = made.NewGaugeVec(gauge("machinist_safety_frozen_objects", "Sets and deployments that are frozen."), []string{"kind"})
 	m.servers = made.NewGauge(gauge("machinist_safety_frozen_servers",
 		"API servers that have not answered for the tolerance, without those of clusters that are being made."))
 	m.orphans = made.NewGaugeVec(gauge("machinist_safety_orphan_instances", "Instances without a Machine, in the last pass that decided."),
@@ -51,24 +42,6 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to)
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) { m.registry.Collect(to) }
-
-// froze records whether an object is frozen.
-func (m *Metrics) froze(kind string, key types.NamespacedName, is bool) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stands[kind] == nil {
-		m.stands[kind] = map[types.NamespacedName]bool{}
-	}
-	if is {
-		m.stands[kind][key] = true
-	} else {
-		delete(m.stands[kind], key)
-	}
-	m.frozen.WithLabelValues(kind).Set(float64(len(m.stands[kind])))
-}
 
 // reached records how many API servers are frozen.
 func (m *Metrics) reached(frozen int) {

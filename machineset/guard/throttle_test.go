@@ -33,7 +33,7 @@ func clusters(t *testing.T, n int, limit func(*fleet, provider.Request) error) (
 			return remove(ctx, r)
 		}
 		for i := range n {
-			u := testenv.Object(f.kinds.Machine.GVK, fmt.Sprintf("of-%d", i))
+			u := testenv.Object(f.kind.GVK, fmt.Sprintf("of-%d", i))
 			u.Object["spec"] = map[string]any{"clusterName": fmt.Sprintf("c%d", i)}
 			f.Create(u)
 		}

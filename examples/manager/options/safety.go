@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -14,7 +15,7 @@ import (
 type Safety struct {
 	// Limits freeze a MachineSet with too many Machines.
 	Limits safety.Limits
-	// FreezePeriod is the time between two looks at the number of Machines of a MachineSet; 0 freezes none.
+	// FreezePeriod is the time between two looks at a frozen MachineSet; 0 freezes none.
 	FreezePeriod time.Duration
 	// GatePeriod is the time between two probes of the API servers; 0 makes none.
 	GatePeriod time.Duration
@@ -32,7 +33,7 @@ type Safety struct {
 
 func defaultSafety() Safety {
 	return Safety{
-		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: guard.DefaultFreezerPeriod, GatePeriod: guard.DefaultGatePeriod,
+		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: machineset.DefaultFreezePeriod, GatePeriod: guard.DefaultGatePeriod,
 		GateTolerance: guard.DefaultGateTolerance, OrphanPeriod: guard.DefaultCollectorPeriod,
 		Orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
 	}
@@ -46,7 +47,7 @@ func (s *Safety) AddFlags(flags *flag.FlagSet) {
 	flags.IntVar(&s.Limits.Down, "safety-down", s.Limits.Down,
 		"a frozen MachineSet creates again when it has this many Machines fewer than --safety-up freezes")
 	flags.DurationVar(&s.FreezePeriod, "machine-safety-overshooting-period", s.FreezePeriod,
-		"time between two looks at the number of Machines of a MachineSet without an event; 0 freezes none")
+		"time between two looks at a frozen MachineSet without an event; 0 freezes none")
 	flags.DurationVar(&s.GatePeriod, "machine-safety-apiserver-statuscheck-period", s.GatePeriod,
 		"time between two probes of the API servers, where MachineSets, health checks or a driver need that; 0 makes none")
 	flags.DurationVar(&s.GateTolerance, "machine-safety-apiserver-statuscheck-timeout", s.GateTolerance,

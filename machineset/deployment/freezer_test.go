@@ -1,4 +1,4 @@
-package guard_test
+package deployment_test
 
 import (
 	"errors"
@@ -13,18 +13,17 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 	t.Parallel()
-	for name, kinds := range map[string]guard.Kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+	for name, kinds := range map[string]kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, kinds)
-			w.freezer(guard.FreezerOptions{})
+			w := newSetsWorld(t, kinds)
+			w.freezer(safety.Limits{})
 			d := w.deployment("d", 2)
 			set := w.set("s", 2, d)
 			w.machines(set, 4) // 2 and a surge of 1 and 2 are 5
@@ -56,7 +55,7 @@ func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 // Gardener returns after the first set that it has frozen, and a deployment with Recreate, which has no surge, ends its loop.
 func TestTwoSetsThatOvershootInOnePassBothFreezeBesideARecreateDeployment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
+	w := newSetsWorld(t, clusterAPI())
 	recreate := w.deployment("a-recreate", 2, fake.WithField("Recreate", "spec", "rollout", "strategy", "type"))
 	quiet := w.set("a-recreate-1", 2, recreate)
 	broken := w.deployment("b-broken", 2, fake.WithField("many", "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"))
@@ -64,23 +63,23 @@ func TestTwoSetsThatOvershootInOnePassBothFreezeBesideARecreateDeployment(t *tes
 	w.machines(quiet, 2)
 	w.machines(first, 6)
 	w.machines(second, 6)
-	w.freezer(guard.FreezerOptions{})
+	w.freezer(safety.Limits{})
 	w.frozen(safety.ReasonOverShooting, first, second)
 	w.stays(quiet)
 }
 
 func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
+	w := newSetsWorld(t, clusterAPI())
 	sets := []*unstructured.Unstructured{w.set("a", 1, nil), w.set("b", 1, nil), w.set("c", 1, nil)}
 	for _, set := range sets {
 		w.machines(set, 6)
 	}
 	remove := w.Store.Inject(fake.Fault{
-		Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
+		Match: fake.Match("patch", w.kinds.sets.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
 		Times: -1,
 	})
-	w.freezer(guard.FreezerOptions{})
+	w.freezer(safety.Limits{})
 	w.frozen(safety.ReasonOverShooting, sets[1], sets[2])
 	require.Empty(t, w.Get(sets[0]).GetLabels())
 	remove()
@@ -89,7 +88,7 @@ func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
 
 func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
+	w := newSetsWorld(t, clusterAPI())
 	owned, selected, foreign := w.set("owned", 1, nil), w.set("selected", 1, nil), w.set("foreign", 1, nil)
 	released := w.set("released", 1, nil)
 	unlabelled := func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"set": "nothing"}) }
@@ -101,7 +100,7 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	w.machines(owned, 5, func(u *unstructured.Unstructured) { // those of another set, with the labels of this one
 		u.SetLabels(map[string]string{"set": foreign.GetName()})
 	})
-	w.freezer(guard.FreezerOptions{})
+	w.freezer(safety.Limits{})
 	w.frozen(safety.ReasonOverShooting, owned, selected, released)
 	w.stays(foreign)
 }
@@ -109,8 +108,8 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 // A set adopts no Machine that is being deleted, such as one that the set of this name before it has left.
 func TestAMachineInDeletionCountsOnlyForTheSetThatControlsIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
-	w.freezer(guard.FreezerOptions{})
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(safety.Limits{})
 	held := func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/held"}) }
 	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
 	left := func(u *unstructured.Unstructured) {
@@ -134,8 +133,8 @@ func TestAMachineInDeletionCountsOnlyForTheSetThatControlsIt(t *testing.T) {
 
 func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
-	w.freezer(guard.FreezerOptions{})
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(safety.Limits{})
 	set := w.set("s", 8, nil)
 	all := w.machines(set, 8)
 	w.isAtWork()
@@ -152,15 +151,15 @@ func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		kinds guard.Kinds
+		kinds kinds
 		key   string
 	}{
 		"by our key": {clusterAPI(), safety.UnfreezeAnnotation}, "by Gardener's": {gardener(), safety.GardenerUnfreezeAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tc.kinds)
-			w.freezer(guard.FreezerOptions{})
+			w := newSetsWorld(t, tc.kinds)
+			w.freezer(safety.Limits{})
 			d := w.deployment("d", 1)
 			a, b := w.set("a", 1, d), w.set("b", 0, d)
 			w.machines(a, 6)
@@ -185,8 +184,8 @@ func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 
 func TestAFreezeOfAPersonStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
-	w.freezer(guard.FreezerOptions{})
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(safety.Limits{})
 	d := w.deployment("d", 1)
 	set := w.set("s", 1, d, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}))
 	w.frozen(safety.ReasonMachineSetFrozen, d)
@@ -202,19 +201,21 @@ func TestAFreezeOfAPersonStays(t *testing.T) {
 
 func TestAPausedSetIsNotChanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
-	w.freezer(guard.FreezerOptions{})
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(safety.Limits{})
 	set := w.set("s", 1, nil, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.machines(set, 9)
 	w.stays(set)
-	require.Empty(t, w.Writes(userAgent))
+	for _, write := range w.Writes(freezer) {
+		require.Equal(t, "status", write.Subresource, "the condition Paused")
+	}
 	w.Change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	w.frozen(safety.ReasonOverShooting, set)
 }
 
 func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
+	w := newSetsWorld(t, clusterAPI())
 	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}),
 		fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting}))
 	w.machines(half, 6)
@@ -222,37 +223,23 @@ func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	w.Change(other, func(u *unstructured.Unstructured) {
 		frozen := engine.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
 		frozen.LastTransitionTime = metav1.Now()
-		require.NoError(t, w.kinds.Set.Adapter.Write(u, contract.MachineSetUpdate{
+		require.NoError(t, w.kinds.sets.Set.Adapter.Write(u, contract.MachineSetUpdate{
 			ReplicatedUpdate: contract.ReplicatedUpdate{Conditions: []metav1.Condition{frozen}},
 		}))
 	})
-	w.freezer(guard.FreezerOptions{})
+	w.freezer(safety.Limits{})
 	w.frozen(safety.ReasonOverShooting, half)
 	w.thawed(other)
 }
 
 func TestASetAtRestCostsNoWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clusterAPI())
+	w := newSetsWorld(t, clusterAPI())
 	d := w.deployment("d", 3)
 	set := w.set("s", 3, d)
 	w.machines(set, 9)
-	metrics := guard.NewMetrics()
-	w.freezer(guard.FreezerOptions{Metrics: metrics})
+	w.freezer(safety.Limits{})
 	w.frozen(safety.ReasonOverShooting, set)
 	w.frozen(safety.ReasonMachineSetFrozen, d)
-	w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(userAgent)) })
-	require.Len(t, w.Writes(userAgent), 4, "the label and the condition of both")
-	require.Equal(t, map[string]float64{
-		"machinist_safety_frozen_objects MachineSet": 1, "machinist_safety_frozen_objects MachineDeployment": 1,
-		"machinist_safety_frozen_servers": 0,
-	}, gathered(t, metrics))
-}
-
-func TestNewFreezerSaysAllThatIsMissing(t *testing.T) {
-	t.Parallel()
-	_, err := guard.NewFreezer(guard.Kinds{}, engine.Ports{}, guard.FreezerOptions{})
-	for _, want := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "Kinds.Machine"} {
-		require.ErrorContains(t, err, want)
-	}
+	w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(freezer)) })
 }

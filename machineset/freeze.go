@@ -1,0 +1,114 @@
+package machineset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/safety"
+)
+
+// StepFreeze is the name of the step that FreezeStep returns.
+const StepFreeze = "freeze"
+
+// Prefixes of the reasons of the events of FreezeStep; the kind follows.
+const (
+	EventFroze   = children.EventFroze
+	EventUnfroze = children.EventUnfroze
+)
+
+// DefaultFreezePeriod is the time between two looks at a frozen set without an event. Flag --machine-safety-overshooting-period.
+const DefaultFreezePeriod = time.Minute
+
+// FreezeOptions configure FreezeStep. The zero value is ready for use.
+type FreezeOptions struct {
+	// Limits are the marks of sets.
+	Limits safety.Limits
+	// Deployment is the kind of the deployments that control sets: what one may have with its surge is a mark of its sets, and a person asks
+	// at it for the end of a freeze. It is read through Ports.Cache, which needs the rights to list and watch it. Empty: there are none.
+	Deployment contract.MachineDeploymentKind
+	// Period is the time between two looks at a frozen set without an event. Default DefaultFreezePeriod.
+	Period time.Duration
+}
+
+// FreezeStep returns a step that freezes a set with far more Machines than it wants, and thaws it when they are gone, as safety.Evaluate
+// decides: it writes the label, the condition Frozen and an event, and StepHolds heeds the label. Put it in front of that step:
+//
+//	steps := machineset.Steps().InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{}))
+func FreezeStep(o FreezeOptions) Step {
+	o.Period = cmp.Or(max(o.Period, 0), DefaultFreezePeriod)
+	return Step{Name: StepFreeze, On: engine.InRunning, Run: func(ctx context.Context, s *Scope) (Result, error) {
+		if !s.machines.Known {
+			return Result{}, nil
+		}
+		facts, err := s.freezeFacts(ctx, o)
+		if err != nil {
+			return Result{}, err
+		}
+		verdict := safety.Evaluate(facts)
+		*s.env.highs.Of(s.State.Key, s.State.UID) = verdict.Mark
+		gvk := s.env.kinds.Set.GVK
+		children.Freeze(&s.Scope, &s.machines, &s.Update.ReplicatedUpdate, gvk, facts.Freezing, verdict,
+			safety.AsksToUnfreeze(gvk.Group, &s.State.Metadata))
+		result := Result{Checkpoint: verdict.Action != safety.Keep}
+		if facts.Freezing != safety.NotFrozen {
+			result.RequeueAfter = o.Period
+		}
+		return result, nil
+	}}
+}
+
+// freezeFacts are what the evaluation of a set depends on.
+func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (safety.Set, error) {
+	group := s.env.kinds.Set.GVK.Group
+	facts := safety.Set{
+		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
+		Mark: *s.env.highs.Of(s.State.Key, s.State.UID), Limits: o.Limits, Now: s.Now,
+	}
+	if desired, known := s.State.Replicas.Get(); known {
+		facts.Desired = contract.Some(int(desired))
+	}
+	for _, m := range s.machines.Own {
+		facts.Machines = append(facts.Machines, safety.Member{Created: m.State.Created, Deleting: !m.Deleting.IsZero()})
+	}
+	for _, created := range s.machines.Released {
+		facts.Machines = append(facts.Machines, safety.Member{Created: created.Time})
+	}
+	return facts, s.readDeployment(ctx, o.Deployment, &facts)
+}
+
+// readDeployment reads what the deployment of the set may have with its surge. A set whose deployment is gone has none.
+func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploymentKind, facts *safety.Set) error {
+	owner := metav1.GetControllerOfNoCopy(s.Object)
+	if kind.New == nil || owner == nil || owner.Kind != kind.GVK.Kind || engine.Group(owner.APIVersion) != kind.GVK.Group {
+		return nil
+	}
+	key, obj := s.key(owner.Name), engine.NewObject(kind)
+	err := s.env.frame.Ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
+	switch {
+	case external.SaysGone(err) || (err == nil && obj.GetUID() != owner.UID):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", owner.Kind, key, err)
+	}
+	var d contract.MachineDeploymentState
+	facts.Deployment = true
+	if err := kind.Adapter.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
+		return nil //nolint:nilerr // the reconciler of deployments reports it
+	}
+	facts.Unfreeze = facts.Unfreeze || safety.AsksToUnfreeze(kind.GVK.Group, &d.Metadata)
+	if desired, known := d.Replicas.Get(); known { // a surge that cannot be read is none
+		strategy, _ := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0)))
+		facts.Ceiling = contract.Some(int(desired) + strategy.MaxSurge)
+	}
+	return nil
+}
