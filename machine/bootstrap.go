@@ -100,7 +100,7 @@ func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 		facts.Config = certificatesExpiry(s.Bootstrap.Object.GetAnnotations())
 	}
 	d := decideCertificates(facts)
-	change(&s.State.CertificatesExpire, d.Expire, &s.Update.CertificatesExpire)
+	engine.Set(&s.State.CertificatesExpire, d.Expire, &s.Update.CertificatesExpire)
 	switch _, said := engine.Find(s.Stored, ConditionCertificatesExpiryKnown); {
 	case d.Problem != "":
 		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))

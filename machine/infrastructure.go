@@ -131,7 +131,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 			s.SetFailureDomain(domain)
 		}
 		if domain, found := facts.Machine.FailureDomainFallback.Get(); found {
-			change(&s.State.WantedFailureDomain, domain, &s.Update.WantedFailureDomain)
+			engine.Set(&s.State.WantedFailureDomain, domain, &s.Update.WantedFailureDomain)
 		}
 	}
 	if decision.Provisioned {

@@ -95,12 +95,12 @@ func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Res
 
 // SetDataSecretName records the name of the bootstrap data Secret.
 func (s *Scope) SetDataSecretName(name string) {
-	changeOpt(&s.State.DataSecretName, name, &s.Update.DataSecretName)
+	engine.SetOpt(&s.State.DataSecretName, name, &s.Update.DataSecretName)
 }
 
 // SetProviderID records the provider ID. The stored one is not a change, whatever an earlier step has set.
 func (s *Scope) SetProviderID(id string) {
-	change(&s.State.ProviderID, id, &s.Update.ProviderID)
+	engine.Set(&s.State.ProviderID, id, &s.Update.ProviderID)
 	if id == s.storedID {
 		s.Update.ProviderID = contract.Change[string]{}
 	}
@@ -110,7 +110,7 @@ func (s *Scope) SetProviderID(id string) {
 func (s *Scope) SetNode(ref contract.NodeRef) {
 	old := s.State.Node
 	s.nodeIsNew = s.nodeIsNew || ref.Name != old.Name || old.UID != "" && ref.UID != old.UID
-	change(&s.State.Node, ref, &s.Update.Node)
+	engine.Set(&s.State.Node, ref, &s.Update.Node)
 }
 
 // setPhase records the phase.
@@ -118,13 +118,13 @@ func (s *Scope) setPhase(phase string) {
 	if s.State.Phase == phase {
 		return
 	}
-	change(&s.State.Phase, phase, &s.Update.Phase)
-	change(&s.State.LastUpdated, s.Now, &s.Update.LastUpdated)
+	engine.Set(&s.State.Phase, phase, &s.Update.Phase)
+	engine.Set(&s.State.LastUpdated, s.Now, &s.Update.LastUpdated)
 }
 
 // SetFailureDomain records the failure domain of the instance.
 func (s *Scope) SetFailureDomain(domain string) {
-	change(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
+	engine.Set(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
 }
 
 // SetAddresses records the addresses of the machine.
@@ -139,34 +139,17 @@ func (s *Scope) SetAddresses(addresses []contract.Address) {
 // SetBootstrapReady and SetInfrastructureReady record that a stage was reached. They cannot be reset. A kind without a field for the value
 // loses it after the pass, so call them in each pass; that causes no write.
 func (s *Scope) SetBootstrapReady() {
-	changeOpt(&s.State.BootstrapReady, true, &s.Update.BootstrapReady)
+	engine.SetOpt(&s.State.BootstrapReady, true, &s.Update.BootstrapReady)
 }
 
 // SetInfrastructureReady records that the infrastructure was provisioned. Without [StepInfrastructure], a step of your own must call it:
 // the phase Running requires it.
 func (s *Scope) SetInfrastructureReady() {
-	changeOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
+	engine.SetOpt(&s.State.InfrastructureReady, true, &s.Update.InfrastructureReady)
 }
 
 // SetFailure records a failure that does not end without a change; empty texts clear it.
 func (s *Scope) SetFailure(reason, message string) {
-	change(&s.State.FailureReason, reason, &s.Update.FailureReason)
-	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
-}
-
-func change[T comparable](have *T, want T, into *contract.Change[T]) {
-	if *have == want {
-		return
-	}
-	*have = want
-	*into = contract.SetTo(want)
-}
-
-// changeOpt is change for a value that may be absent.
-func changeOpt[T comparable](have *contract.Opt[T], want T, into *contract.Change[T]) {
-	if said, found := have.Get(); found && said == want {
-		return
-	}
-	*have = contract.Some(want)
-	*into = contract.SetTo(want)
+	engine.Set(&s.State.FailureReason, reason, &s.Update.FailureReason)
+	engine.Set(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }

@@ -287,7 +287,7 @@ func (s *Scope) recordDeletion() {
 		{contract.StageVolumes, &s.State.VolumeDetachStarted, &s.Update.VolumeDetachStarted},
 	} {
 		if begins := s.begins(of.stage); !begins.Equal(*of.have) {
-			change(of.have, begins, of.into)
+			engine.Set(of.have, begins, of.into)
 		}
 	}
 	for key, to := range s.deletion.Changes(s.State.Annotations, s.env.startsElsewhere...) {

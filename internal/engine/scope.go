@@ -306,3 +306,17 @@ func DecidePause(f PauseFacts) (said contract.Opt[metav1.Condition], ends bool) 
 	}
 	return say(metav1.ConditionFalse, contract.ReasonNotPaused, ""), false
 }
+
+// Set changes a value of a state and records that in the update, unless it is what it is to be.
+func Set[T comparable](have *T, want T, into *contract.Change[T]) {
+	if *have != want {
+		*have, *into = want, contract.SetTo(want)
+	}
+}
+
+// SetOpt is Set for a value that may be absent.
+func SetOpt[T comparable](have *contract.Opt[T], want T, into *contract.Change[T]) {
+	if *have != contract.Some(want) {
+		*have, *into = contract.Some(want), contract.SetTo(want)
+	}
+}

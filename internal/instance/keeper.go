@@ -335,6 +335,3 @@ func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (att
 	}
 	return a, left
 }
-
-// Forget removes what is remembered about a Token.
-func (k *Keeper) Forget(token string) { k.attempts.forget(token) }

@@ -181,8 +181,6 @@ func TestWhatIsRefusedIsAskedAgainAfterAChangeOnly(t *testing.T) {
 	require.Equal(t, 2, c.calls())
 	in.Request.Spec = []byte(`{"size":"large"}`)
 	require.True(t, c.runs(&in))
-	c.keeper.Forget("1")
-	require.True(t, c.ensure(&in).Provisioned, "to forget costs a call")
 }
 
 // An API server that has just started refuses everyone for a second, and after that nothing changes that a Keeper could see.

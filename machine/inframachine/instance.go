@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/instance"
 )
@@ -53,7 +54,7 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 		s.adopt(found)
 	}
 	if found.Provisioned {
-		s.setProvisioned()
+		engine.SetOpt(&s.State.Provisioned, true, &s.Update.Provisioned)
 	}
 	return Result{RequeueAfter: found.RequeueAfter}, nil
 }
@@ -94,7 +95,6 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	r.Version = cmp.Or(r.Version, s.Machine.Version)
 	r.FailureDomain = cmp.Or(r.FailureDomain, s.Machine.WantedFailureDomain)
 	r.ProviderID, r.Resume = s.State.ProviderID, s.State.Resume
-	s.memory().token = r.Token
 	return instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false) || instance.IsLost(s.State.FailureReason), Now: s.Now, IsKept: s.IsKept,
 		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), FirstBoot: s.firstBoot,
@@ -155,9 +155,9 @@ func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func (s *Scope) adopt(found instance.Outcome) {
-	change(&s.State.ProviderID, found.Instance.ProviderID, &s.Update.ProviderID)
+	engine.Set(&s.State.ProviderID, found.Instance.ProviderID, &s.Update.ProviderID)
 	if domain := found.Instance.FailureDomain; domain != "" {
-		change(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
+		engine.Set(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
 	}
 	if addresses := instance.Addresses(found.Instance); len(addresses) > 0 {
 		s.setAddresses(addresses)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -30,7 +31,6 @@ type Reconciler struct {
 	ports   engine.Ports
 	options Options
 	keeper  *instance.Keeper
-	memory  *engine.Memory[recollection]
 	indexed bool // see IndexInfraMachines
 }
 
@@ -50,12 +50,9 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 		return nil, err
 	}
 	f.Track("kinds that InfraMachines refer to", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
-	r := &Reconciler{
-		frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper,
-		memory: engine.NewMemory(func() *recollection { return &recollection{} }, func(gone *recollection) { keeper.Forget(gone.token) }),
-	}
+	r := &Reconciler{frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper}
 	r.passes = engine.NewReconciler(engine.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
-		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
+		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: func(types.NamespacedName) {},
 		NewScope: func() (*Scope, *engine.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]) {
 			s := &Scope{env: r}
 			return s, &s.Scope

@@ -25,11 +25,6 @@ type Scope struct {
 	env *Reconciler
 }
 
-// recollection is what a process remembers about one InfraMachine.
-type recollection struct{ token string }
-
-func (s *Scope) memory() *recollection { return s.env.memory.Of(s.State.Key, s.State.UID) }
-
 func (s *Scope) notReady(reason, message string) {
 	s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionFalse, reason, message))
 }
@@ -53,13 +48,6 @@ func machineStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-func (s *Scope) setProvisioned() {
-	if !s.State.Provisioned.Or(false) {
-		s.State.Provisioned = contract.Some(true)
-		s.Update.Provisioned = contract.SetTo(true)
-	}
-}
-
 func (s *Scope) setAddresses(addresses []contract.Address) {
 	if !slices.Equal(s.State.Addresses, addresses) {
 		s.State.Addresses = addresses
@@ -69,16 +57,9 @@ func (s *Scope) setAddresses(addresses []contract.Address) {
 
 // setFailure records a failure. Empty values leave the recorded one as it is: a failure is never cleared.
 func (s *Scope) setFailure(reason, message string) {
-	change(&s.State.FailureReason, cmp.Or(reason, s.State.FailureReason), &s.Update.FailureReason)
+	engine.Set(&s.State.FailureReason, cmp.Or(reason, s.State.FailureReason), &s.Update.FailureReason)
 	message = engine.Bounded(cmp.Or(message, s.State.FailureMessage), engine.MaxMessageLength)
-	change(&s.State.FailureMessage, message, &s.Update.FailureMessage)
-}
-
-func change[T comparable](have *T, want T, into *contract.Change[T]) {
-	if *have != want {
-		*have = want
-		*into = contract.SetTo(want)
-	}
+	engine.Set(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
 // problems are the reasons that a person has to act on: a condition that changes to one of them is a Warning event.
