@@ -43,76 +43,51 @@ const ConditionCertificatesExpiryKnown = "CertificatesExpiryKnown"
 // ReasonInvalidAnnotation is the reason of a condition about an annotation with an invalid value.
 const ReasonInvalidAnnotation = "InvalidAnnotation"
 
-// certificateFacts are the inputs of decideCertificates. An absent annotation has no value.
-type certificateFacts struct {
-	ControlPlane    bool
-	Machine, Config contract.Opt[string]
-	// MachineKind and ConfigName appear in messages.
-	MachineKind, ConfigName string
-	ConfigUnread            bool
-	// Stored is the expiry time in the status as read.
-	Stored time.Time
-}
-
-// certificateDecision is the result of decideCertificates; Problem is empty unless an annotation cannot be read.
-type certificateDecision struct {
-	Expire  time.Time
-	Problem string
-}
-
-// decideCertificates: the annotation of the Machine takes precedence over that of its bootstrap configuration. Workers have no expiry
-// time. An annotation that cannot be read leaves the stored time unchanged. Rule: Cluster API's reconcileCertificateExpiry.
-func decideCertificates(f certificateFacts) certificateDecision {
-	said, of := f.Machine, f.MachineKind
-	if !said.Found() {
-		said, of = f.Config, f.ConfigName
+// decideCertificates returns when the certificates of a control plane Machine expire: the annotation of the Machine takes precedence over
+// that of its bootstrap configuration. One that cannot be read leaves the stored time unchanged, and so does a configuration that was not
+// read. Rule: Cluster API's reconcileCertificateExpiry.
+func decideCertificates(stored time.Time, machine, config map[string]string, configUnread bool) (time.Time, error) {
+	said, found := machine[contract.CertificatesExpiryAnnotation]
+	of := "Machine"
+	if !found {
+		of = "bootstrap configuration"
+		said, found = config[contract.CertificatesExpiryAnnotation]
 	}
 	switch {
-	case !f.ControlPlane:
-		return certificateDecision{Expire: f.Stored}
-	case !said.Found() && f.ConfigUnread:
-		return certificateDecision{Expire: f.Stored}
-	case !said.Found():
-		return certificateDecision{}
+	case !found && configUnread:
+		return stored, nil
+	case !found:
+		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, said.Or(""))
+	at, err := time.Parse(time.RFC3339, said)
 	if err != nil {
-		return certificateDecision{Expire: f.Stored, Problem: fmt.Sprintf(
-			"the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z", contract.CertificatesExpiryAnnotation, of,
-			engine.Bounded(said.Or(""), maxQuotedLength))}
+		return stored, fmt.Errorf("the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z",
+			contract.CertificatesExpiryAnnotation, of, engine.Bounded(said, maxQuotedLength))
 	}
-	return certificateDecision{Expire: at.UTC().Truncate(time.Second)}
+	return at.UTC().Truncate(time.Second), nil
 }
 
 // maxQuotedLength is how many bytes of an annotation's value a message repeats.
 const maxQuotedLength = 64
 
-// certificatesStep records when the certificates of a control plane Machine expire.
+// certificatesStep records when the certificates of a control plane Machine expire. Workers have no expiry time.
 func certificatesStep(_ context.Context, s *Scope) (Result, error) {
-	_, controlPlane := s.State.Labels[contract.ControlPlaneLabel]
-	facts := certificateFacts{
-		ControlPlane: controlPlane, Stored: s.State.CertificatesExpire,
-		Machine: certificatesExpiry(s.State.Annotations), MachineKind: s.env.kind.GVK.Kind,
-		ConfigName:   s.Bootstrap.Ref.Kind + " " + s.Bootstrap.Ref.Name,
-		ConfigUnread: s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing,
-	}
+	var config map[string]string
 	if s.Bootstrap.Object != nil && !s.Bootstrap.Foreign {
-		facts.Config = certificatesExpiry(s.Bootstrap.Object.GetAnnotations())
+		config = s.Bootstrap.Object.GetAnnotations()
 	}
-	d := decideCertificates(facts)
-	engine.Set(&s.State.CertificatesExpire, d.Expire, &s.Update.CertificatesExpire)
+	var err error
+	if _, controlPlane := s.State.Labels[contract.ControlPlaneLabel]; controlPlane {
+		var expire time.Time
+		unread := s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing
+		expire, err = decideCertificates(s.State.CertificatesExpire, s.State.Annotations, config, unread)
+		engine.Set(&s.State.CertificatesExpire, expire, &s.Update.CertificatesExpire)
+	}
 	switch _, said := engine.Find(s.Stored, ConditionCertificatesExpiryKnown); {
-	case d.Problem != "":
-		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, d.Problem))
+	case err != nil:
+		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, err.Error()))
 	case said:
 		s.Update.RemoveConditions = append(s.Update.RemoveConditions, ConditionCertificatesExpiryKnown)
 	}
 	return Result{}, nil
-}
-
-func certificatesExpiry(annotations map[string]string) contract.Opt[string] {
-	if said, found := annotations[contract.CertificatesExpiryAnnotation]; found {
-		return contract.Some(said)
-	}
-	return contract.Opt[string]{}
 }

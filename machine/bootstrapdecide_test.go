@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -18,33 +18,44 @@ func TestTheEndOfCertificatesIsKnownFromTheMachineOrItsBootstrapConfiguration(t 
 		return "the annotation machine.cluster.x-k8s.io/certificates-expiry of the " + of + " is \"" + value +
 			"\": want an RFC 3339 time such as 2027-01-31T12:00:00Z"
 	}
-	said := contract.Some[string]
+	said := func(text string) map[string]string {
+		return map[string]string{contract.CertificatesExpiryAnnotation: text}
+	}
 	for name, tc := range map[string]struct {
-		facts certificateFacts
-		want  certificateDecision
+		stored          time.Time
+		machine, config map[string]string
+		unread          bool
+		want            time.Time
+		problem         string
 	}{
-		"a worker is left as it is": {facts: certificateFacts{Machine: said(text), Stored: other}, want: certificateDecision{Expire: other}},
-		"the Machine says it":       {facts: certificateFacts{ControlPlane: true, Machine: said(text)}, want: certificateDecision{Expire: at}},
-		"the configuration says it": {facts: certificateFacts{ControlPlane: true, Config: said(text)}, want: certificateDecision{Expire: at}},
-		"the Machine goes first": {facts: certificateFacts{ControlPlane: true, Machine: said(text), Config: said(otherText)},
-			want: certificateDecision{Expire: at}},
-		"it is not reported any more": {facts: certificateFacts{ControlPlane: true, Stored: other}},
-		"the configuration was not read": {
-			facts: certificateFacts{ControlPlane: true, Stored: other, ConfigUnread: true}, want: certificateDecision{Expire: other}},
-		"the Machine says what is no time": {
-			facts: certificateFacts{ControlPlane: true, Machine: said("soon"), Config: said(text), Stored: other},
-			want:  certificateDecision{Expire: other, Problem: wrong("Machine", "soon")}},
-		"the configuration says what is no time": {
-			facts: certificateFacts{ControlPlane: true, Config: said("")}, want: certificateDecision{Problem: wrong("KubeadmConfig c", "")}},
-		"it says it at length": {
-			facts: certificateFacts{ControlPlane: true, Machine: said(strings.Repeat("x", 300))},
-			want:  certificateDecision{Problem: wrong("Machine", strings.Repeat("x", maxQuotedLength)+" ...")}},
+		"the Machine says it":                    {machine: said(text), want: at},
+		"the configuration says it":              {config: said(text), want: at},
+		"the Machine goes first":                 {machine: said(text), config: said(otherText), want: at},
+		"it is not reported any more":            {stored: other},
+		"the configuration was not read":         {stored: other, unread: true, want: other},
+		"the Machine says what is no time":       {machine: said("soon"), config: said(text), stored: other, want: other, problem: wrong("Machine", "soon")},
+		"the configuration says what is no time": {config: said(""), problem: wrong("bootstrap configuration", "")},
+		"it says it at length":                   {machine: said(strings.Repeat("x", 300)), problem: wrong("Machine", strings.Repeat("x", maxQuotedLength)+" ...")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.MachineKind, tc.facts.ConfigName = "Machine", "KubeadmConfig c"
-			if diff := cmp.Diff(tc.want, decideCertificates(tc.facts)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+			got, err := decideCertificates(tc.stored, tc.machine, tc.config, tc.unread)
+			require.Equal(t, tc.want, got)
+			if tc.problem == "" {
+				require.NoError(t, err)
+				return
 			}
+			require.EqualError(t, err, tc.problem)
 		})
 	}
+}
+
+func TestCertificatesStep(t *testing.T) {
+	t.Run("a worker is left as it is", func(t *testing.T) {
+		s := &Scope{}
+		s.State.CertificatesExpire = time.Unix(1, 0)
+		s.State.Annotations = map[string]string{contract.CertificatesExpiryAnnotation: "2027-01-31T12:00:00Z"}
+		_, err := certificatesStep(t.Context(), s)
+		require.NoError(t, err)
+		require.True(t, s.Update.CertificatesExpire.Keeps())
+	})
 }

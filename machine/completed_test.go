@@ -9,23 +9,23 @@ import (
 )
 
 func TestDeletionCompleted(t *testing.T) {
+	own := contract.MachineFinalizer
 	for name, tc := range map[string]struct {
 		finalizers []string
-		own        string
-		names      string
+		want       string
 	}{
-		"the set and the reconciler have the same one": {finalizers: []string{contract.MachineFinalizer}, own: contract.MachineFinalizer},
-		"others have their own controllers":            {finalizers: []string{"example.com/own", "example.com/guest"}, own: "example.com/own"},
-		"the set gives another one": {
-			finalizers: []string{"example.com/own", contract.MachineFinalizer}, own: "example.com/own", names: contract.MachineFinalizer},
+		"there is no other one": {finalizers: []string{own}, want: "Deletion completed"},
+		"the set gives another one, or others have theirs": {finalizers: []string{own, "example.com/guest"},
+			want: "Deletion completed, and these finalizers are left: example.com/guest"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := deletionCompleted(tc.finalizers, tc.own)
-			if tc.names == "" {
-				require.Equal(t, "Deletion completed", got)
-				return
-			}
-			require.Contains(t, got, "finalizer "+tc.names+" is left, and the reconciler removes "+tc.own)
+			s := attached(&Scope{})
+			s.env.frame.Finalizer, s.State.Finalizers = own, tc.finalizers
+			_, err := removeFinalizer(t.Context(), s)
+			require.NoError(t, err)
+			said, _ := s.Condition(contract.ConditionDeleting)
+			require.Equal(t, tc.want, said.Message)
+			require.Equal(t, contract.ReasonDeletionCompleted, said.Reason)
 		})
 	}
 }

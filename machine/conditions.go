@@ -1,9 +1,9 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +23,8 @@ import (
 //   - Deleting, which names the stage of a deletion, and Paused, which is Unknown when the Cluster does not exist or cannot be read because
 //     of a problem that a person can fix;
 //   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
-//     present, and the readiness gates of the Machine: problems first, then unknown conditions. When a deletion lasts for more than 15
-//     minutes Ready reports that. A failed step of your own keeps a Machine from becoming Ready, with reason InternalError and the text of
-//     its error; a Machine that is Ready stays Ready, with that text;
+//     present, and the readiness gates of the Machine: problems first, then unknown conditions. A failed step of your own keeps a Machine
+//     from becoming Ready, with reason InternalError and the text of its error; a Machine that is Ready stays Ready, with that text;
 //   - Available, when it has been ready for spec.minReadySeconds;
 //   - UpToDate, which the owner of the Machine sets, who knows the template: for one of a MachineDeployment its reconciler.
 //
@@ -98,9 +97,8 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(s.updating())
 	s.assertMissing()
 	s.assertProvisioned()
-	ready := s.assertReady()
-	available := s.assertAvailable()
-	return Result{RequeueAfter: engine.Soonest(unread, engine.Soonest(ready, available))}, nil
+	s.assertReady()
+	return Result{RequeueAfter: engine.Soonest(unread, s.assertAvailable())}, nil
 }
 
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
@@ -144,42 +142,17 @@ func (s *Scope) assertProvisioned() {
 	}
 }
 
-// stepFailure is the error of a step of the embedder.
-type stepFailure struct {
-	step string
-	err  error
-}
-
-// maxFailureLength is the maximum length of a step's error in Ready.
-const maxFailureLength = 1024
-
-// failureLines returns the lines of Ready about failed steps.
-func failureLines(failures []stepFailure) []string {
-	lines := make([]string, 0, len(failures))
-	for _, f := range failures {
-		text := strings.Join(strings.Fields(f.err.Error()), " ")
-		lines = append(lines, "* Step "+f.step+" failed: "+engine.Bounded(text, maxFailureLength))
-	}
-	return lines
-}
-
-// assertReady returns when Ready changes with time.
-func (s *Scope) assertReady() time.Duration {
+func (s *Scope) assertReady() {
 	facts := readyFacts{
 		Conditions: slices.Concat(s.Asserted, s.Stored), Gates: s.State.ReadinessGates, Deleting: s.Deleting(), NeverSet: s.env.neverSet,
+		Failures: s.failures,
 	}
 	before, _ := engine.Find(s.Stored, contract.ConditionReady)
-	facts.Before, facts.Failures = before.Status, failureLines(s.failures)
+	facts.Before = before.Status
 	if s.memory.notKept != "" {
 		facts.Failures = append(facts.Failures, "* "+s.memory.notKept)
 	}
-	var again time.Duration
-	if facts.Deleting {
-		stage, _ := s.Condition(contract.ConditionDeleting)
-		facts.Stage, again = stageLine(stage.Reason, s.State.Deleting, s.Now)
-	}
 	s.Assert(decideReady(facts))
-	return again
 }
 
 // assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
@@ -214,17 +187,6 @@ func (s *Scope) updating() metav1.Condition {
 		return decideUpdating(&s.State)
 	}
 	c := decide(&s.State)
-	c.Type = contract.ConditionUpdating
-	switch {
-	case c.Status == "":
-		c.Status = metav1.ConditionUnknown
-		fallthrough
-	case c.Reason == "" && c.Status == metav1.ConditionUnknown:
-		c.Reason = ReasonNotYetReported
-	case c.Reason == "" && c.Status == metav1.ConditionTrue:
-		c.Reason = contract.ReasonUpdating
-	case c.Reason == "":
-		c.Reason = ReasonNotUpdating
-	}
+	c.Type, c.Status, c.Reason = contract.ConditionUpdating, cmp.Or(c.Status, metav1.ConditionUnknown), cmp.Or(c.Reason, ReasonNotYetReported)
 	return c
 }

@@ -2,8 +2,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,20 +128,12 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 // removeFinalizer removes the finalizer: all objects of the Machine are gone.
 func removeFinalizer(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
-	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted,
-		deletionCompleted(s.State.Finalizers, s.env.frame.Finalizer)))
 	s.RemoveFinalizer()
-	s.urgent = s.urgent || len(s.State.Finalizers) > 0 // others hold it, and no later pass would say that we are done
-	return Result{}, nil
-}
-
-// deletionCompleted is the message about a Machine of which all is gone. It names a finalizer of this library that is left because the set
-// gives its Machines another one than this reconciler removes. Others have their own controllers.
-func deletionCompleted(finalizers []string, own string) string {
-	if own == contract.MachineFinalizer || !slices.Contains(finalizers, contract.MachineFinalizer) {
-		return "Deletion completed"
+	message := "Deletion completed"
+	if left := s.State.Finalizers; len(left) > 0 { // others hold it, and no later pass would say that we are done
+		message += ", and these finalizers are left: " + engine.Named(left)
+		s.urgent = true
 	}
-	return fmt.Sprintf("Deletion completed, but finalizer %s is left, and the reconciler removes %s: "+
-		"give both the same contract.Kind, which has the finalizer, and remove the one that is left",
-		contract.MachineFinalizer, own)
+	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, message))
+	return Result{}, nil
 }

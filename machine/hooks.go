@@ -18,17 +18,6 @@ func hooksOf(annotations map[string]string, prefix string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
-// maxHookNames is how many hooks a message names.
-const maxHookNames = 10
-
-func waitingForHooks(name string, hooks []string) string {
-	list := strings.Join(hooks[:min(len(hooks), maxHookNames)], ",")
-	if more := len(hooks) - maxHookNames; more > 0 {
-		list += fmt.Sprintf(",... (%d more)", more)
-	}
-	return fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, list)
-}
-
 // preDrainHooksStage waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
 // Cluster API proposal "machine deletion phase hooks".
 func preDrainHooksStage() Stage {
@@ -65,7 +54,7 @@ func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	if !s.begins(StepDrain).IsZero() {
 		s.releaseNode() // a hook that was added late delays a drain too
 	}
-	return s.Wait(reason, waitingForHooks(name, hooks))
+	return s.Wait(reason, fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, strings.Join(hooks, ",")))
 }
 
 // drainLimit and nodeDeletionLimit are how long these stages of a deletion may take: the timeout in the Machine's spec, or

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/go-logr/logr"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
@@ -20,24 +18,19 @@ import (
 // Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts that only
 // you know, or write your own for a table of your own.
 //
-// The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one; a change
-// is logged at level 1. The phase of a paused Machine stays as it is. A nil table or function makes a step that New refuses.
+// The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one. The phase of a
+// paused Machine stays as it is. A nil table or function makes a step that New refuses.
 func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
 	step := Step{Name: StepPhase, On: engine.InBoth, Closing: true}
 	if table == nil || facts == nil {
 		return step
 	}
-	step.Run = func(ctx context.Context, s *Scope) (Result, error) {
+	step.Run = func(_ context.Context, s *Scope) (Result, error) {
 		if s.Paused() {
 			return Result{}, nil
 		}
-		before := s.State.Phase
 		s.Phase = table.Compute(facts(s))
 		s.setPhase(string(s.Phase.Phase))
-		if s.State.Phase != before {
-			logr.FromContextOrDiscard(ctx).V(1).Info("phase", "from", before, "to", s.Phase.Phase, "reason", s.Phase.Reason,
-				"waitingFor", s.Phase.Waiting)
-		}
 		return Result{}, nil
 	}
 	return step

@@ -50,7 +50,7 @@ type Scope struct {
 	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass
 	urgent       bool           // something in status must be written in this pass
-	failures     []stepFailure  // of steps of the embedder, while the Machine is not being deleted
+	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
 	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
 	failed       bool           // a step returned an error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -110,6 +111,9 @@ func neverSet(steps []Step) []string {
 	return kinds
 }
 
+// maxFailureLength is the maximum length of a step's error in Ready.
+const maxFailureLength = 1024
+
 // runStep executes one step, and records its error.
 func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	id := s.State.ProviderID
@@ -124,7 +128,8 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	case s.Deleting():
 		s.sayFailed(err)
 	case tells && !patch.Retryable(err):
-		s.failures = append(s.failures, stepFailure{step.Name, err})
+		text := engine.Bounded(strings.Join(strings.Fields(err.Error()), " "), maxFailureLength)
+		s.failures = append(s.failures, "* Step "+step.Name+" failed: "+text)
 	}
 	return result, err
 }

@@ -17,9 +17,8 @@ type readyFacts struct {
 	// Conditions are those of the Machine; the first of a type counts.
 	Conditions []metav1.Condition
 	Gates      []contract.ReadinessGate
-	// Deleting: the Machine is being deleted; Stage then replaces the message of the condition Deleting.
+	// Deleting: the Machine is being deleted; the stage then replaces the message of the condition Deleting.
 	Deleting bool
-	Stage    string
 	// NeverSet are conditions that no step sets: each counts only if it is present.
 	NeverSet []string
 	// Failures are lines about failed steps; Before is Ready as it was read.
@@ -56,15 +55,6 @@ func (f readyFacts) terms() []term {
 	return terms
 }
 
-// priority is the weight of a condition in a summary: the highest of all decides.
-type priority uint8
-
-const (
-	priorityInfo priority = iota
-	priorityUnknown
-	priorityIssue
-)
-
 // decideReady computes Ready: problems first, then unknown conditions, else true. Its message has a line for each condition that keeps the
 // Machine from being ready, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A failed step
 // keeps a Machine from becoming ready, but does not make a ready one not ready: what it did not do may not concern the Node.
@@ -92,33 +82,33 @@ func (f readyFacts) merged() metav1.Condition {
 		return engine.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonInternalError,
 			"The readiness gate Ready is the condition itself: remove that gate")
 	}
-	worst := priorityInfo
+	status, reason := metav1.ConditionTrue, contract.ReasonReady
 	var problems, infos []string
 	for _, t := range f.terms() {
 		c, counts := f.conditionOf(t)
-		if !counts {
+		good, bad := metav1.ConditionTrue, metav1.ConditionFalse
+		if t.negative {
+			good, bad = bad, good
+		}
+		switch {
+		case !counts:
 			continue
+		case c.Status == good, f.Deleting && missing(c): // in a deletion, missing objects of the Machine are expected
+			if c.Message != "" {
+				infos = append(infos, bullet(c))
+			}
+			continue
+		case c.Status == bad:
+			status, reason = metav1.ConditionFalse, contract.ReasonNotReady
+		case status == metav1.ConditionTrue:
+			status, reason = metav1.ConditionUnknown, contract.ReasonReadyUnknown
 		}
-		switch weight := f.priorityOf(c, t.negative); {
-		case weight > priorityInfo:
-			worst, problems = max(worst, weight), append(problems, bullet(c))
-		case c.Message != "":
-			infos = append(infos, bullet(c))
-		}
+		problems = append(problems, bullet(c))
 	}
-	lines := problems
-	if worst == priorityInfo {
-		lines = infos
+	if len(problems) == 0 {
+		problems = infos
 	}
-	message := strings.Join(lines, "\n")
-	switch worst {
-	case priorityIssue:
-		return engine.Condition(contract.ConditionReady, metav1.ConditionFalse, contract.ReasonNotReady, message)
-	case priorityUnknown:
-		return engine.Condition(contract.ConditionReady, metav1.ConditionUnknown, contract.ReasonReadyUnknown, message)
-	case priorityInfo:
-	}
-	return engine.Condition(contract.ConditionReady, metav1.ConditionTrue, contract.ReasonReady, message)
+	return engine.Condition(contract.ConditionReady, status, reason, strings.Join(problems, "\n"))
 }
 
 // conditionOf returns the condition of a term as it counts, and false when it does not count because it is missing.
@@ -127,29 +117,12 @@ func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
 	switch {
 	case !found && t.optional:
 		return c, false
-	case t.kind == contract.ConditionDeleting && f.Deleting && f.Stage != "":
-		return engine.Condition(t.kind, metav1.ConditionTrue, contract.ReasonDeleting, f.Stage), true
 	case !found:
 		return engine.Condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
+	case t.kind == contract.ConditionDeleting && f.Deleting: // a fixed line: owners of many Machines group them by equal messages
+		c.Message = "Machine deletion in progress, stage: " + c.Reason
 	}
 	return c, true
-}
-
-// priorityOf: in a deletion, missing objects of the Machine are expected.
-func (f readyFacts) priorityOf(c metav1.Condition, negative bool) priority {
-	bad := metav1.ConditionFalse
-	if negative {
-		bad = metav1.ConditionTrue
-	}
-	switch {
-	case f.Deleting && missing(c):
-		return priorityInfo
-	case c.Status == bad:
-		return priorityIssue
-	case c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse:
-		return priorityInfo
-	}
-	return priorityUnknown
 }
 
 // missing reports whether a condition says that an object of the Machine is gone, or never existed.
@@ -181,13 +154,4 @@ func decideAvailable(
 		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonWaitingForMinReadySeconds, ""), left
 	}
 	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, ""), 0
-}
-
-// stageLine returns the stage of a deletion as one of a few fixed lines: the owners of many Machines group them by equal Ready messages.
-// again is when the line changes with time, zero when it does not.
-func stageLine(reason string, deleting, now time.Time) (text string, again time.Duration) {
-	if left := deleting.Add(engine.LongDeletion).Sub(now); left > 0 {
-		return "Machine deletion in progress, stage: " + reason, left
-	}
-	return "Machine deletion in progress since more than 15m, stage: " + reason, 0
 }

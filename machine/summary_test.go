@@ -100,16 +100,16 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			facts:  readyFacts{Conditions: with(), Gates: []contract.ReadinessGate{{ConditionType: contract.ConditionReady}}},
 			status: metav1.ConditionUnknown, says: []string{"The readiness gate Ready is the condition itself: remove that gate"}},
 		"in a deletion it is well that things are gone": {
-			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(
+			facts: readyFacts{Deleting: true, Conditions: with(
 				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletingNode, "very long"),
 				engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, contract.ReasonDoesNotExist, ""),
 				engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
 				engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
-			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage"}},
+			status: metav1.ConditionFalse, says: []string{"* Deleting: Machine deletion in progress, stage: DeletingNode"}},
 		"but not that they are ill": {
-			facts: readyFacts{Deleting: true, Stage: "the stage", Conditions: with(no(ConditionNodeHealthy, "ill"),
+			facts: readyFacts{Deleting: true, Conditions: with(no(ConditionNodeHealthy, "ill"),
 				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, ""))},
-			status: metav1.ConditionFalse, says: []string{"* Deleting: the stage", "* NodeHealthy: ill"}},
+			status: metav1.ConditionFalse, says: []string{"* Deleting: Machine deletion in progress, stage: DrainingNode", "* NodeHealthy: ill"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reasons := map[metav1.ConditionStatus]string{
@@ -122,25 +122,6 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, decideReady(tc.facts)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestADeletionThatTakesLongSaysSo(t *testing.T) {
-	now := time.Unix(10_000, 0)
-	for name, tc := range map[string]struct {
-		since time.Duration
-		want  string
-		again time.Duration
-	}{
-		"young": {since: 5 * time.Minute, want: "Machine deletion in progress, stage: DrainingNode", again: 10 * time.Minute},
-		"old":   {since: 15 * time.Minute, want: "Machine deletion in progress since more than 15m, stage: DrainingNode"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, again := stageLine(contract.ReasonDrainingNode, now.Add(-tc.since), now)
-			if got != tc.want || again != tc.again {
-				t.Errorf("want %q again after %s,\ngot  %q after %s", tc.want, tc.again, got, again)
 			}
 		})
 	}
@@ -242,9 +223,9 @@ func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want metav1.Condition }{
 		"nothing": {want: engine.Condition(contract.ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
 		"yes": {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue,
-			contract.ReasonUpdating, "")},
+			ReasonNotYetReported, "")},
 		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
-			engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")},
+			engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotYetReported, "")},
 		"all": {engine.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
 			engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
 	} {

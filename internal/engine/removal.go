@@ -31,9 +31,6 @@ const (
 	RemovalWait
 )
 
-// LongDeletion is for how long a deletion may last until conditions of an object say that it takes long.
-const LongDeletion = 15 * time.Minute
-
 // DecideRemoval decides about one referenced object, and returns the message for the time of the wait. lost says what cannot be found
 // again without the object when its kind is missing; it is empty when no instance depends on the object.
 func DecideRemoval(e external.Object, lost string) (Removal, string) {
