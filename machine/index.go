@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +27,7 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if state.ProviderID == "" {
 		keys = append(keys, tokenKey(string(state.UID)))
 	}
-	return append(keys, claimKeys(cluster, identityOf(state), rules)...)
+	return append(keys, keysOfNode(cluster, state.ProviderID, state.Node.Name, rules)...)
 }
 
 // tokenKey is the key of a Machine without a provider ID, which may have lost it: a Driver finds its instance by this Token.
@@ -37,24 +36,21 @@ func tokenKey(token string) string { return "token:" + token }
 // deletingKey is the key of the Machines in deletion: their decisions depend on objects that they do not reference.
 const deletingKey = "deleting"
 
-const idPrefix = "id:"
-
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
 
 // providerIDKey has no cluster: what has made an instance may be copied into another one. Who looks for a Node compares the cluster.
-func providerIDKey(id string) string { return idPrefix + id }
+func providerIDKey(id string) string { return "id:" + id }
 
-// providerIDKeys returns the key of a provider ID, none for one that names no instance.
-func providerIDKeys(id string, rules noderef.Rules) []string {
+// keysOfNode returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. That
+// of the name includes the cluster: other clusters have Nodes of the same name.
+func keysOfNode(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
 	if key := rules.Key(id); key != "" {
-		return []string{providerIDKey(key)}
+		keys = append(keys, providerIDKey(key))
 	}
-	return nil
-}
-
-// The other key of a Node includes the cluster: other clusters have Nodes of the same name.
-func nodeKey(cluster types.NamespacedName, name string) string {
-	return "node:" + cluster.String() + "/" + name
+	if name != "" {
+		keys = append(keys, "node:"+cluster.String()+"/"+name)
+	}
+	return keys
 }
 
 // IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,
@@ -69,31 +65,27 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var state contract.MachineState
 	if err := r.kind.Adapter.Read(obj, &state); err != nil {
-		return providerIDKeys(state.ProviderID, r.options.Matching)
+		return keysOfNode(types.NamespacedName{}, state.ProviderID, "", r.options.Matching)
 	}
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
 // machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter
-// excludes.
+// excludes. One that cannot be read may be of the cluster.
 func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for _, key := range keys {
 		_ = r.frame.Each(ctx, cluster.Namespace, key, func(obj client.Object) { // fails only when the cache is stopping
+			var state contract.MachineState
+			mayBe := r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
-			if !seen[request] && r.frame.MatchesWatchFilter(obj) && r.mayBeOf(obj, key, cluster) {
+			if !seen[request] && r.frame.MatchesWatchFilter(obj) && mayBe {
 				seen[request], requests = true, append(requests, request)
 			}
 		})
 	}
 	return requests
-}
-
-// mayBeOf reports whether a Machine under a key of a Node is one of the Node's cluster, see providerIDKey; true when that is not known.
-func (r *Reconciler) mayBeOf(obj client.Object, key string, cluster types.NamespacedName) bool {
-	var state contract.MachineState
-	return !strings.HasPrefix(key, idPrefix) || r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
 }
 
 // machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may
@@ -114,7 +106,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	keys := make([]string, 0, 2*len(nodes))
 	for _, node := range nodes {
-		keys = append(keys, nodeKeys(cluster, node, r.options.Matching)...)
+		if node != nil {
+			keys = append(keys, keysOfNode(cluster, node.Spec.ProviderID, node.Name, r.options.Matching)...)
+		}
 	}
 	return r.machinesByKeys(ctx, cluster, keys)
 }

@@ -91,33 +91,13 @@ func (m *recollection) setGone(object goneObject) {
 	m.gone[object] = struct{}{}
 }
 
-// watch remembers the Node that is watched from now on, in place of another one.
+// watch remembers the Node that is watched from now on, and ends the drain of another one.
 func (m *recollection) watch(node watchedNode) {
 	before := m.watched
-	m.watched = node
-	if before.release != nil && before.name != node.name {
+	if m.watched = node; before.release != nil && before.name != node.name {
 		before.release()
 	}
 }
 
 // stopWatching ends the drain of the Node that is watched, if there is one.
-func (m *recollection) stopWatching() {
-	before := m.watched
-	if m.watched = (watchedNode{}); before.release != nil {
-		before.release()
-	}
-}
-
-// newMemory returns the memory of a Reconciler. When a Machine is forgotten during its drain, because its finalizer was removed, the drain
-// of its Node ends.
-func (r *Reconciler) newMemory() *engine.Memory[recollection] {
-	return engine.NewMemory(func() *recollection { return &recollection{} }, (*recollection).stopWatching)
-}
-
-// excluded forgets which Node is watched for a Machine that the watch filter excludes now: another controller may continue the drain with
-// the same Drainer.
-func (r *Reconciler) excluded(key types.NamespacedName) {
-	if m := r.memory.Known(key); m != nil {
-		m.watched = watchedNode{}
-	}
-}
+func (m *recollection) stopWatching() { m.watch(watchedNode{}) }

@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -130,23 +128,6 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 	}
 }
 
-// claimKeys returns the keys of the Nodes that a Machine of a cluster may claim.
-func claimKeys(cluster types.NamespacedName, id noderef.Identity, rules noderef.Rules) []string {
-	keys := providerIDKeys(id.ProviderID, rules)
-	if id.Current.Name != "" {
-		keys = append(keys, nodeKey(cluster, id.Current.Name))
-	}
-	return keys
-}
-
-// nodeKeys returns the same keys for a Node, none when it is nil.
-func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
-	if node == nil {
-		return nil
-	}
-	return append(providerIDKeys(node.Spec.ProviderID, rules), nodeKey(cluster, node.Name))
-}
-
 // claims finds the other Machines of a cluster that claim a Node, during the lookup for one Machine. It implements noderef.Claims.
 type claims struct {
 	ctx     context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
@@ -159,7 +140,7 @@ type claims struct {
 // ClaimsOn implements noderef.Claims. A Machine that cannot be read claims nothing: it reports that itself.
 func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	var others []noderef.Identity
-	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
+	for _, key := range keysOfNode(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
 		err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
 			itself := client.ObjectKeyFromObject(obj) == c.self
@@ -174,19 +155,6 @@ func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
 	return others
 }
 
-// claimChanges passes events that may change which Machine a Node or an instance belongs to: the creation and deletion of a Machine, also
-// the request for it, and a change of what it states about its Node.
-func (r *Reconciler) claimChanges() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-		var before, after contract.MachineState
-		if r.kind.Adapter.Read(e.ObjectOld, &before) != nil || r.kind.Adapter.Read(e.ObjectNew, &after) != nil {
-			return true // it claimed nothing, or claims nothing any more
-		}
-		return r.clusterOf(&before) != r.clusterOf(&after) || before.Deleting.IsZero() != after.Deleting.IsZero() ||
-			identityOf(&before) != identityOf(&after)
-	}}
-}
-
 // otherClaimants maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
 func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []reconcile.Request {
 	var state contract.MachineState
@@ -194,7 +162,7 @@ func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []re
 		return nil
 	}
 	cluster := r.clusterOf(&state)
-	claimants := r.machinesByKeys(ctx, cluster, claimKeys(cluster, identityOf(&state), r.options.Matching))
+	claimants := r.machinesByKeys(ctx, cluster, keysOfNode(cluster, state.ProviderID, state.Node.Name, r.options.Matching))
 	return slices.DeleteFunc(claimants, func(request reconcile.Request) bool { return request.NamespacedName == state.Key })
 }
 

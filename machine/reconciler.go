@@ -158,9 +158,10 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	r := &Reconciler{
 		frame: f, kind: f.Kind, ports: ports, options: options, neverSet: neverSet(options.Steps),
+		// when a Machine is forgotten during its drain, because its finalizer was removed, the drain of its Node ends
+		memory:          engine.NewMemory(nil, (*recollection).stopWatching),
 		startsElsewhere: startsElsewhere(f.Kind),
 	}
-	r.memory = r.newMemory()
 	r.withoutInfrastructure = engine.HasStandard(options.Steps, StepPhase) &&
 		engine.Position(options.Steps, StepInfrastructure, engine.InRunning) < 0
 	f.Track("kinds that Machines refer to", r.machinesOf)
@@ -177,7 +178,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 			s := &Scope{env: r}
 			return s, &s.Scope
 		},
-		Begin: r.begin, Flush: flush, Excluded: r.excluded, Forget: r.memory.Forget,
+		Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
 	})
 	return r
 }

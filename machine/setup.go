@@ -58,7 +58,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	builder := r.frame.Controller(ctx, mgr).
-		Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants), ctrlbuilder.WithPredicates(r.claimChanges()))
+		Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants))
 	for _, events := range r.workloads.Sources(ctx) {
 		builder = builder.WatchesRawSource(events)
 	}

@@ -54,8 +54,6 @@ type Kind[S, U, P any] struct {
 	Flush func(ctx context.Context, p P, err error) error
 	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
 	End func(p P, err error)
-	// Excluded is called with an object that the watch filter excludes, before Forget; nil does nothing.
-	Excluded func(types.NamespacedName)
 	// Forget removes what the kind remembers about an object.
 	Forget func(types.NamespacedName)
 }
@@ -73,9 +71,6 @@ func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	}
 	if kind.End == nil {
 		kind.End = func(P, error) {}
-	}
-	if kind.Excluded == nil {
-		kind.Excluded = func(types.NamespacedName) {}
 	}
 	return &Reconciler[S, U, P]{kind, newObserver(kind.Frame.Options.Metrics, kind.Frame.Options.Clock, kind.Steps)}
 }
@@ -112,7 +107,6 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	key := s.Common().Key
 	switch {
 	case !f.MatchesWatchFilter(obj):
-		r.kind.Excluded(key)
 		r.Forget(key)
 		return reconcile.Result{}, nil
 	case s.Deleting() && !slices.Contains(s.Common().Finalizers, f.Finalizer):
