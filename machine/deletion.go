@@ -129,11 +129,10 @@ func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
 func removeFinalizer(_ context.Context, s *Scope) (Result, error) {
 	s.releaseNode()
 	s.RemoveFinalizer()
-	message := "Deletion completed"
-	if left := s.State.Finalizers; len(left) > 0 { // others hold it, and no later pass would say that we are done
+	message, left := "Deletion completed", s.State.Finalizers
+	if len(left) > 0 {
 		message += ", and these finalizers are left: " + engine.Named(left)
-		s.urgent = true
 	}
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, message))
-	return Result{}, nil
+	return Result{Checkpoint: len(left) > 0}, nil // others hold it, and no later pass would say that we are done
 }

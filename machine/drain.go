@@ -165,7 +165,6 @@ func (s *Scope) confirmForNode(ctx context.Context, excluded string) error {
 func drainNode(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.Node.Record:
-		s.urgent = true
 		return s.recordFirst(contract.ReasonDrainingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
 	case s.begin(StepDrain):
 		return s.recordFirst(contract.ReasonDrainingNode,
@@ -211,6 +210,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), result.RequeueAfter), nil
 	}
 	s.end(StepDrain, s.Node.Node.UID)
+	s.tell(corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name))
 	return Result{}, nil
 }
 

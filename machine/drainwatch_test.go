@@ -160,9 +160,9 @@ func TestTheEndOfADeletionLetsGoOfTheNode(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
 	s.State.Finalizers = []string{"example.com/others", s.env.frame.Finalizer}
-	_, err := removeFinalizer(t.Context(), s)
+	result, err := removeFinalizer(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, []string{"n"}, released)
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.Update.Finalizers)
-	require.True(t, s.urgent, "others hold it, and no later pass says that we are done")
+	require.True(t, result.Checkpoint, "others hold it, and no later pass says that we are done")
 }

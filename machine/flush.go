@@ -19,27 +19,26 @@ const EventWriteNotKept = "WriteNotKept"
 
 const actionWrite = "Write"
 
-// notKeptFacts are what an update wrote and the API server's answer.
-type notKeptFacts struct {
-	Update       contract.MachineUpdate
-	Wanted, Have *contract.MachineState
-	Finalizer    string
-	// Status: the status of the update was written. Whole: all of it was, and the pass ends so that it is stored before a later pass acts on
-	// a Node.
-	Status, Whole bool
-}
-
-// decideNotKept names the values that were not stored and without which an instance, a Node or a Pod would be lost, or every later pass
-// would begin at the same point and never get further; empty when all were.
-func decideNotKept(f notKeptFacts) string {
-	lost := f.finalizer()
-	if !f.Update.ProviderID.Keeps() && f.Have.ProviderID != f.Wanted.ProviderID {
+// missingIn names the values of this pass that a Machine as stored lacks and without which an instance, a Node or a Pod would be lost, or
+// every later pass would begin at the same point and never get further; empty when it lacks none. status: the status was to be stored.
+// whole: and all else too, before a later pass acts on a Node.
+func (s *Scope) missingIn(have *contract.MachineState, status, whole bool) string {
+	var lost []string
+	finalizer := s.env.frame.Finalizer
+	switch wanted := slices.Contains(s.State.Finalizers, finalizer); {
+	case s.Update.Finalizers.Keeps() || wanted == slices.Contains(have.Finalizers, finalizer):
+	case wanted:
+		lost = append(lost, "the finalizer "+finalizer)
+	default:
+		lost = append(lost, "the removal of the finalizer "+finalizer)
+	}
+	if !s.Update.ProviderID.Keeps() && have.ProviderID != s.State.ProviderID {
 		lost = append(lost, "the provider ID")
 	}
-	if (f.Status || f.Whole) && !f.Update.Node.Keeps() && f.Have.Node != f.Wanted.Node {
+	if (status || whole) && !s.Update.Node.Keeps() && have.Node != s.State.Node {
 		lost = append(lost, "the reference to the Node with its UID")
 	}
-	if f.Whole && hasBegunDrain(f.Wanted) && !hasBegunDrain(f.Have) {
+	if whole && hasBegunDrain(&s.State) && !hasBegunDrain(have) {
 		lost = append(lost, "when the drain began")
 	}
 	return strings.Join(lost, ", ")
@@ -49,32 +48,13 @@ func hasBegunDrain(state *contract.MachineState) bool {
 	return !state.Deletion(state.Deleting).Stages[contract.StageDrain].Start.IsZero()
 }
 
-// finalizer returns what the API server did not store of our finalizer.
-func (f notKeptFacts) finalizer() []string {
-	wanted, have := slices.Contains(f.Wanted.Finalizers, f.Finalizer), slices.Contains(f.Have.Finalizers, f.Finalizer)
-	switch {
-	case f.Update.Finalizers.Keeps() || wanted == have:
-		return nil
-	case wanted:
-		return []string{"the finalizer " + f.Finalizer}
-	}
-	return []string{"the removal of the finalizer " + f.Finalizer}
-}
-
-// notKept returns what the API server did not store of this pass. A pass that shows nothing of that, because it has failed or has not
-// written what was not stored before, reports what the earlier one did.
+// notKept returns what the API server did not store of this pass.
 func (s *Scope) notKept() string {
-	if s.failed || s.undone || !s.Update.Node.Keeps() && !s.wroteStatus && !s.recordsFirst {
-		return s.memory.notKept
-	}
-	if s.Answer() == nil {
-		return ""
-	}
 	var have contract.MachineState
-	if s.env.kind.Adapter.Read(s.Answer(), &have) != nil {
+	if s.Answer() == nil || s.env.kind.Adapter.Read(s.Answer(), &have) != nil {
 		return "" // the next pass reports it
 	}
-	what := s.missingIn(&have, s.recordsFirst)
+	what := s.missingIn(&have, s.wroteStatus, s.recordsFirst)
 	if what == "" {
 		return ""
 	}
@@ -82,9 +62,13 @@ func (s *Scope) notKept() string {
 		what, s.env.kind.GVK.Kind)
 }
 
-// checkKept reports what the API server did not store of this pass. Limits of writes delay its repetitions.
+// checkKept reports what the API server did not store of this pass, or of an earlier one where this pass has not written that again.
+// Limits of writes delay its repetitions.
 func (s *Scope) checkKept() error {
-	text := s.notKept()
+	text := s.memory.notKept
+	if s.wroteStatus || s.recordsFirst || s.Update.Node.Keeps() {
+		text = s.notKept()
+	}
 	if text != "" && text != s.memory.notKept {
 		s.Record(engine.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
 	}
@@ -104,12 +88,6 @@ func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// missingIn names what a Machine as stored lacks of this pass, see decideNotKept.
-func (s *Scope) missingIn(have *contract.MachineState, whole bool) string {
-	return decideNotKept(notKeptFacts{Update: s.Update, Wanted: &s.State, Have: have, Finalizer: s.env.frame.Finalizer,
-		Status: s.wroteStatus, Whole: whole})
-}
-
 // checkStored returns an error when the kind of the Machine has no field for a value that this pass must store.
 func (s *Scope) checkStored() error {
 	stored, ok := s.Object.DeepCopyObject().(contract.Object)
@@ -123,7 +101,7 @@ func (s *Scope) checkStored() error {
 	if err := s.env.kind.Adapter.Read(stored, &have); err != nil {
 		return err
 	}
-	if what := s.missingIn(&have, true); what != "" {
+	if what := s.missingIn(&have, true, true); what != "" {
 		kind := s.env.kind.GVK.Kind
 		return fmt.Errorf("%s %s does not keep %s: have the contract.Kind of %s write and read it", kind, s.State.Key, what, kind)
 	}
@@ -165,15 +143,15 @@ func validateKind(kind contract.Kind, o Options) error {
 	return errors.Join(errs...)
 }
 
-// flush writes the decisions of the pass, and records events after the write. What a failed pass has to tell is told by the one that
-// repeats it.
-func flush(ctx context.Context, s *Scope, err error) error {
-	s.failed = err != nil
+// flush writes the decisions of the pass, and records events after the write. What a failed write has to tell is told by the pass that
+// repeats it. A pass that failed or found the Machine paused has not evaluated the whole Machine. Each condition still has its own observed
+// generation. Rule: Cluster API's Machine controller.
+func flush(ctx context.Context, s *Scope, failed error) error {
 	if !s.Paused() {
 		s.recordDeletion()
 	}
-	err = s.Flush(ctx, engine.Writing[contract.MachineUpdate]{
-		Observes: s.observes(), AtOnce: s.urgent,
+	err := s.Flush(ctx, engine.Writing[contract.MachineUpdate]{
+		Observes: failed == nil && !s.Paused(),
 		Wrote: func(u contract.MachineUpdate, _, status bool) {
 			if status {
 				s.wroteStatus = true
@@ -181,37 +159,13 @@ func flush(ctx context.Context, s *Scope, err error) error {
 			}
 		},
 	})
-	s.Record(s.storedEvents()...)
-	if s.undone = engine.Undone(err) != nil; err == nil || s.undone {
-		err = errors.Join(err, s.checkKept())
+	if err == nil && failed == nil {
+		err = s.checkKept()
 	}
 	if err == nil {
 		s.Record(s.memory.tells(s.told, s.Deleting())...)
 	}
 	return err
-}
-
-// observes reports whether this pass has evaluated the whole Machine: a pass that failed or found the Machine paused has not. Each
-// condition still has its own observed generation. Rule: Cluster API's Machine controller.
-func (s *Scope) observes() bool { return !s.failed && !s.Paused() }
-
-// storedEvents returns the events about the Node that the writes of this pass have recorded as the Machine's, or as drained. Some layouts
-// record the Node in the metadata, and then the write of the status in a later pass finds it recorded already. A webhook may prune it.
-func (s *Scope) storedEvents() []engine.Event {
-	if !s.Written() {
-		return nil
-	}
-	var all []engine.Event
-	var have contract.MachineState
-	if node, set := s.Update.Node.Value(); set && s.nodeIsNew && node.Name != "" &&
-		s.env.kind.Adapter.Read(s.Answer(), &have) == nil && have.Node.Name == node.Name {
-		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeMatched, Action: actionMatchNode, Note: node.Name})
-	}
-	if slices.Contains(s.ended, contract.StageDrain) {
-		all = append(all, engine.Event{Kind: corev1.EventTypeNormal, Reason: EventNodeDrained, Action: actionDrainNode,
-			Note: fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name)})
-	}
-	return all
 }
 
 // tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded at the end of the pass. An event

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -137,13 +138,16 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 			obj := testKind().New()
 			obj.SetGeneration(7)
 			s := attached(&Scope{Scope: base{Object: obj}, env: testReconciler(testKind(), accepting(), Options{})})
-			s.State.ObservedGeneration, s.failed = tc.observed, tc.failed
+			s.State.ObservedGeneration = tc.observed
 			if tc.paused {
 				s.Pause("", "", "")
 			}
-			require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{Observes: s.observes()}))
+			var failed error
+			if tc.failed {
+				failed = errors.New("boom")
+			}
+			require.NoError(t, flush(t.Context(), s, failed))
 			require.Equal(t, tc.want, s.Written())
-			require.Equal(t, !tc.failed && !tc.paused, s.observes())
 		})
 	}
 }
@@ -154,8 +158,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 		wrote bool
 		again time.Duration
 	}{
-		"a drain, in an annotation":    {func(s *Scope) { s.end(StepDrain, "u"); s.urgent = true }, true, 0},
-		"the start of a drain":         {func(s *Scope) { s.begin(StepDrain) }, true, 0},
+		"a drain, in an annotation":    {func(s *Scope) { s.end(StepDrain, "u") }, true, 0},
 		"a phase, which nothing needs": {func(s *Scope) { s.setPhase("Pending") }, false, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +168,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 			pass := func(step func(*Scope)) *Scope {
 				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})
 				step(s)
-				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{AtOnce: s.urgent}))
+				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{}))
 				return s
 			}
 			pass(func(s *Scope) { s.setPhase("Provisioning") })

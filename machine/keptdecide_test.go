@@ -45,9 +45,8 @@ func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
 			want: "the reference to the Node with its UID, when the drain began"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := notKeptFacts{Update: tc.update, Wanted: &tc.wanted, Have: &tc.have, Finalizer: "f", Status: tc.status, Whole: tc.whole}
-			got := decideNotKept(facts)
-			if got != tc.want {
+			s := &Scope{Scope: base{State: tc.wanted, Update: tc.update}, env: &Reconciler{frame: &frame{Finalizer: "f"}}}
+			if got := s.missingIn(&tc.have, tc.status, tc.whole); got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
 		})

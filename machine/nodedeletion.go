@@ -116,7 +116,6 @@ func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
 func deleteNodePass(ctx context.Context, s *Scope) (Result, error) {
 	node, limit := s.Node.Node, s.nodeDeletionLimit()
 	if s.Node.Record {
-		s.urgent = true
 		return s.recordFirst(contract.ReasonDeletingNode, "Node "+node.Name+" was matched: recording it first")
 	}
 	facts := nodeDeletionFacts{Started: s.begins(StepDeleteNode), Limit: limit, Now: s.Now}

@@ -92,7 +92,6 @@ func TestRecordOfADeletion(t *testing.T) {
 			require.NotContains(t, s.State.Annotations, contract.DeletionAnnotation, name)
 			require.Equal(t, contract.SetTo(time.Time{}), s.Update.DrainStarted, name)
 			require.Equal(t, contract.SetTo(time.Time{}), s.Update.VolumeDetachStarted, name)
-			require.False(t, s.urgent, name)
 		}
 	})
 	t.Run("a start is stored once, where the kind has a field for it", func(t *testing.T) {
@@ -105,7 +104,6 @@ func TestRecordOfADeletion(t *testing.T) {
 			require.Equal(t, contract.SetTo(deleting.Add(time.Minute)), s.Update.DrainStarted, name)
 			_, recorded := s.State.Annotations[contract.DeletionAnnotation]
 			require.Equal(t, fields == nil, recorded, name)
-			require.True(t, s.urgent, name)
 		}
 	})
 	t.Run("kinds with fields are recognised", func(t *testing.T) {

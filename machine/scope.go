@@ -45,17 +45,13 @@ type Scope struct {
 	careReason string
 
 	deletion contract.Deletion // how far the deletion is
-	ended    []string          // the stages that have ended in this pass
 
 	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass
-	urgent       bool           // something in status must be written in this pass
 	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
 	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
-	failed       bool           // a step returned an error
-	// wroteStatus: the status was written. undone: a write was put off because others undo it.
-	wroteStatus, undone bool
+	wroteStatus  bool           // the status was written
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.
@@ -68,7 +64,6 @@ type Scope struct {
 	instanceMade  bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
-	nodeIsNew   bool                 // SetNode was called with another Node than the recorded one
 	matched     *corev1.Node         // the Node that this package's rules have found
 	cluster     types.NamespacedName // of the Node; zero for that of Ports.Workload
 	env         *Reconciler
@@ -108,8 +103,9 @@ func (s *Scope) SetProviderID(id string) {
 
 // SetNode records the matched Node. A recorded Node whose UID the object has lost is no new one: nothing reports it again.
 func (s *Scope) SetNode(ref contract.NodeRef) {
-	old := s.State.Node
-	s.nodeIsNew = s.nodeIsNew || ref.Name != old.Name || old.UID != "" && ref.UID != old.UID
+	if old := s.State.Node; ref.Name != "" && (ref.Name != old.Name || old.UID != "" && ref.UID != old.UID) {
+		s.tell(corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, ref.Name)
+	}
 	engine.Set(&s.State.Node, ref, &s.Update.Node)
 }
 

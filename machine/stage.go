@@ -237,14 +237,13 @@ func (s *Scope) reportLeft(stage Stage, why string) {
 	s.tell(kind, stage.left, stage.action, fmt.Sprintf("Node %s %s: %s", name, what, why))
 }
 
-// reportFailed adds an event that the deletion goes on without a stage. Its status is written at once.
+// reportFailed adds an event that the deletion goes on without a stage.
 func (s *Scope) reportFailed(stage Stage, why string) {
 	reason, action, note := EventStageFailed, actionDelete, fmt.Sprintf("stage %s: %s: the deletion goes on without", stage.Name, why)
 	if stage.failed != "" {
 		reason, action, note = stage.failed, stage.action, fmt.Sprintf(stage.failure, s.State.Node.Name, why)
 	}
 	s.tell(corev1.EventTypeWarning, reason, action, note)
-	s.urgent = true
 }
 
 // clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
@@ -255,23 +254,17 @@ func (s *Scope) clusterDeleting() bool {
 // begins is when a stage of the deletion began, zero before.
 func (s *Scope) begins(stage string) time.Time { return s.deletion.Stages[stage].Start }
 
-// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there,
-// so it is written in this pass.
+// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there.
 func (s *Scope) begin(stage string) bool {
-	if !s.deletion.Begin(stage, s.Now) {
-		return false
-	}
-	s.urgent = true
+	begins := s.deletion.Begin(stage, s.Now)
 	s.recordDeletion()
-	return true
+	return begins
 }
 
 // end records that a stage has ended for the Node with this UID. In one pass several are one write.
 func (s *Scope) end(stage string, node types.UID) {
-	if s.deletion.End(stage, node, s.Now) {
-		s.ended = append(s.ended, stage)
-		s.recordDeletion()
-	}
+	s.deletion.End(stage, node, s.Now)
+	s.recordDeletion()
 }
 
 // recordDeletion decides what the Machine stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,

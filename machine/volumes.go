@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,20 +83,18 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded continues when the wait is over. It records that if a pass waited, or if the drain is recorded in this pass, because both
-// are then one write; otherwise no later pass needs the record.
+// volumesEnded continues when the wait is over. It records that if a pass waited, or if the record is written in this pass anyway; otherwise
+// no later pass needs it.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
-	waited := !s.begins(StepVolumes).IsZero()
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:
 		s.tell(corev1.EventTypeWarning, EventVolumesLeft, actionDetachVolumes, result.Message)
-	case waited:
+	case !s.begins(StepVolumes).IsZero():
 		s.tell(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
 			fmt.Sprintf("success waiting for node volumes detaching Machine's node %q", s.State.Node.Name))
 	}
-	ended := waited || result.Stopped != drain.VolumesNotStopped
-	s.urgent = s.urgent || ended // the event waits for the write
-	if ended || slices.Contains(s.ended, StepDrain) {
+	_, writes := s.Update.Annotations[contract.DeletionAnnotation]
+	if writes || !s.begins(StepVolumes).IsZero() || result.Stopped != drain.VolumesNotStopped {
 		s.end(StepVolumes, s.Node.Node.UID)
 	}
 }

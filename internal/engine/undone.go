@@ -73,7 +73,7 @@ func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error)
 	s.Update, s.Asserted = none, nil
 	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
 	d, failed := s.decisions(s.Object, false)
-	if w.Silent || failed != nil || !s.isDue(false) {
+	if w.Silent || failed != nil || !s.isDue() {
 		return err
 	}
 	return join(err, s.writeStatus(ctx, s.Object, d, w))

@@ -19,8 +19,6 @@ import (
 type Writing[U any] struct {
 	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
 	Observes bool
-	// AtOnce: the status does not wait.
-	AtOnce bool
 	// Guarded: the metadata is written on the version that was read, also when no status follows.
 	Guarded bool
 	// Silent: the status stays as it is. It does so in any case after Release.
@@ -41,7 +39,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 	if err != nil {
 		return err
 	}
-	writes := !w.Silent && !s.released && !d.contents.Status().Empty() && s.isDue(w.AtOnce)
+	writes := !w.Silent && !s.released && !d.contents.Status().Empty() && s.isDue()
 	if writes && !s.frame.Kind.StatusSubresource {
 		return s.writeWhole(ctx, d, w)
 	}
@@ -58,10 +56,10 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
 }
 
 // isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
-func (s *Scope[S, U]) isDue(atOnce bool) bool {
+func (s *Scope[S, U]) isDue() bool {
 	delay := s.frame.Options.StatusDelay
 	left := s.lastWrite().Add(delay).Sub(s.Now)
-	if atOnce || s.checkpoint || s.changesReadiness() || left <= 0 || left > delay { // a clock that was set back delays nothing
+	if s.checkpoint || s.changesReadiness() || left <= 0 || left > delay { // a clock that was set back delays nothing
 		return true
 	}
 	s.Requeue(left)
