@@ -17,7 +17,7 @@ type recollection struct {
 	told []engine.Event
 	// watched is the Node whose pods or volumes this process watches for the Machine.
 	watched watchedNode
-	// unreadSince is since when referenced objects are unread, zero while they are read.
+	// unreadSince is since when Nodes or referenced objects are unread, zero while they are read.
 	unreadSince time.Time
 	// notKept is what the API server did not store of the last pass, empty when it stored all.
 	notKept string

@@ -63,15 +63,14 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	conditions := decideNode(nodeFacts{
 		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster,
 	})
-	s.Assert(conditions...)
-	if !s.NodesSynced {
-		result, err := s.nodesUnread(len(conditions) > 0)
-		if s.Deleting() {
-			err = nil // only the stages that need the Nodes wait, and they report it
-		}
-		return result, err
+	if len(conditions) == 0 {
+		conditions = s.nodesUnread()
 	}
-	return Result{}, nil
+	s.Assert(conditions...)
+	if s.Deleting() || cluster.IsUnread(s.NodesErr) {
+		return Result{}, nil // an event follows; in a deletion only the stages that need the Nodes wait, and they report it
+	}
+	return Result{}, s.NodesErr
 }
 
 // isMissingInIndex reports whether the index does not have the recorded Node. The index may be behind by one registration.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,37 +103,21 @@ func TestTheHealthOfANodeIsReported(t *testing.T) {
 	}
 }
 
-func TestTheMessageOfAConnectionBeginsWithClusterAPIsWords(t *testing.T) {
-	seen, now := time.Unix(1_700_000_000, 0), time.Unix(1_700_000_100, 0)
+func TestTheMessageAboutUnreadNodes(t *testing.T) {
 	key := types.NamespacedName{Namespace: "ns", Name: "c"}
-	down := func(seen time.Time) error {
-		return fmt.Errorf("nodes: %w",
-			&cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"), LastSeen: seen})
-	}
+	down := fmt.Errorf("nodes: %w", &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"),
+		LastSeen: time.Unix(1_700_000_000, 0)})
 	for name, tc := range map[string]struct {
 		scope *Scope
 		says  string
-		since time.Time
 	}{
-		"never seen": {scope: &Scope{NodesErr: down(time.Time{})}, says: "Remote connection not established yet; " + down(time.Time{}).Error()},
-		"seen":       {scope: &Scope{NodesErr: down(seen)}, says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error()},
-		"seen, by a connection of the embedder's own": {
-			scope: &Scope{NodesErr: cluster.ErrNotConnected, Workload: Workload{LastSeen: seen, Since: seen}}, since: seen,
-			says: "Last successful probe at 2023-11-14T22:13:20Z; cluster is not connected"},
-		"grace counts from when the control plane came up": {
-			scope: &Scope{NodesErr: down(seen), Workload: Workload{Since: seen}, Scope: base{
-				Cluster: external.ClusterView{State: contract.ClusterState{ControlPlaneInitializedAt: now}}}},
-			says: "Last successful probe at 2023-11-14T22:13:20Z; " + down(seen).Error(), since: now},
-		"the reason is unknown": {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
-		"the first list":        {scope: &Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
-		"the first list of all": {scope: &Scope{}, says: "Waiting for the first list of Nodes"},
+		"a connection that is lost": {scope: &Scope{NodesErr: down}, says: down.Error()},
+		"the reason is unknown":     {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
+		"the first list":            {scope: &Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
+		"the first list of all":     {scope: &Scope{}, says: "Waiting for the first list of Nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.scope.env = &Reconciler{}
-			got := tc.scope.unreadFacts()
-			if got.Message != tc.says || !got.Since.Equal(tc.since) {
-				t.Errorf("want %q since %s,\ngot %q since %s", tc.says, tc.since, got.Message, got.Since)
-			}
+			require.Equal(t, tc.says, tc.scope.nodesUnread()[0].Message)
 		})
 	}
 }

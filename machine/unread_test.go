@@ -2,11 +2,11 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,62 +25,61 @@ import (
 
 func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	now := time.Unix(1000, 0)
-	unknown := func(reason string) unreadDecision {
-		return unreadDecision{Conditions: []metav1.Condition{
-			engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, reason, "why"),
-			engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, reason, "why"),
-		}}
+	down := func(reason cluster.Reason) error {
+		return &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: reason}
 	}
-	ready := unreadFacts{Down: true, HasNode: true, Found: true, Said: ReasonNodeReady, Since: now.Add(-time.Minute), Grace: 5 * time.Minute}
-	with := func(change func(*unreadFacts)) unreadFacts {
-		f := ready
-		change(&f)
-		return f
-	}
+	const minute = time.Minute
+	ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, "")
+	said := engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, contract.ReasonConnectionDown, "")
 	for name, tc := range map[string]struct {
-		facts unreadFacts
-		want  unreadDecision
+		err    error
+		stored metav1.Condition
+		since  time.Duration // for how long the Nodes are unread
+		want   string        // empty: the stored condition stays
+		again  time.Duration
 	}{
-		"its Node was read a moment ago": {ready, unreadDecision{Again: 4 * time.Minute}},
-		"its Node was read long ago": {with(func(f *unreadFacts) { f.Since = now.Add(-5 * time.Minute) }),
-			unknown(contract.ReasonConnectionDown)},
-		"since when is unknown": {with(func(f *unreadFacts) { f.Since = time.Time{} }), unknown(contract.ReasonConnectionDown)},
-		"it waits for its Node": {with(func(f *unreadFacts) { f.HasNode, f.Said = false, contract.ReasonInspectionFailed }),
-			unknown(contract.ReasonConnectionDown)},
-		"it said so before": {with(func(f *unreadFacts) { f.Said = contract.ReasonConnectionDown }),
-			unknown(contract.ReasonConnectionDown)},
-		"the process has just begun": {with(func(f *unreadFacts) { f.Early, f.Said = true, contract.ReasonConnectionDown }),
-			unreadDecision{}},
-		"and the Machine too":               {unreadFacts{Down: true, Early: true}, unknown(contract.ReasonConnectionDown)},
-		"the first list is not there":       {unreadFacts{}, unknown(contract.ReasonInspectionFailed)},
-		"not even the reason is understood": {unreadFacts{Failed: true}, unknown(contract.ReasonInternalError)},
+		"it has just happened":    {err: down(cluster.ReasonUnreachable), stored: ready, again: 5 * minute},
+		"it happened a while ago": {err: down(cluster.ReasonUnreachable), stored: ready, since: minute, again: 4 * minute},
+		"it happened long ago": {err: down(cluster.ReasonUnreachable), stored: ready, since: 5 * minute,
+			want: contract.ReasonConnectionDown},
+		"the Machine waits for its Node": {err: down(cluster.ReasonUnreachable), want: contract.ReasonConnectionDown,
+			stored: engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, contract.ReasonInspectionFailed, "")},
+		"it said so before":            {err: down(cluster.ReasonUnreachable), stored: said, want: contract.ReasonConnectionDown},
+		"the process has just begun":   {err: down(cluster.ReasonConnecting), stored: said},
+		"and the Machine too":          {err: down(cluster.ReasonConnecting), want: contract.ReasonConnectionDown},
+		"the process ends":             {err: down(cluster.ReasonStopped), stored: ready},
+		"by a connection of one's own": {err: cluster.ErrNotConnected, stored: said, want: contract.ReasonConnectionDown},
+		"the first list is not there":  {want: contract.ReasonInspectionFailed},
+		"the first list after a start": {stored: ready},
+		"a list that was there before": {err: cluster.ErrNotSynced, stored: ready, since: 5 * minute, want: contract.ReasonInspectionFailed},
+		"the reason is not understood": {err: errors.New("attempt 17 failed"), want: contract.ReasonInternalError},
+		"and it was well a moment ago": {err: errors.New("attempt 17 failed"), stored: ready, again: 5 * minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.Message, tc.facts.Now = "why", now
-			if diff := cmp.Diff(tc.want, decideUnread(tc.facts)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+			s := attached(&Scope{
+				Scope: base{Now: now}, NodesErr: tc.err, Workload: Workload{Nodes: unlistedNodes{}}, env: testReconciler(testKind(), Ports{}, Options{ConnectionGrace: 5 * minute}),
+			})
+			if tc.stored.Type != "" {
+				s.Stored = bothOfNode(tc.stored.Status, tc.stored.Reason, "")
+			}
+			if tc.since > 0 {
+				s.memory.unreadSince = now.Add(-tc.since)
+			}
+			_, err := nodeStep(t.Context(), s)
+			require.Equal(t, tc.err != nil && !cluster.IsUnread(tc.err), err != nil)
+			require.Equal(t, tc.again, s.keepUnread())
+			for _, kind := range []string{contract.ConditionNodeReady, ConditionNodeHealthy} {
+				got, _ := engine.Find(s.Asserted, kind)
+				require.Equal(t, tc.want, got.Reason, kind)
 			}
 		})
 	}
 }
 
-// The passes of a process that ends see that its connections have ended before they end themselves.
-func TestAProcessThatBeginsOrEndsLeavesTheReadinessOfAMachineAsItIs(t *testing.T) {
-	for reason, leaves := range map[cluster.Reason]bool{
-		cluster.ReasonConnecting: true, cluster.ReasonStopped: true, cluster.ReasonUnreachable: false,
-	} {
-		s := attached(&Scope{
-			Scope: base{
-				State: contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "u"}},
-				Stored: []metav1.Condition{
-					engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, "")},
-			},
-			NodesErr: &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: reason},
-			env:      testReconciler(testKind(), Ports{}, Options{}),
-		})
-		require.Equal(t, leaves, len(decideUnread(s.unreadFacts()).Conditions) == 0, "%s", reason)
-	}
-}
+// unlistedNodes is an index whose first list is not complete.
+type unlistedNodes struct{ namedNodes }
+
+func (unlistedNodes) HasSynced() bool { return false }
 
 // failing is a Drainer that cannot reach its cluster.
 type failing struct{ err error }

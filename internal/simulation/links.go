@@ -53,6 +53,7 @@ type link struct {
 	of      *workloadCluster
 	session *session
 	access  machine.Workload // without Nodes while there is no connection
+	seen    time.Time        // when the last connection ended, zero before
 	drainer *drainer         // nil without a connection, and in a history without Pods
 	again   time.Time        // before which an attempt that has failed is not repeated
 }
@@ -96,12 +97,9 @@ func (l *link) viewed() *viewed { return l.process.view.kinds[l.kind().GroupKind
 // lead begins a connection to a cluster, and ends the one before; to nil is none.
 func (l *link) lead(to *workloadCluster) (err error) {
 	p, now, before := l.process, l.process.clock().Now(), l.session
-	access := machine.Workload{Since: l.access.Since, LastSeen: l.access.LastSeen}
-	if (before.to == nil) != (to == nil) || access.Since.IsZero() {
-		access.Since = now
-	}
+	access := machine.Workload{}
 	if before.to != nil {
-		before.ended, access.LastSeen = true, now
+		before.ended, l.seen = true, now
 	}
 	l.session, l.drainer = &session{of: l.of, to: to}, nil
 	clear(p.told) // what happens in another cluster is news
@@ -127,12 +125,11 @@ func (l *link) workload() (machine.Workload, error) {
 	access := l.access
 	switch {
 	case access.Nodes != nil:
-		access.LastSeen = l.process.clock().Now()
 		return access, nil
-	case access.LastSeen.IsZero():
+	case l.seen.IsZero():
 		return access, &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonConnecting}
 	}
-	return access, &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonUnreachable, Err: errAway, LastSeen: access.LastSeen}
+	return access, &cluster.NotConnectedError{Cluster: l.key(), Reason: cluster.ReasonUnreachable, Err: errAway, LastSeen: l.seen}
 }
 
 var errAway = errors.New("simulated: the API server does not answer")

@@ -44,11 +44,10 @@ type link[T any] struct {
 }
 
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
-	now := c.options.Clock.Now()
 	return &link[T]{
 		clusters: c, key: key, wakeups: make(chan struct{}, 1),
-		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: now,
-		view: View[T]{Key: key, Reason: ReasonConnecting, Since: now}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
+		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: c.options.Clock.Now(),
+		view: View[T]{Key: key, Reason: ReasonConnecting}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
 	}
 }
 
@@ -208,10 +207,7 @@ func (l *link[T]) disconnect(reason Reason, err error) {
 func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedError) {
 	l.mu.Lock()
 	before, old := l.view, l.session
-	view.Key, view.Since, view.LastSeen = l.key, before.Since, l.lastSeen()
-	if before.Connected != view.Connected {
-		view.Since = l.clusters.options.Clock.Now()
-	}
+	view.Key, view.LastSeen = l.key, l.lastSeen()
 	if failure != nil {
 		failure.LastSeen = view.LastSeen
 	}

@@ -269,7 +269,7 @@ func TestAWorkloadIsLookedUpByTheNameOfItsCluster(t *testing.T) {
 		case "empty":
 			return Workload{}, nil
 		}
-		return Workload{Nodes: own.Nodes, Client: own.Client, LastSeen: time.Unix(1, 0)}, nil
+		return Workload{Nodes: own.Nodes, Client: own.Client, UID: "u"}, nil
 	}})
 	require.Equal(t, types.NamespacedName{}, n.ClusterOf("ns", ""))
 	require.Equal(t, named("c"), n.ClusterOf("ns", "c"))
@@ -278,7 +278,7 @@ func TestAWorkloadIsLookedUpByTheNameOfItsCluster(t *testing.T) {
 	require.Equal(t, own, w)
 	w, err = n.Of(named("c"))
 	require.NoError(t, err)
-	require.Equal(t, time.Unix(1, 0), w.LastSeen)
+	require.Equal(t, types.UID("u"), w.UID)
 	_, err = n.Of(named("lost"))
 	require.ErrorIs(t, err, ErrNotConnected)
 	_, err = n.Of(named("empty"))

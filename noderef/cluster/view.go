@@ -21,8 +21,6 @@ type View[T any] struct {
 	// LastSeen is the time of the API server's last sign of life: an answer, a watch event or a bookmark. Zero means
 	// never since the cluster came into use.
 	LastSeen time.Time
-	// Since is when Connected last changed.
-	Since time.Time
 	// Problem is what does not work although the cluster is connected: a list that is refused, or a new kubeconfig that
 	// does not work while the old one still does. It is nil when the cluster is not connected.
 	Problem error

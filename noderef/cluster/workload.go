@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,10 +63,6 @@ type Workload struct {
 	Volumes Volumes
 	// UID is the UID of the cluster's namespace kube-system; empty when it is not known. See Recognize.
 	UID types.UID
-	// LastSeen is the time of the last successful probe of the cluster; zero for none, or when it is unknown.
-	LastSeen time.Time
-	// Since is when the cluster became connected, or not connected; zero when that is unknown.
-	Since time.Time
 }
 
 // Or returns a Workload that uses c, and r to read from the API server, if it has no Client of its own.

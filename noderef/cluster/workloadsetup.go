@@ -64,7 +64,7 @@ func NodesOf(cs *Clusters[Workload]) func(types.NamespacedName) (Workload, error
 	return func(key types.NamespacedName) (Workload, error) {
 		view, err := cs.Get(key)
 		w := view.Value
-		w.LastSeen, w.Since, w.UID = view.LastSeen, view.Since, view.UID
+		w.UID = view.UID
 		if err == nil && view.Problem != nil && (w.Nodes == nil || !w.Nodes.HasSynced()) {
 			return w, fmt.Errorf("%w: Nodes of cluster %s cannot be listed: %w; check that the user of its kubeconfig may get, list and watch Nodes",
 				ErrNotSynced, key, view.Problem)
