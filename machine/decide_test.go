@@ -285,24 +285,38 @@ func TestOnlyTheRecordedNodeIsDeleted(t *testing.T) {
 func TestTheWaitForANodeThatIsDeletedHasALimit(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+	const ten = 10 * time.Second
 	for name, tc := range map[string]struct {
-		facts nodeDeletionFacts
-		want  nodeDeletion
+		started, asked, going time.Time
+		limit                 time.Duration
+		asks, gives           bool // up
 	}{
-		"the first attempt":           {facts: nodeDeletionFacts{Limit: 10 * time.Second}, want: nodeDelete},
-		"on its way out":              {facts: nodeDeletionFacts{Going: ago(5), Limit: 10 * time.Second}, want: nodeWait},
-		"stuck on its way out":        {facts: nodeDeletionFacts{Going: ago(5), Limit: 5 * time.Second}, want: nodeGiveUp},
-		"no limit was set":            {facts: nodeDeletionFacts{Going: ago(5), Started: ago(3600)}, want: nodeWait},
-		"tried within the limit":      {facts: nodeDeletionFacts{Started: ago(1), Limit: 10 * time.Second}, want: nodeDelete},
-		"tried for too long":          {facts: nodeDeletionFacts{Started: ago(10), Limit: 10 * time.Second}, want: nodeDeleteLast},
-		"asked, and not gone in time": {facts: nodeDeletionFacts{Asked: ago(10), Limit: 10 * time.Second}, want: nodeGiveUp},
-		"asked after its limit":       {facts: nodeDeletionFacts{Started: ago(3600), Asked: ago(1), Limit: 10 * time.Second}, want: nodeWait},
+		"the first attempt":           {limit: ten, asks: true},
+		"on its way out":              {going: ago(5), limit: ten},
+		"stuck on its way out":        {going: ago(5), limit: 5 * time.Second, gives: true},
+		"no limit was set":            {going: ago(5), started: ago(3600)},
+		"tried within the limit":      {started: ago(1), limit: ten, asks: true},
+		"tried for too long":          {started: ago(10), limit: ten, asks: true},
+		"asked, and not gone in time": {asked: ago(10), limit: ten, gives: true},
+		"asked after its limit":       {started: ago(3600), asked: ago(1), limit: ten},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.Now = now
-			if got := decideNodeDeletion(tc.facts); got != tc.want {
-				t.Errorf("want %d, got %d", tc.want, got)
+			s := deletingNode(now, tc.limit, nil, nil)
+			if !tc.started.IsZero() {
+				s.deletion = record(begun(StepDeleteNode, tc.started))
 			}
+			if !tc.asked.IsZero() {
+				s.memory.requested.Add("n-uid", "", tc.asked)
+			}
+			if !tc.going.IsZero() {
+				s.Node.Node.DeletionTimestamp = new(metav1.NewTime(tc.going))
+			}
+			asked := s.memory.requested.Has("n-uid")
+			result, err := deleteNodeStage().run(t.Context(), s)
+			require.NoError(t, err)
+			require.Equal(t, tc.gives, !result.Stop, "it is given up")
+			require.Equal(t, tc.gives, len(s.told) > 0)
+			require.Equal(t, tc.asks, !asked && s.memory.requested.Has("n-uid"), "it is asked for")
 		})
 	}
 }

@@ -57,15 +57,8 @@ func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	return s.Wait(reason, fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, strings.Join(hooks, ",")))
 }
 
-// drainLimit and nodeDeletionLimit are how long these stages of a deletion may take: the timeout in the Machine's spec, or
-// DefaultNodeDeletionTimeout where it has none for its Node's deletion. Zero and negative values mean no limit. The drain counts from when
-// it was recorded that it began, and the deletion of the Node from the first attempt. When a limit is reached, the deletion continues
-// without the stage, and an event reports that.
+// drainLimit is the timeout in the Machine's spec. Zero and negative values mean no limit.
 func (s *Scope) drainLimit() time.Duration { return s.State.NodeDrainTimeout.Or(0) }
-
-func (s *Scope) nodeDeletionLimit() time.Duration {
-	return s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
-}
 
 // limitReached reports whether a stage that began has reached its limit.
 func limitReached(started time.Time, limit time.Duration, now time.Time) bool {

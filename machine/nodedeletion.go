@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,9 +18,9 @@ import (
 // deleteNodeStage deletes the Node when all other objects are gone.
 func deleteNodeStage() Stage {
 	return Stage{
-		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).setNodeDeletionLimit,
-		Run: deleteNodePass, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true, ownLimit: true,
-		confirm: confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
+		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).nodeDeletionLimit,
+		Run: deleteNode, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true,
+		started: (*Scope).nodeDeletionStarted, last: true, confirm: confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
 		failure: "error deleting Machine's Node %q: %s: the Machine goes without",
 	}
 }
@@ -56,132 +55,64 @@ func (s *Scope) whyNodeStays() string {
 
 // confirmNodeToDelete asks the API server before the Node is left: about the Node that the index does not have, and about the
 // infrastructure where several Nodes have the provider ID.
+//
+// Where several Nodes have the provider ID and nothing else is left of the instance, all of them are deleted. Without the index nothing is
+// known of the claims of other Machines, and they stay.
 func confirmNodeToDelete(ctx context.Context, s *Scope) error {
-	err := s.matchSeveral(ctx)
-	if err == nil {
-		s.confirmNoNode(ctx)
+	if s.Node.Outcome == noderef.Ambiguous && s.env.indexed {
+		gone, err := s.confirmInfrastructureGone(ctx)
+		if err == nil && (gone || s.InstanceGone) {
+			err = s.matchNode(ctx, true)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	s.confirmNoNode(ctx)
+	return nil
 }
 
-// matchSeveral looks again for the Node where several have the provider ID, when nothing else is left of the instance: then all of them
-// are deleted. Without the index nothing is known of the claims of other Machines, and they stay.
-func (s *Scope) matchSeveral(ctx context.Context) error {
-	if s.Node.Outcome != noderef.Ambiguous || !s.env.indexed {
-		return nil
-	}
-	gone, err := s.confirmInfrastructureGone(ctx)
-	if err != nil || !gone && !s.InstanceGone {
-		return err
-	}
-	return s.matchNode(ctx, true)
-}
-
-// nodeDeletion is what to do about the Node of a Machine whose infrastructure is gone.
-type nodeDeletion uint8
-
-const (
-	nodeDelete nodeDeletion = iota
-	// nodeDeleteLast: the limit has passed, and this attempt is the last. A limit that began while the Nodes were unread may pass before
-	// the first attempt.
-	nodeDeleteLast
-	nodeWait
-	// nodeGiveUp: the Node is being deleted for too long.
-	nodeGiveUp
-)
-
-// nodeDeletionFacts are what decideNodeDeletion depends on.
-type nodeDeletionFacts struct {
-	// Started is the time of the first attempt that did not delete the Node at once, Asked the time when the API server accepted one, and
-	// Going the deletion timestamp of the Node; zero before. Limit is how long attempts and the wait may take, zero for no limit.
-	Started, Asked, Going time.Time
-	Limit                 time.Duration
-	Now                   time.Time
-}
-
-// decideNodeDeletion: after an accepted request the stage only waits, and the wait has a limit.
-func decideNodeDeletion(f nodeDeletionFacts) nodeDeletion {
-	switch {
-	case limitReached(f.Asked, f.Limit, f.Now), limitReached(f.Going, f.Limit, f.Now):
-		return nodeGiveUp
-	case !f.Asked.IsZero() || !f.Going.IsZero():
-		return nodeWait
-	case limitReached(f.Started, f.Limit, f.Now):
-		return nodeDeleteLast
-	}
-	return nodeDelete
-}
-
-// deleteNodePass makes one attempt at most, and does not wait for its effect.
-func deleteNodePass(ctx context.Context, s *Scope) (Result, error) {
-	node, limit := s.Node.Node, s.nodeDeletionLimit()
+// deleteNode makes one attempt, and waits for its effect. The Node's own event ends the wait.
+func deleteNode(ctx context.Context, s *Scope) (Result, error) {
+	node := s.Node.Node
 	if s.Node.Record {
 		return s.recordFirst(contract.ReasonDeletingNode, "Node "+node.Name+" was matched: recording it first")
 	}
-	facts := nodeDeletionFacts{Started: s.begins(StepDeleteNode), Limit: limit, Now: s.Now}
-	if node.DeletionTimestamp != nil {
-		facts.Going = node.DeletionTimestamp.Time
-	}
-	s.memory.requested.Observe(node.UID, node.ResourceVersion, node.DeletionTimestamp != nil)
-	facts.Asked = s.memory.requested[node.UID].At
-	switch action := decideNodeDeletion(facts); action {
-	case nodeGiveUp:
-		s.reportFailed(deleteNodeStage(), notWithin(limit))
-		return Result{}, nil
-	case nodeWait:
-		return s.waitForNode(later(facts.Asked, facts.Going), limit), nil
-	case nodeDelete, nodeDeleteLast:
-		return s.deleteNode(ctx, facts.Started, limit, action == nodeDeleteLast)
-	}
-	return Result{}, nil
-}
-
-// deleteNode makes one attempt. The Node's own event ends the wait. A failure of the last attempt is final, unless the cluster does not
-// answer and no limit is set.
-func (s *Scope) deleteNode(ctx context.Context, started time.Time, limit time.Duration, last bool) (Result, error) {
-	node := s.Node.Node
 	uid := node.UID
-	err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
-	switch {
-	case err == nil:
-		s.memory.requested.Add(uid, node.ResourceVersion, s.Now)
-		return s.waitForNode(s.Now, limit), nil
-	case s.Workload.ConfirmGone(ctx, node.Name, err):
-		return Result{}, nil
-	case last && (!cluster.IsUnread(err) || s.setNodeDeletionLimit() > 0):
-		s.reportFailed(deleteNodeStage(), notWithin(limit)+": "+err.Error())
-		return Result{}, nil
-	}
-	began := s.beginNodeDeletion()
-	if cluster.IsUnread(err) {
-		return s.waitFor(contract.ReasonDeletingNode, err.Error(), engine.ConflictRetry), nil
-	}
-	if limit <= 0 && !apierrors.IsConflict(err) { // the Node has another UID by now, and its event will follow
-		if started.IsZero() { // with a limit, an event follows when it is reached
-			s.tell(corev1.EventTypeWarning, EventNodeDeletionFailed, actionDeleteNode, "error deleting Machine's Node: "+err.Error())
+	s.memory.requested.Observe(uid, node.ResourceVersion, node.DeletionTimestamp != nil)
+	if node.DeletionTimestamp == nil && !s.memory.requested.Has(uid) {
+		err := s.Workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.Preconditions{UID: &uid})
+		switch {
+		case err == nil:
+			s.memory.requested.Add(uid, node.ResourceVersion, s.Now)
+		case s.Workload.ConfirmGone(ctx, node.Name, err):
+			return Result{}, nil
+		case cluster.IsUnread(err):
+			s.NodesSynced, s.NodesErr = false, err
+			return s.waitFor(contract.ReasonDeletingNode, err.Error(), engine.ConflictRetry), nil
+		default:
+			return s.Wait(contract.ReasonDeletingNode, err.Error()), fmt.Errorf("delete Node %s: %w", node.Name, err)
 		}
-		return s.Wait(contract.ReasonDeletingNode, err.Error()), fmt.Errorf("delete Node %s: %w", node.Name, err)
 	}
-	return s.waitFor(contract.ReasonDeletingNode, err.Error(), s.until(attemptRetry(s.Now.Sub(began)), began, limit)), nil
+	return s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted"), nil
 }
 
-// attemptRetry is when a failed attempt is repeated, without back-off: each time after twice as long, so that a limit is still noticed in
-// time.
-func attemptRetry(elapsed time.Duration) time.Duration {
-	return min(max(elapsed, time.Second), 30*time.Second)
+// nodeDeletionStarted is when the API server accepted the deletion of the Node, zero before. Without a limit it is the first attempt that
+// counts, which the record of the deletion has.
+func (s *Scope) nodeDeletionStarted() (at time.Time) {
+	if node := s.Node.Node; node != nil {
+		if at = s.memory.requested[node.UID].At; node.DeletionTimestamp != nil {
+			at = later(at, node.DeletionTimestamp.Time)
+		}
+	}
+	return at
 }
 
-func (s *Scope) waitForNode(since time.Time, limit time.Duration) Result {
-	return s.waitFor(contract.ReasonDeletingNode, "Waiting for Node "+s.Node.Node.Name+" to be deleted", s.until(0, since, limit))
-}
-
-// setNodeDeletionLimit returns the limit in the Machine's spec, zero when it is only this module's default: the default is for a Node that
-// is not deleted, and not for a cluster that does not answer.
-func (s *Scope) setNodeDeletionLimit() time.Duration { return s.State.NodeDeletionTimeout.Or(0) }
-
-// beginNodeDeletion records the first attempt that did not delete the Node, or the first pass that could not try because the Nodes were
-// unread, and returns when that was. Otherwise no limit is needed.
-func (s *Scope) beginNodeDeletion() time.Time {
-	s.begin(StepDeleteNode)
-	return s.begins(StepDeleteNode)
+// nodeDeletionLimit is the timeout in the Machine's spec. The default is for a Node that is not deleted, and not for a cluster that does
+// not answer.
+func (s *Scope) nodeDeletionLimit() time.Duration {
+	if !s.NodesSynced {
+		return s.State.NodeDeletionTimeout.Or(0)
+	}
+	return s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -156,58 +155,6 @@ func (s *Scope) mayHaveNode() bool {
 	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
-// unreachableFacts are what decideUnreachable depends on.
-type unreachableFacts struct {
-	// Stage is the name of the step: StepDrain, StepVolumes or StepDeleteNode.
-	Stage string
-	// Cluster is the Machine's; zero without Ports.ClusterOf.
-	Cluster external.ClusterView
-	// InstanceGone: the provider, or the API server about the infrastructure object, reported that the instance no longer exists. In
-	// StepDeleteNode it is always true, because the Node is deleted last. PoweredOff: the provider reported that it is off.
-	InstanceGone, PoweredOff bool
-	// Started is when the stage began, zero when that is not recorded, and Limit the limit from the Machine or the drain policy, zero for
-	// none. A default of this module does not count as a limit here.
-	Started time.Time
-	Limit   time.Duration
-	// HasNode: a Node is recorded. DrainStarted and DrainLimit are those of the drain.
-	HasNode      bool
-	DrainStarted time.Time
-	DrainLimit   time.Duration
-	Now          time.Time
-}
-
-// decideUnreachable reports whether the deletion continues without a stage whose Nodes cannot be read, and why. It waits for the stage
-// unless the Cluster is gone or being deleted, the instance is gone or off, so that it runs no pods that could be drained, or a limit is
-// reached. A Node is still deleted when its instance is gone. The limit of the drain is that of each stage without one of its own, for a
-// Machine without a recorded Node, which may never have had one.
-func decideUnreachable(f unreachableFacts) (skip bool, why string) {
-	deletesNode := f.Stage == StepDeleteNode
-	switch {
-	case f.Cluster.Presence == external.Absent:
-		return true, "the Cluster no longer exists"
-	case f.Cluster.Presence == external.Present && !f.Cluster.State.Deleting.IsZero():
-		return true, "the Cluster is being deleted"
-	case f.InstanceGone && !deletesNode:
-		return true, "the machine no longer exists"
-	case f.PoweredOff && !deletesNode:
-		return true, "the machine is off"
-	case limitReached(f.Started, f.Limit, f.Now):
-		return true, notWithin(f.Limit)
-	case f.Limit <= 0 && !f.HasNode && limitReached(f.DrainStarted, f.DrainLimit, f.Now):
-		return true, notWithin(f.DrainLimit)
-	}
-	return false, ""
-}
-
-// unreachableFacts are the facts about a stage whose Nodes cannot be read.
-func (s *Scope) unreachableFacts(stage string, started time.Time, limit time.Duration) unreachableFacts {
-	return unreachableFacts{
-		Stage: stage, Cluster: s.clusterOrUnread(), InstanceGone: s.InstanceGone || s.infrastructureGone, PoweredOff: s.PoweredOff,
-		Started: started, Limit: limit, HasNode: s.State.Node != (contract.NodeRef{}),
-		DrainStarted: s.begins(StepDrain), DrainLimit: s.drainLimit(), Now: s.Now,
-	}
-}
-
 // waysOut is what a person can do about a stage whose Nodes cannot be read.
 func waysOut(stage string, inCluster bool) string {
 	way := map[string]string{
@@ -221,25 +168,14 @@ func waysOut(stage string, inCluster bool) string {
 	return "; to go on without, " + way
 }
 
-// unreadRetry is the retry interval of a stage with a limit while the Nodes cannot be read for a reason that no event ends.
-const unreadRetry = 10 * time.Second
-
 // waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.
-func (s *Scope) waitUnread(reason, why string, started time.Time, limit time.Duration) (Result, error) {
-	wait := s.waitFor(reason, why, s.until(0, started, limit))
-	if limit <= 0 && s.State.Node == (contract.NodeRef{}) { // see decideUnreachable
-		wait.RequeueAfter = s.until(wait.RequeueAfter, s.begins(StepDrain), s.drainLimit())
-	}
+func (s *Scope) waitUnread(reason, why string, f stageFacts) Result {
+	after := time.Duration(0)
 	switch {
-	case s.nodesBehind:
-		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, external.AbsenceRetry) // and an event will follow
-	case s.NodesErr == nil && !s.isTold():
-		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, time.Second) // the first list of the Nodes in the management cluster
-	case s.NodesErr == nil || cluster.IsUnread(s.NodesErr):
-	case limit > 0:
-		wait.RequeueAfter = engine.Soonest(wait.RequeueAfter, unreadRetry)
-	default:
-		return Result{Stop: true}, s.NodesErr
+	case s.nodesBehind, s.NodesErr == nil && !s.isTold(): // the first list of the Nodes in the management cluster
+		after = external.AbsenceRetry
+	case s.NodesErr != nil && !cluster.IsUnread(s.NodesErr): // no event ends it
+		after = 10 * time.Second
 	}
-	return wait, nil
+	return s.waitFor(reason, why, s.until(after, f.Started, f.Limit))
 }

@@ -201,42 +201,75 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsUp(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
-		facts unreachableFacts
-		want  bool
-		says  string
+		facts stageFacts
+		says  string // empty: it is waited for
 	}{
-		"nothing is known":      {unreachableFacts{}, false, ""},
-		"the Cluster is unread": {unreachableFacts{Cluster: external.ClusterView{Presence: external.Unread}}, false, ""},
-		"the Cluster stays":     {unreachableFacts{Cluster: external.ClusterView{Presence: external.Present}}, false, ""},
-		"the Cluster is gone": {unreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}, true,
-			"the Cluster no longer exists"},
-		"the Cluster goes": {
-			unreachableFacts{Cluster: external.ClusterView{Presence: external.Present,
-				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}, true, "the Cluster is being deleted"},
-		"the machine is gone":        {unreachableFacts{Stage: StepDrain, InstanceGone: true}, true, "the machine no longer exists"},
-		"the machine is off":         {unreachableFacts{Stage: StepVolumes, PoweredOff: true}, true, "the machine is off"},
-		"its Node is deleted anyway": {unreachableFacts{Stage: StepDeleteNode, InstanceGone: true, PoweredOff: true}, false, ""},
-		"no limit":                   {unreachableFacts{Started: now.Add(-time.Hour)}, false, ""},
-		"a limit, and no start":      {unreachableFacts{Limit: time.Minute}, false, ""},
-		"within the limit":           {unreachableFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, false, ""},
-		"the limit is reached": {unreachableFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, true,
-			"not completed within 1m0s"},
-		"there was never a Node, and the limit of the drain is reached": {
-			unreachableFacts{Stage: StepVolumes, DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, true, "not completed within 1m0s"},
-		"there was never a Node, and the limit of the drain is not reached": {
-			unreachableFacts{Stage: StepVolumes, DrainStarted: now.Add(-time.Second), DrainLimit: time.Minute}, false, ""},
-		"there was never a Node, and the drain has not begun": {unreachableFacts{Stage: StepVolumes, DrainLimit: time.Minute}, false, ""},
-		"there was a Node, and the limit of the drain is reached": {
-			unreachableFacts{Stage: StepVolumes, HasNode: true, DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, false, ""},
-		"the stage has a limit of its own": {unreachableFacts{Stage: StepVolumes, Started: now, Limit: time.Hour,
-			DrainStarted: now.Add(-time.Minute), DrainLimit: time.Minute}, false, ""},
+		"nothing is known":      {},
+		"the Cluster is gone":   {stageFacts{ClusterGone: true}, "the Cluster no longer exists, or is being deleted"},
+		"the machine is gone":   {stageFacts{InstanceGone: true}, "the machine no longer exists"},
+		"the machine is off":    {stageFacts{PoweredOff: true}, "the machine is off"},
+		"no limit":              {stageFacts{Started: now.Add(-time.Hour)}, ""},
+		"a limit, and no start": {stageFacts{Limit: time.Minute}, ""},
+		"within the limit":      {stageFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, ""},
+		"the limit is reached":  {stageFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, "not completed within 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.Now = now
-			got, says := decideUnreachable(tc.facts)
-			if got != tc.want || says != tc.says {
-				t.Errorf("want %v (%s), got %v (%s)", tc.want, tc.says, got, says)
+			tc.facts.Now, tc.facts.Unread = now, "no answer"
+			want, text := stageUnread, "no answer"
+			if tc.says != "" {
+				want, text = stageOver, tc.says+", while its Nodes could not be read: no answer"
 			}
+			got, says := decideStage(tc.facts)
+			require.Equal(t, []any{want, text}, []any{got, says})
+		})
+	}
+}
+
+func TestStageFactsOfUnreadNodes(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
+	for name, tc := range map[string]struct {
+		scope *Scope
+		stage Stage
+		drain time.Duration // since when it began, zero for not
+		want  stageFacts
+	}{
+		"the Cluster is unread": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Unread}}}, stage: volumesStage()},
+		"the Cluster stays":     {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present}}}, stage: volumesStage()},
+		"its read has failed": {
+			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}, ClusterErr: errors.New("no")}}, stage: volumesStage()},
+		"the Cluster is gone": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}}}, stage: volumesStage(),
+			want: stageFacts{ClusterGone: true}},
+		"the Cluster goes": {
+			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present,
+				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}}, stage: volumesStage(), want: stageFacts{ClusterGone: true}},
+		"its object is gone":         {scope: &Scope{infrastructureGone: true}, stage: drainStage(), want: stageFacts{InstanceGone: true}},
+		"the machine is off":         {scope: &Scope{PoweredOff: true}, stage: drainStage(), want: stageFacts{PoweredOff: true}},
+		"its Node is deleted anyway": {scope: &Scope{infrastructureGone: true, PoweredOff: true}, stage: deleteNodeStage(), want: stageFacts{Last: true}},
+		"there was never a Node, and the drain has a limit": {
+			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+			stage: volumesStage(), drain: time.Second, want: stageFacts{Started: now.Add(-time.Second), Limit: time.Minute}},
+		"and has not begun": {
+			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+			stage: volumesStage(), want: stageFacts{Limit: time.Minute}},
+		"there was a Node": {
+			scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"},
+				MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+			stage: volumesStage(), drain: time.Second},
+		"the stage has a limit of its own": {
+			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{
+				NodeDrainTimeout: contract.Some(time.Minute), NodeVolumeDetachTimeout: contract.Some(time.Hour)}}}},
+			stage: volumesStage(), drain: time.Second, want: stageFacts{Limit: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attached(tc.scope)
+			s.Now, s.care = now, careDrainAndDelete
+			if tc.drain > 0 {
+				s.deletion = record(begun(StepDrain, now.Add(-tc.drain)))
+			}
+			got := s.stageFacts(tc.stage)
+			tc.want.Now, tc.want.Unread = now, s.unread()
+			got.Excluded, got.Done, got.Needs = "", false, ""
+			require.Equal(t, tc.want, got)
 		})
 	}
 }
@@ -244,30 +277,21 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := errors.New("no idea")
-	drained := contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}
 	for name, tc := range map[string]struct {
 		err   error
 		limit time.Duration
-		state contract.MachineState
 		want  Result
-		fails bool
 	}{
 		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: time.Second}},
 		"an event will tell":                {err: cluster.ErrNoCluster, want: Result{Stop: true}},
 		"an event will tell, or the limit": {err: cluster.ErrNoCluster, limit: time.Minute,
 			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
-		"an event will tell, or the limit of the drain": {err: cluster.ErrNoCluster, state: drained,
-			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
-		"the state cannot be read":                  {err: unknown, want: Result{Stop: true}, fails: true},
-		"the state cannot be read before the limit": {err: unknown, limit: time.Minute, want: Result{Stop: true, RequeueAfter: unreadRetry}},
+		"the state cannot be read":                  {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"the state cannot be read before the limit": {err: unknown, limit: 35 * time.Second, want: Result{Stop: true, RequeueAfter: 5 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scope{Scope: base{Now: now, State: tc.state}, NodesErr: tc.err}
-			s.deletion = record(begun(StepDrain, now.Add(-30*time.Second)))
-			got, err := s.waitUnread(contract.ReasonDrainingNode, s.unread(), now.Add(-30*time.Second), tc.limit)
-			if (err != nil) != tc.fails {
-				t.Errorf("error: want %v, got %v", tc.fails, err)
-			}
+			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}
+			got := s.waitUnread(contract.ReasonDrainingNode, s.unread(), stageFacts{Started: now.Add(-30 * time.Second), Limit: tc.limit})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

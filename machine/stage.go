@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,8 +42,10 @@ type Stage struct {
 	// done reports that nothing is left to do, without a word. after is called when the deletion goes on behind the stage.
 	done  func(*Scope) bool
 	after func(*Scope)
-	// ownLimit: Run obeys the limit, which counts here while the Nodes are unread.
-	ownLimit bool
+	// started is when the limit began to count; nil and zero: when the stage began. last: the instance is gone before, and Run makes an
+	// attempt also when the limit is over, which may have passed while the Nodes were unread.
+	started func(*Scope) time.Time
+	last    bool
 	// left and failed are the reasons of the events about a stage that a Machine goes without and about one that is over its limit, none
 	// without left. failure is the text of the second one, with the Node's name and the reason.
 	left, failed, failure, action string
@@ -68,13 +71,14 @@ type stageFacts struct {
 	Done        bool
 	// Needs is what the stage waits for. Unread is why the Nodes, which it needs, are unread.
 	Needs, Unread string
-	// Started is when the stage began, zero before; Limit is how long it may take, zero for no limit. OwnLimit: the stage obeys it itself.
-	Started  time.Time
-	Limit    time.Duration
-	OwnLimit bool
-	// Unreachable is about Nodes that are unread.
-	Unreachable unreachableFacts
-	Now         time.Time
+	// Started is when the stage began, zero before; Limit is how long it may take, zero for no limit. Last: one attempt is made after that.
+	Started time.Time
+	Limit   time.Duration
+	Last    bool
+	// ClusterGone: the Cluster is gone or being deleted. InstanceGone: the provider, or the API server about the infrastructure object,
+	// reported that the instance no longer exists. PoweredOff: it is off. Neither counts where the Node is deleted: that comes last.
+	ClusterGone, InstanceGone, PoweredOff bool
+	Now                                   time.Time
 }
 
 type stageAction uint8
@@ -103,7 +107,7 @@ func decideStage(f stageFacts) (stageAction, string) {
 	case f.Done:
 		return stageDone, ""
 	case f.Unread != "":
-		if skip, why := decideUnreachable(f.Unreachable); skip {
+		if why := f.whyWithoutNodes(over); why != "" {
 			return stageOver, fmt.Sprintf("%s, while its Nodes could not be read: %s", why, f.Unread)
 		}
 		return stageUnread, f.Unread
@@ -111,10 +115,26 @@ func decideStage(f stageFacts) (stageAction, string) {
 		return stageOver, notWithin(f.Limit) + ": " + f.Needs
 	case f.Needs != "":
 		return stageWaits, f.Needs
-	case over && !f.OwnLimit:
+	case over && !f.Last:
 		return stageOver, notWithin(f.Limit)
 	}
 	return stageRuns, ""
+}
+
+// whyWithoutNodes returns why a deletion goes on without a stage whose Nodes cannot be read, empty while it waits for them. An instance
+// that is gone or off runs no Pods that could be drained.
+func (f stageFacts) whyWithoutNodes(over bool) string {
+	switch {
+	case f.ClusterGone:
+		return "the Cluster no longer exists, or is being deleted"
+	case f.InstanceGone:
+		return "the machine no longer exists"
+	case f.PoweredOff:
+		return "the machine is off"
+	case over:
+		return notWithin(f.Limit)
+	}
+	return ""
 }
 
 // run makes one pass of a stage.
@@ -144,23 +164,46 @@ func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
 		return s.waitForNeeds(stage, facts, why)
 	case stageUnread:
 		s.beginWaiting(stage)
-		return s.waitUnread(stage.Reason, why+waysOut(stage.Name, s.ClusterKey().Name != ""), s.begins(stage.Name), facts.Limit)
+		facts.Started = cmp.Or(facts.Started, s.begins(stage.Name))
+		return s.waitUnread(stage.Reason, why+waysOut(stage.Name, s.ClusterKey().Name != ""), facts), nil
 	case stageRuns:
-		return stage.pass(ctx, s, facts.Limit)
+		return stage.pass(ctx, s)
 	}
 	return Result{}, nil
 }
 
+// times returns when the limit of a stage began to count, zero before, and how long the stage may take, zero for no limit.
+func (stage Stage) times(s *Scope) (started time.Time, limit time.Duration) {
+	if started = s.begins(stage.Name); stage.started != nil {
+		started = cmp.Or(stage.started(s), started)
+	}
+	if stage.Limit != nil {
+		limit = stage.Limit(s)
+	}
+	return started, limit
+}
+
 // pass runs the work of a stage. The start of one with a limit is recorded when it waits, and the end of an embedder's that has waited: no
 // later pass reports that it is over its limit.
-func (stage Stage) pass(ctx context.Context, s *Scope, limit time.Duration) (Result, error) {
+func (stage Stage) pass(ctx context.Context, s *Scope) (Result, error) {
 	result, err := stage.Run(ctx, s)
-	switch {
-	case err != nil || stage.ownLimit:
-	case result.Stop && limit > 0:
-		result.Checkpoint = s.begin(stage.Name) || result.Checkpoint
-		result.RequeueAfter = s.until(result.RequeueAfter, s.begins(stage.Name), limit)
-	case stage.done == nil && stage.Limit != nil && !result.Stop && !result.Checkpoint && !s.begins(stage.Name).IsZero():
+	started, limit := stage.times(s) // after Run, which may have found out that the Nodes cannot be read
+	switch waits := result.Stop || err != nil; {
+	case waits && stage.last && limitReached(started, limit, s.Now):
+		why := notWithin(limit)
+		if err != nil {
+			why += ": " + err.Error()
+		}
+		s.reportFailed(stage, why)
+		return Result{}, nil
+	case waits && limit > 0:
+		if started.IsZero() {
+			result.Checkpoint = s.begin(stage.Name) || result.Checkpoint
+			started = s.begins(stage.Name)
+		}
+		result.RequeueAfter = s.until(result.RequeueAfter, started, limit)
+	case waits:
+	case stage.done == nil && stage.Limit != nil && !result.Checkpoint && !started.IsZero():
 		s.end(stage.Name, s.deletion.Node)
 	}
 	return result, err
@@ -168,10 +211,11 @@ func (stage Stage) pass(ctx context.Context, s *Scope, limit time.Duration) (Res
 
 // stageFacts returns the facts about a stage, from what the pass has read.
 func (s *Scope) stageFacts(stage Stage) stageFacts {
-	f := stageFacts{Started: s.begins(stage.Name), OwnLimit: stage.ownLimit, Now: s.Now}
-	if stage.Limit != nil {
-		f.Limit = stage.Limit(s)
+	f := stageFacts{
+		Last: stage.last, ClusterGone: s.clusterDeleting(), Now: s.Now,
+		InstanceGone: !stage.last && (s.InstanceGone || s.infrastructureGone), PoweredOff: !stage.last && s.PoweredOff,
 	}
+	f.Started, f.Limit = stage.times(s)
 	if stage.care && s.decidedCare() == careUnknown {
 		f.CareUnknown = s.careReason
 		return f
@@ -188,7 +232,9 @@ func (s *Scope) stageFacts(stage Stage) stageFacts {
 	}
 	if stage.nodes && !s.NodesSynced {
 		f.Unread = s.unread()
-		f.Unreachable = s.unreachableFacts(stage.Name, f.Started, f.Limit)
+		if f.Limit <= 0 && s.State.Node == (contract.NodeRef{}) { // it may never have had a Node, and then the limit of the drain is that of all
+			f.Started, f.Limit = s.begins(StepDrain), s.drainLimit()
+		}
 	}
 	return f
 }
@@ -248,7 +294,8 @@ func (s *Scope) reportFailed(stage Stage, why string) {
 
 // clusterDeleting reports whether the Machine's Cluster is gone or being deleted.
 func (s *Scope) clusterDeleting() bool {
-	return s.Cluster.Presence == external.Absent || (s.Cluster.Presence == external.Present && !s.Cluster.State.Deleting.IsZero())
+	of := s.clusterOrUnread()
+	return of.Presence == external.Absent || of.Presence == external.Present && !of.State.Deleting.IsZero()
 }
 
 // begins is when a stage of the deletion began, zero before.

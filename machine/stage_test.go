@@ -8,13 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/external"
 )
 
 func TestStageDecision(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	hour, second := now.Add(-time.Hour), now.Add(-time.Second)
-	gone := unreachableFacts{Cluster: external.ClusterView{Presence: external.Absent}}
 	for name, tc := range map[string]struct {
 		facts stageFacts
 		want  stageAction
@@ -26,11 +24,11 @@ func TestStageDecision(t *testing.T) {
 		"it is excluded":       {stageFacts{Excluded: "asked", Done: true, Unread: "away", Needs: "more"}, stageExcluded, "asked"},
 		"it is done":           {stageFacts{Done: true, Unread: "away", Needs: "more", Started: hour, Limit: time.Minute}, stageDone, ""},
 		"the Nodes are unread": {stageFacts{Unread: "away", Needs: "more"}, stageUnread, "away"},
-		"the Cluster is gone": {stageFacts{Unread: "away", Unreachable: gone}, stageOver,
-			"the Cluster no longer exists, while its Nodes could not be read: away"},
-		"the instance is gone": {stageFacts{Unread: "away", Unreachable: unreachableFacts{InstanceGone: true}}, stageOver,
+		"the Cluster is gone": {stageFacts{Unread: "away", ClusterGone: true}, stageOver,
+			"the Cluster no longer exists, or is being deleted, while its Nodes could not be read: away"},
+		"the instance is gone": {stageFacts{Unread: "away", InstanceGone: true}, stageOver,
 			"the machine no longer exists, while its Nodes could not be read: away"},
-		"the instance is off": {stageFacts{Unread: "away", Unreachable: unreachableFacts{PoweredOff: true}}, stageOver,
+		"the instance is off": {stageFacts{Unread: "away", PoweredOff: true}, stageOver,
 			"the machine is off, while its Nodes could not be read: away"},
 		"something is missing": {stageFacts{Needs: "more", Started: second, Limit: time.Minute}, stageWaits, "more"},
 		"something is missing for too long": {stageFacts{Needs: "more", Started: hour, Limit: time.Minute}, stageOver,
@@ -38,7 +36,7 @@ func TestStageDecision(t *testing.T) {
 		"it is at work":                 {stageFacts{Started: second, Limit: time.Minute}, stageRuns, ""},
 		"it is at work without a limit": {stageFacts{Started: hour}, stageRuns, ""},
 		"it is over its limit":          {stageFacts{Started: hour, Limit: time.Minute}, stageOver, "not completed within 1m0s"},
-		"it obeys its limit itself":     {stageFacts{Started: hour, Limit: time.Minute, OwnLimit: true}, stageRuns, ""},
+		"and makes one attempt more":    {stageFacts{Started: hour, Limit: time.Minute, Last: true}, stageRuns, ""},
 		"a limit of what has not begun": {stageFacts{Limit: time.Nanosecond}, stageRuns, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
