@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -19,7 +18,7 @@ import (
 //   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects. Without StepInfrastructure,
 //     and with the default StepPhase, InfrastructureReady reports that no step has called Scope.SetInfrastructureReady;
 //   - NodeReady and NodeHealthy, of the Node, or what the Machine waits for before there is a Node;
-//   - Updating, by Policy.Updating; while it is True the phase is Updating too;
+//   - Updating, by the annotations that the owner of the Machine sets, or a step of your own; while it is True the phase is Updating too;
 //   - Deleting, which names the stage of a deletion, and Paused, which is Unknown when the Cluster does not exist or cannot be read because
 //     of a problem that a person can fix;
 //   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
@@ -94,7 +93,9 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	}
 	unread := s.keepUnread()
 	s.assertDeleting()
-	s.Assert(s.updating())
+	if _, said := engine.Find(s.Asserted, contract.ConditionUpdating); !said {
+		s.Assert(decideUpdating(&s.State))
+	}
 	s.assertMissing()
 	s.assertProvisioned()
 	s.assertReady()
@@ -177,16 +178,4 @@ func decideUpdating(state *contract.MachineState) metav1.Condition {
 		return engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdating, "In-place update in progress")
 	}
 	return engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotUpdating, "")
-}
-
-// updating returns the condition Updating of this pass. It sets the fields that a policy leaves empty, because the API server would reject
-// them.
-func (s *Scope) updating() metav1.Condition {
-	decide := s.env.options.Policy.Updating
-	if decide == nil {
-		return decideUpdating(&s.State)
-	}
-	c := decide(&s.State)
-	c.Type, c.Status, c.Reason = contract.ConditionUpdating, cmp.Or(c.Status, metav1.ConditionUnknown), cmp.Or(c.Reason, ReasonNotYetReported)
-	return c
 }

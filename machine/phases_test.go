@@ -49,13 +49,6 @@ func newLife(t *testing.T, kind contract.Kind, phase machine.Step) *life {
 	options := worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
 		Options: engine.Options{StatusDelay: -1}, Steps: l.steps(t, phase),
 	}}
-	options.machine.Policy.Updating = func(state *contract.MachineState) metav1.Condition {
-		return map[string]metav1.Condition{
-			"":        {Status: metav1.ConditionFalse},
-			"started": {Status: metav1.ConditionTrue},
-			"failed":  {Status: metav1.ConditionTrue, Reason: machine.ReasonInPlaceUpdateFailed},
-		}[state.Annotations[sayUpdate]]
-	}
 	l.world = newWorld(t, options)
 	l.m = &unstructured.Unstructured{}
 	l.m.SetGroupVersionKind(kind.GVK)
@@ -90,6 +83,12 @@ func drive(_ context.Context, s *machine.Scope) (machine.Result, error) {
 		s.SetAddresses([]contract.Address{{Type: "InternalIP", Address: address}})
 	}
 	s.SetFailure(s.State.Annotations[sayFailure], s.State.Annotations[sayFailure])
+	switch s.State.Annotations[sayUpdate] {
+	case "started":
+		s.Assert(engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, contract.ReasonUpdating, ""))
+	case "failed":
+		s.Assert(engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, machine.ReasonInPlaceUpdateFailed, ""))
+	}
 	return machine.Result{}, nil
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -42,8 +40,6 @@ import (
 // cluster and the Node itself; package drain's VolumePlanner documents which of them count. The wait ends with the limit in the Machine's
 // spec, with the annotation contract.ExcludeVolumeDetach, or when the kubelet has not answered for five minutes.
 type Policy struct {
-	// Updating computes the condition Updating; its type is set by the caller. Nil reads the annotations that the owner of the Machine sets.
-	Updating func(*contract.MachineState) metav1.Condition
 	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean those
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)

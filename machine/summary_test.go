@@ -218,23 +218,3 @@ func TestAMachineIsUpdatingWhileItIsMarked(t *testing.T) {
 		})
 	}
 }
-
-func TestWhatAPolicyLeavesOpenInUpdatingIsFilledIn(t *testing.T) {
-	for name, tc := range map[string]struct{ says, want metav1.Condition }{
-		"nothing": {want: engine.Condition(contract.ConditionUpdating, metav1.ConditionUnknown, ReasonNotYetReported, "")},
-		"yes": {metav1.Condition{Status: metav1.ConditionTrue}, engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue,
-			ReasonNotYetReported, "")},
-		"no": {metav1.Condition{Status: metav1.ConditionFalse, Type: "X"},
-			engine.Condition(contract.ConditionUpdating, metav1.ConditionFalse, ReasonNotYetReported, "")},
-		"all": {engine.Condition("", metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way"),
-			engine.Condition(contract.ConditionUpdating, metav1.ConditionTrue, ReasonInPlaceUpdateFailed, "no way")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			policy := Policy{Updating: func(*contract.MachineState) metav1.Condition { return tc.says }}
-			s := &Scope{env: &Reconciler{options: Options{Policy: policy}}}
-			if diff := cmp.Diff(tc.want, s.updating()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
