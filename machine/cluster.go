@@ -55,48 +55,36 @@ func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 	return nil
 }
 
-// members are the Machines of a Cluster's control plane, as far as they are known.
-type members struct {
-	// Own and Cluster are the API groups of the Machines that are counted, and of the Cluster.
-	Own, Cluster string
-	// Indexed is true when the cache has an index for them.
-	Indexed bool
-	// Seen is how many the cache has, Active how many of those are not being deleted.
-	Seen, Active int
-}
-
-// counted reports whether the count covers the Cluster's control plane: its Machines are of the Cluster's own API group, or the cache has
-// at least one of this kind. No cache here holds Machines of another kind; that does not mean that there are none.
-func (m members) counted() bool {
-	return m.Indexed && (m.Seen > 0 || (m.Own == m.Cluster && m.Own != ""))
+// coversControlPlane reports whether a count of Machines in the cache covers a Cluster's control plane: they are of the Cluster's own API
+// group, or the cache has seen at least one of this kind. No cache here holds Machines of another kind; that does not mean that there are
+// none.
+func coversControlPlane(own, cluster string, seen int) bool {
+	return seen > 0 || own == cluster && own != ""
 }
 
 // countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. A count of zero means that Nodes are not
 // drained, so the API server is asked to confirm it: a cache may be stale, or its label selector may leave Machines out.
 func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedName) error {
-	view := &s.Cluster
-	m := members{Own: s.env.kind.GVK.Group, Cluster: view.GVK.Group, Indexed: s.env.indexed}
-	if m.Indexed {
-		err := s.env.frame.Each(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
-			m.Seen++
-			if isActiveControlPlane(obj) {
-				m.Active++
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if view.ControlPlaneUncounted = !m.counted(); view.ControlPlaneUncounted {
+	view, seen, active := &s.Cluster, 0, 0
+	if view.ControlPlaneUncounted = !s.env.indexed; view.ControlPlaneUncounted {
 		return nil
 	}
-	if m.Active == 0 && view.Presence == external.Present && view.State.Deleting.IsZero() {
-		var err error
-		if m.Active, err = s.liveControlPlane(ctx, cluster); err != nil {
+	err := s.env.frame.Each(ctx, cluster.Namespace, controlPlaneKey(cluster), func(obj client.Object) {
+		seen++
+		if isActiveControlPlane(obj) {
+			active++
+		}
+	})
+	view.ControlPlaneUncounted = err == nil && !coversControlPlane(s.env.kind.GVK.Group, view.GVK.Group, seen)
+	if err != nil || view.ControlPlaneUncounted {
+		return err
+	}
+	if active == 0 && view.Presence == external.Present && view.State.Deleting.IsZero() {
+		if active, err = s.liveControlPlane(ctx, cluster); err != nil {
 			return err
 		}
 	}
-	view.ActiveControlPlaneMachines = contract.Some(m.Active)
+	view.ActiveControlPlaneMachines = contract.Some(active)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func stages() []Stage {
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	if !s.Update.ProviderID.Keeps() {
-		return Result{Checkpoint: true}, s.checkStored()
+		return Result{Checkpoint: true}, nil
 	}
 	return Result{}, nil
 }
@@ -46,7 +46,7 @@ func (s *Scope) referenced(e external.Object) goneObject {
 }
 
 func deleteInfrastructure(ctx context.Context, s *Scope) (Result, error) {
-	if err := s.lookUnless(ctx, &s.Infrastructure, s.State.Infrastructure); err != nil {
+	if err := s.lookUnless(ctx, contract.ConditionInfrastructureReady, &s.Infrastructure, s.State.Infrastructure); err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
 	lost := ""
@@ -57,7 +57,7 @@ func deleteInfrastructure(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func deleteBootstrap(ctx context.Context, s *Scope) (Result, error) {
-	if err := s.lookUnless(ctx, &s.Bootstrap, s.State.Bootstrap); err != nil {
+	if err := s.lookUnless(ctx, contract.ConditionBootstrapConfigReady, &s.Bootstrap, s.State.Bootstrap); err != nil {
 		return s.Wait(contract.ReasonWaitingForBootstrapDeletion, err.Error()), err
 	}
 	return s.deleteReferenced(ctx, s.Bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,10 +42,8 @@ func (s *Scope) whyNotDrained() string {
 	}
 	begun := s.hasBegunDrain()
 	switch {
-	case s.waitsForHooks() && s.wasDrained() && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node:
-		return "it registered again after it was drained, when pre-terminate hooks were waited for already"
-	case s.waitsForHooks() && !begun:
-		return "pre-terminate hooks were waited for before there was a Node to drain"
+	case s.waitsForHooks() && (!begun || s.wasDrained() && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node):
+		return "pre-terminate hooks were waited for already when it registered"
 	case s.instanceLeaves() && !begun:
 		return s.infrastructure() + " is gone or being deleted already"
 	case s.isDrained():
@@ -194,12 +191,8 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 			PoweredOff: s.PoweredOff,
 		})
 	}
-	switch {
-	case cluster.IsUnread(err):
-		return s.waitFor(contract.ReasonDrainingNode, err.Error(), engine.ConflictRetry), nil
-	case err != nil:
-		s.Wait(contract.ReasonDrainingNode, err.Error())
-		return Result{}, fmt.Errorf("drain Node %s: %w", s.Node.Node.Name, err)
+	if err != nil {
+		return s.nodeFailed(contract.ReasonDrainingNode, err.Error(), "drain", err)
 	}
 	if result.Event != nil {
 		s.tell(corev1.EventTypeWarning, EventNodeUncordoned, actionDrainNode, "Node "+s.Node.Node.Name+": "+result.Event.Message)
@@ -214,13 +207,20 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	return Result{}, nil
 }
 
+// nodeFailed waits after an error about the Node. A connection that is lost during a pass is none.
+func (s *Scope) nodeFailed(reason, message, what string, err error) (Result, error) {
+	if cluster.IsUnread(err) {
+		return s.waitFor(reason, message, engine.ConflictRetry), nil
+	}
+	return s.Wait(reason, message), fmt.Errorf("%s Node %s: %w", what, s.Node.Node.Name, err)
+}
+
 // drainRules are the rules for the pods of this Machine's Node; nil means those of the Drainer.
 func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
-	rules := s.env.options.Policy.DrainRules
-	if rules == nil {
-		return nil, nil
+	if rules := s.env.options.Policy.DrainRules; rules != nil {
+		return rules(ctx, s)
 	}
-	return rules(ctx, s)
+	return nil, nil
 }
 
 // watchNode remembers that this process watches the Node's pods or volumes from now on.
@@ -316,11 +316,11 @@ func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, e
 // watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.
 func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata())
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
-	case !synced:
-		return false, notListed(external.CRDGVK())
+	if err == nil && !synced {
+		err = notListed(external.CRDGVK())
+	}
+	if err != nil {
+		return false, err
 	}
 	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, external.CRDMetadata())
 	if err != nil {
@@ -329,15 +329,10 @@ func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersio
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
 	synced, err = r.frame.Tracker.Ensure(ctx, kind)
-	switch {
-	case meta.IsNoMatchError(err):
-		return false, fmt.Errorf("%w: they exist and are not served in version %s: serve it", err, gvk.Version)
-	case err != nil:
-		return false, err
-	case !synced:
-		return false, notListed(gvk)
+	if err == nil && !synced {
+		err = notListed(gvk)
 	}
-	return true, nil
+	return err == nil, err
 }
 
 func notListed(gvk schema.GroupVersionKind) error {

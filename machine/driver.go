@@ -128,7 +128,6 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.instanceGoing, s.instanceToken = found.Going && s.Deleting(), found.Instance.Token
-	s.instanceMade = s.instanceToken == in.Request.Token
 	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
@@ -154,7 +153,8 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 // where the Driver has its credentials from elsewhere. An instance that another Machine names stays, see decideInstanceClaim: an event of
 // one of the same cluster follows.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
-	holders, err := s.instanceHolders(ctx)
+	in := d.input(ctx, s)
+	holders, err := s.instanceHolders(ctx, in.Request.Token)
 	if err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
@@ -163,7 +163,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.frame.Finalizer, holders)
 		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, message, cmp.Or(d.Poll, 10*time.Second)), nil
 	}
-	removal := d.keeper.Remove(ctx, d.input(ctx, s))
+	removal := d.keeper.Remove(ctx, in)
 	if removal.Gone {
 		s.InstanceGone, s.memory.instanceGone = true, true
 		return Result{}, nil
@@ -211,14 +211,14 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance stays. Without the index they do not detect each other. One that is
-// going stays for none: its Node goes with it.
-func (s *Scope) instanceHolders(ctx context.Context) ([]string, error) {
+// instanceHolders returns the other Machines for which the instance stays; token is that of this one. Without the index they do not detect
+// each other. One that is going stays for none: its Node goes with it.
+func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, error) {
 	key := s.env.options.Matching.Key(s.State.ProviderID)
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
-	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceMade}
+	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceToken == token}
 	claims := func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil

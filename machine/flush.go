@@ -108,15 +108,6 @@ func (s *Scope) checkStored() error {
 	return nil
 }
 
-// checkProviderIDStored drops a provider ID that the kind of the Machine has no field for: the Node that matches it would never be drained.
-func (s *Scope) checkProviderIDStored(before string) error {
-	err := s.checkStored()
-	if err != nil {
-		s.State.ProviderID, s.Update.ProviderID = before, contract.Change[string]{}
-	}
-	return err
-}
-
 // validateKind reports which values that a Reconciler needs a kind does not store. A kind that rejects an empty object cannot be checked
 // here; passes detect what it does not store.
 func validateKind(kind contract.Kind, o Options) error {

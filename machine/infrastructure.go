@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,8 +68,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	}
 	if wrong := unacceptable(&f.Machine); wrong != "" {
 		d.Condition = engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonContractViolation,
-			fmt.Sprintf(
-				"%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
+			fmt.Sprintf("%s %s breaks contract %s: %s", kind, f.External.Ref.Name, f.External.Contract, wrong))
 		return d
 	}
 	d.Adopt, d.Provisioned = true, true
@@ -84,30 +85,26 @@ const (
 
 // unacceptable names the provider's value that a Machine cannot store, empty when it can store all of them.
 func unacceptable(m *contract.InfraMachineState) string {
-	if n := len(m.ProviderID); n > maxProviderIDLength {
-		return fmt.Sprintf("spec.providerID has %d characters, at most %d are allowed", n, maxProviderIDLength)
+	types := []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
+	wrong := func(a contract.Address) bool {
+		return !slices.Contains(types, a.Type) || a.Address == "" || len(a.Address) > maxAddressLength
 	}
-	if n := len(m.FailureDomain.Or("")); n > maxFailureDomainLength {
-		return fmt.Sprintf("the failure domain has %d characters, at most %d are allowed", n, maxFailureDomainLength)
-	}
-	if n := len(m.Addresses); n > maxAddresses {
-		return fmt.Sprintf("there are %d addresses, at most %d are allowed", n, maxAddresses)
-	}
-	for i, a := range m.Addresses {
-		switch a.Type {
-		case "Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS":
-		default:
-			return fmt.Sprintf("status.addresses.%d.type is %q: want Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS", i, a.Type)
-		}
-		if n := len(a.Address); n == 0 || n > maxAddressLength {
-			return fmt.Sprintf("status.addresses.%d.address has %d characters: want 1 to %d", i, n, maxAddressLength)
-		}
+	switch at := slices.IndexFunc(m.Addresses, wrong); {
+	case len(m.ProviderID) > maxProviderIDLength:
+		return fmt.Sprintf("spec.providerID has more than %d characters", maxProviderIDLength)
+	case len(m.FailureDomain.Or("")) > maxFailureDomainLength:
+		return fmt.Sprintf("the failure domain has more than %d characters", maxFailureDomainLength)
+	case len(m.Addresses) > maxAddresses:
+		return fmt.Sprintf("there are more than %d addresses", maxAddresses)
+	case at >= 0:
+		return fmt.Sprintf("status.addresses.%d is %s %q: want 1 to %d characters, and a type of %s", at, m.Addresses[at].Type,
+			m.Addresses[at].Address, maxAddressLength, strings.Join(types, ", "))
 	}
 	return ""
 }
 
-// infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, a new provider ID is stored before the
-// object that has it is deleted.
+// infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, observeStep stores a new provider ID before
+// the object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := infrastructureFacts{Kind: s.env.kind.GVK.Kind, Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
 		Deleting: s.Deleting()}
@@ -139,9 +136,6 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.recordFailure(decision.Failure)
 	s.Assert(decision.Condition)
-	if facts.Deleting && !s.Update.ProviderID.Keeps() {
-		return Result{Checkpoint: true}, s.checkStored()
-	}
 	return Result{RequeueAfter: s.Infrastructure.RetryAfter}, s.failWithoutInfrastructure(ctx)
 }
 
@@ -192,17 +186,11 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 
 // lookUnless reads a referenced object that no step of this pass has read, and makes the Machine its controller if allowed. A step that is
 // removed, or that does not run in a deletion, must not cause the object to be left behind.
-func (s *Scope) lookUnless(ctx context.Context, have *external.Object, ref contract.Ref) error {
-	if have.Presence != external.NotReferenced || ref.IsZero() {
+func (s *Scope) lookUnless(ctx context.Context, kind string, have *external.Object, ref contract.Ref) error {
+	if have.Presence != external.NotReferenced {
 		return nil
 	}
-	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
-	if err == nil && found.Presence == external.Present {
-		err = s.TakeOwnership(ctx, &found, s.givesUp())
-	}
-	if err == nil {
-		*have = found
-	}
+	_, err := s.readReferenced(ctx, ref, have, kind, func(external.Object) error { return nil })
 	return err
 }
 

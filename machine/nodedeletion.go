@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -87,11 +85,11 @@ func deleteNode(ctx context.Context, s *Scope) (Result, error) {
 			s.memory.requested.Add(uid, node.ResourceVersion, s.Now)
 		case s.Workload.ConfirmGone(ctx, node.Name, err):
 			return Result{}, nil
-		case cluster.IsUnread(err):
-			s.NodesSynced, s.NodesErr = false, err
-			return s.waitFor(contract.ReasonDeletingNode, err.Error(), engine.ConflictRetry), nil
 		default:
-			return s.Wait(contract.ReasonDeletingNode, err.Error()), fmt.Errorf("delete Node %s: %w", node.Name, err)
+			if cluster.IsUnread(err) {
+				s.NodesSynced, s.NodesErr = false, err
+			}
+			return s.nodeFailed(contract.ReasonDeletingNode, err.Error(), "delete", err)
 		}
 	}
 	return s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted"), nil

@@ -71,7 +71,7 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 		NodeWasReady: s.IsTrue(contract.ConditionNodeReady) || s.remembers(phases.Running),
 	}
 	f.Valid = f.HasInstance || s.validated.Or(s.State.BootstrapReady.Or(false))
-	f.Gone = s.env.released(&s.State)
+	f.Gone = f.Deleting && !slices.Contains(s.State.Finalizers, s.env.frame.Finalizer)
 	return f
 }
 

@@ -102,21 +102,25 @@ func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
 func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) {
 	const capi, own = "cluster.x-k8s.io", "example.com"
 	for name, tc := range map[string]struct {
-		members members
-		want    bool
+		own, cluster string
+		seen         int
+		want         bool
 	}{
-		"the Cluster's own kind":                    {members{Own: capi, Cluster: capi, Indexed: true}, true},
-		"the Cluster's own kind, and some":          {members{Own: capi, Cluster: capi, Indexed: true, Seen: 3, Active: 2}, true},
-		"another kind":                              {members{Own: own, Cluster: capi, Indexed: true}, false},
-		"another kind, which the control plane has": {members{Own: own, Cluster: capi, Indexed: true, Seen: 1}, true},
-		"what a Cluster is is unknown":              {members{Own: own, Indexed: true}, false},
-		"no group, and that is unknown":             {members{Indexed: true}, false},
-		"no index":                                  {members{Own: capi, Cluster: capi}, false},
+		"the Cluster's own kind":                    {own: capi, cluster: capi, want: true},
+		"the Cluster's own kind, and some":          {own: capi, cluster: capi, seen: 3, want: true},
+		"another kind":                              {own: own, cluster: capi},
+		"another kind, which the control plane has": {own: own, cluster: capi, seen: 1, want: true},
+		"what a Cluster is is unknown":              {own: own},
+		"no group, and that is unknown":             {},
 	} {
-		if got := tc.members.counted(); got != tc.want {
+		if got := coversControlPlane(tc.own, tc.cluster, tc.seen); got != tc.want {
 			t.Errorf("%s: counted: want %v, got %v", name, tc.want, got)
 		}
 	}
+	s := attached(&Scope{})
+	s.Cluster.GVK.Group = testKind().GVK.Group
+	require.NoError(t, s.countControlPlane(t.Context(), types.NamespacedName{Name: "c"}))
+	require.True(t, s.Cluster.ControlPlaneUncounted, "no index")
 }
 
 func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {

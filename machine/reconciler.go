@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -187,7 +186,6 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.memory = r.memory.Of(s.State.Key, s.State.UID)
 	s.memory.observeDeletion(s.State.Deleting)
-	s.storedID = s.State.ProviderID
 	s.deletion = s.State.Deletion(s.Now)
 	s.cluster = r.clusterOf(&s.State)
 	if s.Workload, s.NodesErr = r.workloads.Of(s.cluster); s.NodesErr == nil {
@@ -199,9 +197,4 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 // clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
-}
-
-// released reports whether a Machine in deletion no longer needs this Reconciler.
-func (r *Reconciler) released(state *contract.MachineState) bool {
-	return !state.Deleting.IsZero() && !slices.Contains(state.Finalizers, r.frame.Finalizer)
 }

@@ -46,7 +46,6 @@ type Scope struct {
 
 	deletion contract.Deletion // how far the deletion is
 
-	storedID     string         // the provider ID as read
 	told         []engine.Event // of this pass
 	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
@@ -58,10 +57,8 @@ type Scope struct {
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
 	instanceGoing bool
-	// instanceToken is that of the instance, as the Driver reports it: usually the UID of the Machine that it was made for. instanceMade: that
-	// is this Machine.
+	// instanceToken is that of the instance, as the Driver reports it: usually the UID of the Machine that it was made for.
 	instanceToken string
-	instanceMade  bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
 	matched     *corev1.Node         // the Node that this package's rules have found
@@ -93,12 +90,9 @@ func (s *Scope) SetDataSecretName(name string) {
 	engine.SetOpt(&s.State.DataSecretName, name, &s.Update.DataSecretName)
 }
 
-// SetProviderID records the provider ID. The stored one is not a change, whatever an earlier step has set.
+// SetProviderID records the provider ID.
 func (s *Scope) SetProviderID(id string) {
 	engine.Set(&s.State.ProviderID, id, &s.Update.ProviderID)
-	if id == s.storedID {
-		s.Update.ProviderID = contract.Change[string]{}
-	}
 }
 
 // SetNode records the matched Node. A recorded Node whose UID the object has lost is no new one: nothing reports it again.

@@ -2,9 +2,6 @@ package machine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,8 +117,9 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	result, err := step.Run(ctx, s)
 	tells := !step.IsStandard() // the others have conditions of their own
 	if err == nil && s.State.ProviderID != id {
-		err = s.checkProviderIDStored(id)
-		tells = true
+		if err = s.checkStored(); err != nil { // the Node that matches it would never be drained
+			s.State.ProviderID, s.Update.ProviderID, tells = id, contract.Change[string]{}, true
+		}
 	}
 	switch {
 	case err == nil:
@@ -147,33 +145,16 @@ func (s *Scope) sayFailed(err error) {
 
 // validateSteps reports all errors in a list of steps.
 func validateSteps(steps []Step) error {
-	err := engine.CheckSafety(steps, Steps(), "Machine", engine.Safety{
+	const noNode, attached = "no step looks its Node up in InDeletion", "no step frees the volumes"
+	return engine.CheckSafety(steps, Steps(), "Machine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepOwners, StepConditions, StepPhase},
+		Needs: []engine.Need{ // without these, it waits for ever
+			{Step: StepDrain, Needs: StepNode, OrOther: true, Why: noNode},
+			{Step: StepVolumes, Needs: StepNode, OrOther: true, Why: noNode},
+			{Step: StepVolumes, Needs: StepDrain, OrOther: true, Why: attached},
+			{Step: StepDeleteNode, Needs: StepNode, OrOther: true, Why: noNode},
+		},
 	})
-	return errors.Join(err, validateNeeds(steps))
-}
-
-// validateNeeds: a step of a deletion that uses the result of another step waits for ever without it. A step of the embedder may have the
-// same effect under another name.
-func validateNeeds(steps []Step) error {
-	var errs []error
-	standard := Steps()
-	for _, rule := range []struct{ step, needs, why string }{
-		{StepDrain, StepNode, "looks the Node up"},
-		{StepVolumes, StepNode, "looks the Node up"},
-		{StepVolumes, StepDrain, "frees the volumes"},
-		{StepDeleteNode, StepNode, "looks the Node up"},
-	} {
-		i := engine.Position(steps, rule.step, engine.InDeletion)
-		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step) bool {
-			return s.On&engine.InDeletion != 0 && (s.Name == rule.needs || engine.Position(standard, s.Name, engine.InBoth) < 0)
-		}) {
-			continue
-		}
-		errs = append(errs, fmt.Errorf("step %s needs a step in front of it that %s in InDeletion, as %s does: keep that, or remove %s too",
-			rule.step, rule.why, rule.needs, rule.step))
-	}
-	return errors.Join(errs...)
 }
 
 // pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are

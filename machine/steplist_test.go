@@ -58,8 +58,8 @@ func stepLists(t *testing.T) []*stepList {
 		removed := add("without "+step.Name, machine.Steps().Remove(step.Name))
 		removed.refused = map[string]string{
 			machine.StepFinalizer: "no step finalizer", machine.StepRemoveFinalizer: "no step remove-finalizer",
-			machine.StepNode:  "step drain needs a step in front of it that looks the Node up",
-			machine.StepDrain: "step volumes needs a step in front of it that frees the volumes",
+			machine.StepNode:  "step drain needs step node in front of it",
+			machine.StepDrain: "step volumes needs step drain in front of it",
 		}[step.Name]
 		removed.idle = step.Name == machine.StepBootstrap || step.Name == machine.StepInfrastructure
 		removed.leaves = removed.idle || step.Name == machine.StepDeleteNode

@@ -10,9 +10,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
@@ -60,11 +58,8 @@ func checkVolumes(ctx context.Context, s *Scope) (Result, error) {
 		})
 	}
 	switch {
-	case cluster.IsUnread(err):
-		return s.waitFor(ReasonWaitingForVolumeDetach, s.volumesMessage(err.Error()), engine.ConflictRetry), nil
 	case err != nil:
-		s.Wait(ReasonWaitingForVolumeDetach, s.volumesMessage(err.Error()))
-		return Result{}, fmt.Errorf("wait for the volumes of Node %s: %w", s.Node.Node.Name, err)
+		return s.nodeFailed(ReasonWaitingForVolumeDetach, s.volumesMessage(err.Error()), "wait for the volumes of", err)
 	case result.Done:
 		s.volumesEnded(result)
 		return Result{}, nil

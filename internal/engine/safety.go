@@ -16,8 +16,12 @@ type Safety struct {
 	Needs []Need
 }
 
-// Need says that a step is not safe, or waits for ever, unless another one precedes it in the same Life.
-type Need struct{ Step, Needs, Why string }
+// Need says that a step is not safe, or waits for ever, unless another one precedes it in the same Life. OrOther: a step of the embedder may
+// do the same under another name.
+type Need struct {
+	Step, Needs, Why string
+	OrOther          bool
+}
 
 // CheckSafety reports all errors in a list of steps: those that CheckSteps reports, a missing finalizer, steps that would run after it was
 // removed, and steps without those that they need. A step counts by its name, so each may be replaced. kind names the objects in errors.
@@ -25,7 +29,7 @@ func CheckSafety[P any](steps, standard []Step[P], kind string, rules Safety) er
 	if err := CheckSteps(steps, standard); err != nil {
 		return err
 	}
-	return errors.Join(checkFinalizer(steps, standard, kind, rules), checkNeeds(steps, rules.Needs))
+	return errors.Join(checkFinalizer(steps, standard, kind, rules), checkNeeds(steps, standard, rules.Needs))
 }
 
 // checkFinalizer: a step that changes other objects needs the object to stay until that is done.
@@ -52,11 +56,13 @@ func checkFinalizer[P any](steps, standard []Step[P], kind string, rules Safety)
 	return errors.Join(errs...)
 }
 
-func checkNeeds[P any](steps []Step[P], needs []Need) error {
+func checkNeeds[P any](steps, standard []Step[P], needs []Need) error {
 	var errs []error
 	for _, need := range needs {
 		i := Position(steps, need.Step, InBoth)
-		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step[P]) bool { return s.Name == need.Needs && steps[i].On&^s.On == 0 }) {
+		if i < 0 || slices.ContainsFunc(steps[:i], func(s Step[P]) bool {
+			return steps[i].On&^s.On == 0 && (s.Name == need.Needs || need.OrOther && Position(standard, s.Name, InBoth) < 0)
+		}) {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("step %s needs step %s in front of it, or %s: keep it, or remove %s too",
