@@ -117,12 +117,9 @@ func (s *Scope) assertDeleting() {
 // assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
 // not matter. Conditions that no step in the list sets stay missing.
 func (s *Scope) assertMissing() {
-	for _, kind := range []string{
-		contract.ConditionPaused, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady, contract.ConditionNodeReady,
-		ConditionNodeHealthy,
-	} {
-		if _, found := s.Condition(kind); !found && !slices.Contains(s.env.neverSet, kind) {
-			s.Assert(engine.Condition(kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
+	for _, sets := range setBySteps() {
+		if _, found := s.Condition(sets.condition); !found && !slices.Contains(s.env.neverSet, sets.condition) {
+			s.Assert(engine.Condition(sets.condition, metav1.ConditionUnknown, ReasonNotYetReported, notReported))
 		}
 	}
 }

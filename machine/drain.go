@@ -26,9 +26,9 @@ func drainStage() Stage {
 	return Stage{
 		Name: StepDrain, Reason: contract.ReasonDrainingNode, Excluded: (*Scope).whyNotDrained, Limit: (*Scope).drainLimit,
 		Needs: (*Scope).drainNeeds, Run: drainNode, done: (*Scope).isDrained, care: true, nodes: true,
-		confirm: func(ctx context.Context, s *Scope) error { return s.confirmForNode(ctx, s.whyNotDrained()) },
-		left:    EventNodeNotDrained, failed: EventDrainFailed, action: actionDrainNode,
+		confirm: (*Scope).confirmForNode, left: EventNodeNotDrained, failed: EventDrainFailed, action: actionDrainNode,
 		failure: "error draining Machine's node %q: %s: the deletion goes on without",
+		exits:   "set the annotation " + contract.ExcludeDrain + " or a timeout of the drain",
 	}
 }
 
@@ -145,10 +145,7 @@ const (
 
 // confirmForNode asks the API server about objects that the caches do not have, before a stage that needs the Node is skipped: the
 // infrastructure object, and the Node unless the drain is over.
-func (s *Scope) confirmForNode(ctx context.Context, excluded string) error {
-	if excluded != "" {
-		return nil
-	}
+func (s *Scope) confirmForNode(ctx context.Context) error {
 	if _, err := s.confirmInfrastructureGone(ctx); err != nil {
 		return err
 	}
@@ -197,7 +194,6 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	if result.Event != nil {
 		s.tell(corev1.EventTypeWarning, EventNodeUncordoned, actionDrainNode, "Node "+s.Node.Node.Name+": "+result.Event.Message)
 	}
-	s.waiting = &result.Counts
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.begins(StepDrain).Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), result.RequeueAfter), nil

@@ -133,6 +133,7 @@ func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
 		var released []string
 		s := draining(t, &released)
 		s.memory = &recollection{} // another process has begun the drain
+		s.memory.requested.Add("n-uid", "", s.Now)
 		s.Node = noderef.Match{Outcome: taken}
 		_, err := volumesStage().run(t.Context(), s)
 		require.NoError(t, err)

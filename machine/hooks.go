@@ -10,7 +10,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/noderef"
 )
 
 // hooksOf returns the annotations with a prefix, sorted.
@@ -95,16 +94,3 @@ const (
 	// EventNodeUncordoned: others make the Node schedulable again during its drain.
 	EventNodeUncordoned = "NodeUncordoned"
 )
-
-// leftNode is the name of the Node that a stage can leave as it is: the recorded or matched one, unless it is gone.
-func (s *Scope) leftNode() string {
-	switch {
-	case !s.NodesSynced:
-		return s.State.Node.Name
-	case s.Node.Node != nil:
-		return s.Node.Node.Name
-	case s.Node.Outcome == noderef.NotFound, s.Node.Outcome == noderef.NoProviderID && !s.disowned():
-		return ""
-	}
-	return s.State.Node.Name
-}

@@ -187,10 +187,7 @@ func (m *Metrics) collectCounts(ctx context.Context, to chan<- prometheus.Metric
 		gauges(to, m.phases, byPhase)
 		gauges(to, m.machines, byProvider)
 	}
-	if len(deployments) == 0 {
-		return
-	}
-	if byState, err := countReplicas(ctx, deployments); err == nil {
+	if byState, err := countReplicas(ctx, deployments); err == nil && len(deployments) > 0 {
 		gauges(to, m.replicas, byState)
 	}
 }

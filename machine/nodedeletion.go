@@ -18,8 +18,8 @@ func deleteNodeStage() Stage {
 	return Stage{
 		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).nodeDeletionLimit,
 		Run: deleteNode, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true,
-		started: (*Scope).nodeDeletionStarted, last: true, confirm: confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
-		failure: "error deleting Machine's Node %q: %s: the Machine goes without",
+		started: (*Scope).nodeDeletionStarted, last: true, confirm: (*Scope).confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
+		failure: "error deleting Machine's Node %q: %s: the Machine goes without", exits: "set a timeout of the deletion of the Node",
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *Scope) whyNodeStays() string {
 //
 // Where several Nodes have the provider ID and nothing else is left of the instance, all of them are deleted. Without the index nothing is
 // known of the claims of other Machines, and they stay.
-func confirmNodeToDelete(ctx context.Context, s *Scope) error {
+func (s *Scope) confirmNodeToDelete(ctx context.Context) error {
 	if s.Node.Outcome == noderef.Ambiguous && s.env.indexed {
 		gone, err := s.confirmInfrastructureGone(ctx)
 		if err == nil && (gone || s.InstanceGone) {

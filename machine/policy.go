@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
@@ -151,17 +150,13 @@ func (s *Scope) mayHaveNode() bool {
 	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
-// waysOut is what a person can do about a stage whose Nodes cannot be read.
-func waysOut(stage string, inCluster bool) string {
-	way := map[string]string{
-		StepDrain:      "set the annotation " + contract.ExcludeDrain + " or a timeout of the drain",
-		StepVolumes:    "set the annotation " + contract.ExcludeVolumeDetach + " or a timeout of the wait for volumes",
-		StepDeleteNode: "set a timeout of the deletion of the Node",
-	}[stage]
-	if inCluster {
+// waysOut is what a person can do about a stage that waits for its Node. unread: its Nodes cannot be read.
+func (s *Scope) waysOut(stage Stage, unread bool) string {
+	way := "; to go on without, " + stage.exits
+	if unread && s.ClusterKey().Name != "" {
 		way += ", or delete the Cluster"
 	}
-	return "; to go on without, " + way
+	return way
 }
 
 // waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
@@ -49,7 +48,6 @@ type Scope struct {
 	told         []engine.Event // of this pass
 	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
-	waiting      *drain.Counts  // what the drain of this pass waits for; nil when it did not drain
 	wroteStatus  bool           // the status was written
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]

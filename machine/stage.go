@@ -38,7 +38,7 @@ type Stage struct {
 	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
 	// which they are not known.
 	care, nodes bool
-	confirm     func(context.Context, *Scope) error
+	confirm     func(*Scope, context.Context) error
 	// done reports that nothing is left to do, without a word. after is called when the deletion goes on behind the stage.
 	done  func(*Scope) bool
 	after func(*Scope)
@@ -49,6 +49,8 @@ type Stage struct {
 	// left and failed are the reasons of the events about a stage that a Machine goes without and about one that is over its limit, none
 	// without left. failure is the text of the second one, with the Node's name and the reason.
 	left, failed, failure, action string
+	// exits is what a person can do about a stage that waits for its Node.
+	exits string
 }
 
 // Reasons of the events about a Stage of an embedder.
@@ -140,7 +142,7 @@ func (f stageFacts) whyWithoutNodes(over bool) string {
 // run makes one pass of a stage.
 func (stage Stage) run(ctx context.Context, s *Scope) (Result, error) {
 	if stage.confirm != nil && s.decidedCare() == careDrainAndDelete {
-		if err := stage.confirm(ctx, s); err != nil {
+		if err := stage.confirm(s, ctx); err != nil {
 			return Result{}, err
 		}
 	}
@@ -165,7 +167,7 @@ func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
 	case stageUnread:
 		s.beginWaiting(stage)
 		facts.Started = cmp.Or(facts.Started, s.begins(stage.Name))
-		return s.waitUnread(stage.Reason, why+waysOut(stage.Name, s.ClusterKey().Name != ""), facts), nil
+		return s.waitUnread(stage.Reason, why+s.waysOut(stage, true), facts), nil
 	case stageRuns:
 		return stage.pass(ctx, s)
 	}
@@ -253,7 +255,7 @@ func (s *Scope) waitForNeeds(stage Stage, facts stageFacts, why string) (Result,
 	}
 	s.beginWaiting(stage)
 	if stage.nodes {
-		why += waysOut(stage.Name, false)
+		why += s.waysOut(stage, false)
 	}
 	return s.waitFor(stage.Reason, why, s.until(0, s.begins(stage.Name), facts.Limit)), nil
 }
@@ -261,7 +263,10 @@ func (s *Scope) waitForNeeds(stage Stage, facts stageFacts, why string) (Result,
 // reportLeft adds an event about a Node that a stage leaves as it is, unless another one has reported that of both. It is a warning unless
 // the Machine asks for it or the Node is deleted with its Cluster.
 func (s *Scope) reportLeft(stage Stage, why string) {
-	name, nobody := s.leftNode(), s.decidedCare() == careNone
+	name, nobody := s.State.Node.Name, s.decidedCare() == careNone
+	if s.Node.Node != nil {
+		name = s.Node.Node.Name
+	}
 	told := slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained })
 	switch {
 	case stage.left == "" && stage.failed == "":

@@ -90,22 +90,22 @@ func Steps() engine.Steps[*Scope] {
 	))
 }
 
+// setBySteps are the conditions that the steps with these names set.
+func setBySteps() []struct{ step, condition string } {
+	return []struct{ step, condition string }{
+		{StepPaused, contract.ConditionPaused}, {StepBootstrap, contract.ConditionBootstrapConfigReady},
+		{StepInfrastructure, contract.ConditionInfrastructureReady}, {StepNode, contract.ConditionNodeReady}, {StepNode, ConditionNodeHealthy},
+	}
+}
+
 // neverSet returns the conditions that no step of a list sets.
-func neverSet(steps []Step) []string {
-	var kinds []string
-	for _, s := range []struct {
-		step string
-		says []string
-	}{
-		{StepPaused, []string{contract.ConditionPaused}}, {StepBootstrap, []string{contract.ConditionBootstrapConfigReady}},
-		{StepInfrastructure, []string{contract.ConditionInfrastructureReady}},
-		{StepNode, []string{contract.ConditionNodeReady, ConditionNodeHealthy}},
-	} {
-		if engine.Position(steps, s.step, engine.InBoth) < 0 {
-			kinds = append(kinds, s.says...)
+func neverSet(steps []Step) (conditions []string) {
+	for _, sets := range setBySteps() {
+		if engine.Position(steps, sets.step, engine.InBoth) < 0 {
+			conditions = append(conditions, sets.condition)
 		}
 	}
-	return kinds
+	return conditions
 }
 
 // maxFailureLength is the maximum length of a step's error in Ready.

@@ -25,9 +25,9 @@ func volumesStage() Stage {
 	return Stage{
 		Name: StepVolumes, Reason: ReasonWaitingForVolumeDetach, Excluded: (*Scope).whyNoVolumes, Limit: (*Scope).volumesLimit,
 		Run: checkVolumes, done: (*Scope).areVolumesDone, after: (*Scope).releaseNode, care: true, nodes: true,
-		confirm: func(ctx context.Context, s *Scope) error { return s.confirmForNode(ctx, s.whyNoVolumes()) },
-		failed:  EventVolumeDetachFailed, action: actionDetachVolumes,
+		confirm: (*Scope).confirmForNode, failed: EventVolumeDetachFailed, action: actionDetachVolumes,
 		failure: "error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without",
+		exits:   "set the annotation " + contract.ExcludeVolumeDetach + " or a timeout of the wait for volumes",
 	}
 }
 

@@ -155,11 +155,11 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
 			unread: true, want: outcome{Result: Result{Stop: true}, Began: contract.SetTo(now),
-				Message: cluster.ErrNotConnected.Error() + waysOut(StepVolumes, false)}},
+				Message: cluster.ErrNotConnected.Error() + "; to go on without, " + volumesStage().exits}},
 		"the Nodes are unread, and there is a limit": {
 			unread: true, limit: 5 * time.Second,
 			want: outcome{Result: Result{Stop: true, RequeueAfter: 5 * time.Second}, Began: contract.SetTo(now),
-				Message: cluster.ErrNotConnected.Error() + waysOut(StepVolumes, false)}},
+				Message: cluster.ErrNotConnected.Error() + "; to go on without, " + volumesStage().exits}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)

@@ -132,8 +132,10 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
 	k.attempts.remember(key, a, in.Now)
-	if waits {
-		return waitsForData(), nil
+	if waits { // an event wakes the Machine
+		o := Outcome{Valid: true}
+		o.say(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
+		return o, nil
 	}
 	wait, held := a.holds(asked, in.Now)
 	if facts.Err != nil && !held {
@@ -193,13 +195,6 @@ func withoutInput(in Input, err error) Outcome {
 	if o.Keep = in.Provisioned; !o.Keep {
 		o.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
 	}
-	return o
-}
-
-// waitsForData is the Outcome while first-boot data is missing; an event wakes the Machine.
-func waitsForData() Outcome {
-	o := Outcome{Valid: true}
-	o.say(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
 	return o
 }
 
