@@ -30,10 +30,7 @@ func stages() []Stage {
 // observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
-	if !s.Update.ProviderID.Keeps() {
-		return Result{Checkpoint: true}, nil
-	}
-	return Result{}, nil
+	return Result{Checkpoint: !s.Update.ProviderID.Keeps()}, nil
 }
 
 // DefaultNodeDeletionTimeout is how long a Machine waits for its Node to be deleted, unless the Machine sets a timeout; the value is
@@ -65,35 +62,22 @@ func deleteBootstrap(ctx context.Context, s *Scope) (Result, error) {
 
 func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (Result, error) {
 	action, message := engine.DecideRemoval(e, lost)
+	object := s.referenced(e)
 	switch action {
 	case engine.RemovalDone:
 		return Result{}, nil
 	case engine.RemovalDelete:
-		if err := s.deleteExternal(ctx, e); err != nil {
-			if !patch.Retryable(err) {
-				message = err.Error()
-			}
-			return s.Wait(reason, message), err
+		err := s.deleteExternal(ctx, e)
+		if err != nil && !patch.Retryable(err) {
+			message = err.Error()
 		}
-	case engine.RemovalConfirm:
-		return s.continueWhenGone(ctx, s.referenced(e), reason, message)
-	case engine.RemovalConfirmKind:
-		crd := types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
-		return s.continueWhenGone(ctx, goneObject{gvk: external.CRDGVK(), name: crd}, reason, message)
+		return s.waitFor(reason, message, e.RetryAfter), err
 	case engine.RemovalWait:
+		return s.waitFor(reason, message, e.RetryAfter), nil
+	case engine.RemovalConfirmKind:
+		object = goneObject{gvk: external.CRDGVK(), name: types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}}
+	case engine.RemovalConfirm:
 	}
-	return s.waitFor(reason, message, e.RetryAfter), nil
-}
-
-// waitFor is Wait with another pass after a duration at the latest; zero requests none.
-func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
-	wait := s.Wait(reason, message)
-	wait.RequeueAfter = after
-	return wait
-}
-
-// continueWhenGone continues when the API server confirms that an object is gone, and retries soon when it does not.
-func (s *Scope) continueWhenGone(ctx context.Context, object goneObject, reason, message string) (Result, error) {
 	switch gone, err := s.confirmGone(ctx, object); {
 	case err != nil:
 		return s.Wait(reason, err.Error()), err
@@ -101,6 +85,13 @@ func (s *Scope) continueWhenGone(ctx context.Context, object goneObject, reason,
 		return Result{}, nil
 	}
 	return s.waitFor(reason, message, external.AbsenceRetry), nil
+}
+
+// waitFor is Wait with another pass after a duration at the latest; zero requests none.
+func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
+	wait := s.Wait(reason, message)
+	wait.RequeueAfter = after
+	return wait
 }
 
 // confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.

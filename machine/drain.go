@@ -49,7 +49,7 @@ func (s *Scope) whyNotDrained() string {
 	case s.isDrained():
 		return ""
 	case s.NodesSynced && s.Node.Outcome == noderef.Stale:
-		return anotherMachines
+		return s.nodeDoubt()
 	}
 	return ""
 }
@@ -123,25 +123,30 @@ func (s *Scope) drainNeeds() string {
 		return s.infrastructure() + " could not be read yet" + because(s.Infrastructure.Problem)
 	case !s.NodesSynced:
 		return ""
+	case s.Node.Outcome == noderef.Unknown:
+		return ambiguous(s.Node, s.State.ProviderID)
 	}
+	return s.nodeDoubt()
+}
+
+// nodeDoubt returns why the Node does not count as the Machine's own, empty when it does or there is none.
+func (s *Scope) nodeDoubt() string {
 	switch s.Node.Outcome {
-	case noderef.NoProviderID: // and the Node is recorded
-		return "Node " + s.State.Node.Name + " is recorded, and the Machine has no provider ID, so nothing says that the Node " +
-			"is still its own: give it back its provider ID, which its contract.Kind has to write and read"
+	case noderef.Stale:
+		return "the Node of that name is another machine's"
 	case noderef.Claimed:
 		return claimed(s.Node, &s.State)
-	case noderef.Ambiguous, noderef.Unknown:
+	case noderef.Ambiguous:
 		return ambiguous(s.Node, s.State.ProviderID)
-	case noderef.Stale, noderef.NotFound, noderef.Matched, noderef.Readopted:
+	case noderef.NoProviderID:
+		if s.disowned() {
+			return "Node " + s.State.Node.Name + " is recorded, and the Machine has no provider ID, so nothing says that the Node " +
+				"is still its own: give it back its provider ID, which its contract.Kind has to write and read"
+		}
+	case noderef.Unknown, noderef.NotFound, noderef.Matched, noderef.Readopted:
 	}
 	return ""
 }
-
-// Reasons why a Node does not count as the Machine's own.
-const (
-	anotherMachines = "the Node of that name is another machine's"
-	nothingSaysOwn  = "the Machine has no provider ID, so nothing says that the Node is its own"
-)
 
 // confirmForNode asks the API server about objects that the caches do not have, before a stage that needs the Node is skipped: the
 // infrastructure object, and the Node unless the drain is over.

@@ -37,18 +37,7 @@ func (s *Scope) whyNodeStays() string {
 	case node != nil:
 		return ""
 	}
-	switch s.Node.Outcome {
-	case noderef.Stale:
-		return anotherMachines
-	case noderef.Claimed:
-		return claimed(s.Node, &s.State)
-	case noderef.Ambiguous:
-		return ambiguous(s.Node, s.State.ProviderID)
-	case noderef.NoProviderID:
-		return nothingSaysOwn
-	case noderef.NotFound, noderef.Unknown, noderef.Matched, noderef.Readopted:
-	}
-	return ""
+	return s.nodeDoubt()
 }
 
 // confirmNodeToDelete asks the API server before the Node is left: about the Node that the index does not have, and about the
