@@ -62,13 +62,10 @@ func decideCertificates(stored time.Time, machine, config map[string]string, con
 	at, err := time.Parse(time.RFC3339, said)
 	if err != nil {
 		return stored, fmt.Errorf("the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z",
-			contract.CertificatesExpiryAnnotation, of, engine.Bounded(said, maxQuotedLength))
+			contract.CertificatesExpiryAnnotation, of, said)
 	}
 	return at.UTC().Truncate(time.Second), nil
 }
-
-// maxQuotedLength is how many bytes of an annotation's value a message repeats.
-const maxQuotedLength = 64
 
 // certificatesStep records when the certificates of a control plane Machine expire. Workers have no expiry time.
 func certificatesStep(_ context.Context, s *Scope) (Result, error) {

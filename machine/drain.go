@@ -162,10 +162,7 @@ func (s *Scope) confirmForNode(ctx context.Context) error {
 
 // drainNode makes one pass of the drain.
 func drainNode(ctx context.Context, s *Scope) (Result, error) {
-	switch {
-	case s.Node.Record:
-		return s.recordFirst(contract.ReasonDrainingNode, "Node "+s.Node.Node.Name+" was matched: recording it first")
-	case s.begin(StepDrain):
+	if begins := s.begin(StepDrain); begins || s.Node.Record {
 		return s.recordFirst(contract.ReasonDrainingNode,
 			fmt.Sprintf("Drain not completed yet (started at %s)", s.begins(StepDrain).Format(time.RFC3339)))
 	}

@@ -32,17 +32,21 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 		s.Node = noderef.Match{Outcome: noderef.NoProviderID}
 		return nil
 	}
-	others := claims{ctx: ctx, r: s.env, cluster: s.cluster, self: s.State.Key}
 	var known noderef.Claims
+	var unread error
 	if s.env.indexed {
-		known = &others
+		known = claims(func(node *corev1.Node) []noderef.Identity {
+			others, err := s.claimsOn(ctx, node)
+			unread = errors.Join(unread, err) // it may be asked about several Nodes
+			return others
+		})
 	}
 	id := identityOf(&s.State)
 	id.Deleting, id.Gone = s.Deleting(), gone
 	match := s.env.options.Matching.Resolve(id, s.Workload.Nodes, known)
-	if others.err != nil {
+	if unread != nil {
 		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
-		return others.err
+		return unread
 	}
 	s.Node, s.matched = match, match.Node
 	if s.Node.Found() && !s.Deleting() {
@@ -73,16 +77,6 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.NodesErr
 }
 
-// isMissingInIndex reports whether the index does not have the recorded Node. The index may be behind by one registration.
-func isMissingInIndex(m noderef.Match, recorded contract.NodeRef) bool {
-	switch m.Outcome {
-	case noderef.NotFound, noderef.Stale, noderef.NoProviderID:
-		return recorded.Name != ""
-	default:
-		return false
-	}
-}
-
 // isSameNode reports whether the Node that the API server returns for the recorded name is the Machine's: the recorded one, or its instance
 // after it has registered again.
 func isSameNode(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
@@ -97,7 +91,8 @@ func isSameNode(node *corev1.Node, id noderef.Identity, rules noderef.Rules) boo
 // requested needs no confirmation.
 func (s *Scope) confirmNoNode(ctx context.Context) {
 	ref := s.State.Node
-	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !isMissingInIndex(s.Node, ref) {
+	missing := slices.Contains([]noderef.Outcome{noderef.NotFound, noderef.Stale, noderef.NoProviderID}, s.Node.Outcome)
+	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !missing || ref.Name == "" {
 		return
 	}
 	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
@@ -127,31 +122,24 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 	}
 }
 
-// claims finds the other Machines of a cluster that claim a Node, during the lookup for one Machine. It implements noderef.Claims.
-type claims struct {
-	ctx     context.Context //nolint:containedctx // noderef asks without a context; a claims value lives for one call
-	r       *Reconciler
-	cluster types.NamespacedName
-	self    client.ObjectKey
-	err     error
-}
+// claims is a noderef.Claims.
+type claims func(*corev1.Node) []noderef.Identity
 
-// ClaimsOn implements noderef.Claims. A Machine that cannot be read claims nothing: it reports that itself.
-func (c *claims) ClaimsOn(node *corev1.Node) []noderef.Identity {
-	var others []noderef.Identity
-	for _, key := range keysOfNode(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
-		err := c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+// ClaimsOn implements noderef.Claims.
+func (c claims) ClaimsOn(node *corev1.Node) []noderef.Identity { return c(node) }
+
+// claimsOn returns the other Machines of the cluster that claim a Node. A Machine that cannot be read claims nothing: it reports that itself.
+func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noderef.Identity, err error) {
+	for _, key := range keysOfNode(s.cluster, node.Spec.ProviderID, node.Name, s.env.options.Matching) {
+		err = errors.Join(err, s.env.frame.Each(ctx, s.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
-			itself := client.ObjectKeyFromObject(obj) == c.self
-			if !itself && c.r.kind.Adapter.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {
+			itself := client.ObjectKeyFromObject(obj) == s.State.Key
+			if !itself && s.env.kind.Adapter.Read(obj, &state) == nil && s.env.clusterOf(&state) == s.cluster {
 				others = append(others, identityOf(&state))
 			}
-		})
-		if err != nil {
-			c.err = err
-		}
+		}))
 	}
-	return others
+	return others, err
 }
 
 // otherClaimants maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.

@@ -3,12 +3,10 @@ package machine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless its comment says
@@ -157,16 +155,4 @@ func (s *Scope) waysOut(stage Stage, unread bool) string {
 		way += ", or delete the Cluster"
 	}
 	return way
-}
-
-// waitUnread waits for Nodes that cannot be read. An event, a limit or a retry ends the wait.
-func (s *Scope) waitUnread(reason, why string, f stageFacts) Result {
-	after := time.Duration(0)
-	switch {
-	case s.nodesBehind, s.NodesErr == nil && !s.isTold(): // the first list of the Nodes in the management cluster
-		after = external.AbsenceRetry
-	case s.NodesErr != nil && !cluster.IsUnread(s.NodesErr): // no event ends it
-		after = 10 * time.Second
-	}
-	return s.waitFor(reason, why, s.until(after, f.Started, f.Limit))
 }

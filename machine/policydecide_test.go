@@ -295,7 +295,10 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}
-			got := s.waitUnread(contract.ReasonDrainingNode, s.unread(), stageFacts{Started: now.Add(-30 * time.Second), Limit: tc.limit})
+			stage := Stage{Name: StepDrain, Reason: contract.ReasonDrainingNode}
+			facts := stageFacts{Unread: s.unread(), Started: now.Add(-30 * time.Second), Limit: tc.limit}
+			got, err := s.waitForStage(stage, facts, s.unread())
+			require.NoError(t, err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Stage is one stage of a deletion. A deletion passes through its stages in the order of the list of steps, and looks at each in every
@@ -162,12 +163,8 @@ func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
 	case stageOver:
 		s.reportFailed(stage, why)
 	case stageDone:
-	case stageWaits:
-		return s.waitForNeeds(stage, facts, why)
-	case stageUnread:
-		s.beginWaiting(stage)
-		facts.Started = cmp.Or(facts.Started, s.begins(stage.Name))
-		return s.waitUnread(stage.Reason, why+s.waysOut(stage, true), facts), nil
+	case stageWaits, stageUnread:
+		return s.waitForStage(stage, facts, why)
 	case stageRuns:
 		return stage.pass(ctx, s)
 	}
@@ -241,46 +238,51 @@ func (s *Scope) stageFacts(stage Stage) stageFacts {
 	return f
 }
 
-// beginWaiting records when a stage begins that can have a limit: the limit counts from there, also one that is set later.
-func (s *Scope) beginWaiting(stage Stage) {
-	if stage.Limit != nil {
-		s.begin(stage.Name)
-	}
-}
-
-// waitForNeeds waits for what a stage needs. An event ends the wait, or the limit.
-func (s *Scope) waitForNeeds(stage Stage, facts stageFacts, why string) (Result, error) {
-	if facts.CareUnknown != "" {
+// waitForStage waits for what a stage needs. An event ends the wait, the limit, or a retry. A limit counts from the begin of the wait, also
+// one that is set later.
+func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, error) {
+	if f.CareUnknown != "" {
 		return s.waitFor(contract.ReasonDeleting, why, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
 	}
-	s.beginWaiting(stage)
-	if stage.nodes {
-		why += s.waysOut(stage, false)
+	if stage.Limit != nil {
+		s.begin(stage.Name)
+		f.Started = cmp.Or(f.Started, s.begins(stage.Name))
 	}
-	return s.waitFor(stage.Reason, why, s.until(0, s.begins(stage.Name), facts.Limit)), nil
+	if stage.nodes {
+		why += s.waysOut(stage, f.Unread != "")
+	}
+	after := time.Duration(0)
+	switch {
+	case f.Unread == "":
+	case s.nodesBehind, s.NodesErr == nil && !s.isTold(): // the first list of the Nodes in the management cluster
+		after = external.AbsenceRetry
+	case s.NodesErr != nil && !cluster.IsUnread(s.NodesErr): // no event ends it
+		after = 10 * time.Second
+	}
+	return s.waitFor(stage.Reason, why, s.until(after, f.Started, f.Limit)), nil
 }
 
 // reportLeft adds an event about a Node that a stage leaves as it is, unless another one has reported that of both. It is a warning unless
 // the Machine asks for it or the Node is deleted with its Cluster.
 func (s *Scope) reportLeft(stage Stage, why string) {
-	name, nobody := s.State.Node.Name, s.decidedCare() == careNone
+	name, neither := s.State.Node.Name, s.decidedCare() == careNone
 	if s.Node.Node != nil {
 		name = s.Node.Node.Name
 	}
-	told := slices.ContainsFunc(s.told, func(e engine.Event) bool { return e.Reason == EventNodeNotDrained })
 	switch {
 	case stage.left == "" && stage.failed == "":
 		s.tell(corev1.EventTypeNormal, EventStageExcluded, actionDelete, fmt.Sprintf("stage %s is left out: %s", stage.Name, why))
 		return
-	case stage.left == "" || name == "" || nobody && told:
+	case stage.left == "" || name == "" || neither && stage.last: // the drain has reported both
 		return
 	}
 	_, excluded := s.State.Annotations[contract.ExcludeDrain]
 	kind, what := corev1.EventTypeWarning, "is not drained"
-	if stage.left == EventNodeNotDeleted {
-		excluded, what = false, "is not deleted"
-	} else if nobody {
+	switch {
+	case neither:
 		what = "is neither drained nor deleted"
+	case stage.last:
+		excluded, what = false, "is not deleted"
 	}
 	if excluded || s.clusterDeleting() {
 		kind = corev1.EventTypeNormal

@@ -108,9 +108,6 @@ func neverSet(steps []Step) (conditions []string) {
 	return conditions
 }
 
-// maxFailureLength is the maximum length of a step's error in Ready.
-const maxFailureLength = 1024
-
 // runStep executes one step, and records its error.
 func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	id := s.State.ProviderID
@@ -126,8 +123,7 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	case s.Deleting():
 		s.sayFailed(err)
 	case tells && !patch.Retryable(err):
-		text := engine.Bounded(strings.Join(strings.Fields(err.Error()), " "), maxFailureLength)
-		s.failures = append(s.failures, "* Step "+step.Name+" failed: "+text)
+		s.failures = append(s.failures, "* Step "+step.Name+" failed: "+strings.Join(strings.Fields(err.Error()), " "))
 	}
 	return result, err
 }

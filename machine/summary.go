@@ -17,7 +17,7 @@ type readyFacts struct {
 	// Conditions are those of the Machine; the first of a type counts.
 	Conditions []metav1.Condition
 	Gates      []contract.ReadinessGate
-	// Deleting: the Machine is being deleted; the stage then replaces the message of the condition Deleting.
+	// Deleting: the Machine is being deleted; the stage is then all that Ready says.
 	Deleting bool
 	// NeverSet are conditions that no step sets: each counts only if it is present.
 	NeverSet []string
@@ -83,7 +83,7 @@ func (f readyFacts) merged() metav1.Condition {
 			"The readiness gate Ready is the condition itself: remove that gate")
 	}
 	status, reason := metav1.ConditionTrue, contract.ReasonReady
-	var problems, infos []string
+	var problems []string
 	for _, t := range f.terms() {
 		c, counts := f.conditionOf(t)
 		good, bad := metav1.ConditionTrue, metav1.ConditionFalse
@@ -91,22 +91,14 @@ func (f readyFacts) merged() metav1.Condition {
 			good, bad = bad, good
 		}
 		switch {
-		case !counts:
-			continue
-		case c.Status == good, f.Deleting && missing(c): // in a deletion, missing objects of the Machine are expected
-			if c.Message != "" {
-				infos = append(infos, bullet(c))
-			}
+		case !counts, c.Status == good:
 			continue
 		case c.Status == bad:
 			status, reason = metav1.ConditionFalse, contract.ReasonNotReady
 		case status == metav1.ConditionTrue:
 			status, reason = metav1.ConditionUnknown, contract.ReasonReadyUnknown
 		}
-		problems = append(problems, bullet(c))
-	}
-	if len(problems) == 0 {
-		problems = infos
+		problems = append(problems, "* "+c.Type+":"+engine.Indented(cmp.Or(c.Message, c.Reason)))
 	}
 	return engine.Condition(contract.ConditionReady, status, reason, strings.Join(problems, "\n"))
 }
@@ -115,7 +107,7 @@ func (f readyFacts) merged() metav1.Condition {
 func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
 	c, found := engine.Find(f.Conditions, t.kind)
 	switch {
-	case !found && t.optional:
+	case !found && t.optional, f.Deleting && t.kind != contract.ConditionDeleting: // missing objects are expected in a deletion
 		return c, false
 	case !found:
 		return engine.Condition(t.kind, metav1.ConditionUnknown, ReasonNotYetReported, notReported), true
@@ -123,22 +115,6 @@ func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
 		c.Message = "Machine deletion in progress, stage: " + c.Reason
 	}
 	return c, true
-}
-
-// missing reports whether a condition says that an object of the Machine is gone, or never existed.
-func missing(c metav1.Condition) bool {
-	switch c.Type {
-	case contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady:
-		return c.Reason == contract.ReasonDeleted || c.Reason == contract.ReasonDoesNotExist
-	case ConditionNodeHealthy:
-		return c.Reason == ReasonNodeDeleted || c.Reason == ReasonNodeDoesNotExist
-	}
-	return false
-}
-
-// bullet returns the lines of a condition.
-func bullet(c metav1.Condition) string {
-	return "* " + c.Type + ":" + engine.Indented(cmp.Or(c.Message, c.Reason))
 }
 
 // decideAvailable: a Machine is available when it has been ready for minReadySeconds. since is the transition time of Ready; another

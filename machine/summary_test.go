@@ -47,10 +47,7 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 		"bad news count more than unknown ones and keep their place": {
 			facts:  readyFacts{Conditions: with(unknown(contract.ConditionBootstrapConfigReady, "unread"), no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* BootstrapConfigReady: unread", "* NodeHealthy: ill"}},
-		"what is well and says something is told when all is well": {
-			facts:  readyFacts{Conditions: with(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"))},
-			status: metav1.ConditionTrue, says: []string{"* InfrastructureReady: spot"}},
-		"and not when something is not": {
+		"what is well and says something is not told": {
 			facts: readyFacts{Conditions: with(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, "Ready", "spot"),
 				no(ConditionNodeHealthy, "ill"))},
 			status: metav1.ConditionFalse, says: []string{"* NodeHealthy: ill"}},
@@ -106,10 +103,6 @@ func TestReadyNamesWhatStandsInTheWay(t *testing.T) {
 				engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, contract.ReasonDeleted, ""),
 				engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeDeleted, ""))},
 			status: metav1.ConditionFalse, says: []string{"* Deleting: Machine deletion in progress, stage: DeletingNode"}},
-		"but not that they are ill": {
-			facts: readyFacts{Deleting: true, Conditions: with(no(ConditionNodeHealthy, "ill"),
-				engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDrainingNode, ""))},
-			status: metav1.ConditionFalse, says: []string{"* Deleting: Machine deletion in progress, stage: DrainingNode", "* NodeHealthy: ill"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reasons := map[metav1.ConditionStatus]string{
