@@ -243,13 +243,6 @@ func (s *Scope) releaseNode() {
 // drainRuleGVK is the kind of MachineDrainRules, unless the Machines are of another version of Cluster API.
 var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDrainRule"}
 
-// DrainRulesOptions change what MachineDrainRules returns. The zero value decides as Cluster API does.
-type DrainRulesOptions struct {
-	// Rules joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of package
-	// drain/kubectl. namespaces is nil if no MachineDrainRule selects namespaces by labels. Default: drain.ClusterAPIRules.
-	Rules func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule
-}
-
 // MachineDrainRules returns a Policy.DrainRules that applies the MachineDrainRules of cluster.x-k8s.io in the Machine's namespace: the
 // first one by name that selects both the Machine and the pod decides (see drain.MachineDrainRules). It reads them from the Reconciler's
 // cache, in v1beta2 or in the version of Cluster API's Machines that are reconciled, watches them, and makes no request in a pass. Without
@@ -259,10 +252,12 @@ type DrainRulesOptions struct {
 // The Drainer must have the method NamespaceLabels of a runner.Runner of a cluster if a rule has a namespace selector. A pod that an
 // invalid rule may select, or whose labels were not read, is not evicted: the drain waits, and its message names the rule. While the rules
 // are not listed yet, the error matches cluster.ErrNotSynced.
-func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]drain.Rule, error) {
-	if o.Rules == nil {
-		o.Rules = drain.ClusterAPIRules
-	}
+//
+// join joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of package
+// drain/kubectl; its namespaces are nil if no MachineDrainRule selects namespaces by labels. drain.ClusterAPIRules decides as Cluster API.
+func MachineDrainRules(
+	join func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule,
+) func(context.Context, *Scope) ([]drain.Rule, error) {
 	return func(ctx context.Context, s *Scope) ([]drain.Rule, error) {
 		read, err := s.readDrainRules(ctx)
 		if err != nil {
@@ -274,7 +269,7 @@ func MachineDrainRules(o DrainRulesOptions) func(context.Context, *Scope) ([]dra
 				return nil, err
 			}
 		}
-		return o.Rules(read.For(s.drainedMachine()), namespaces), nil
+		return join(read.For(s.drainedMachine()), namespaces), nil
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
@@ -65,7 +66,7 @@ func selecting(list, selector string, labels object) func(object) {
 // ruledWorld is one that drains by MachineDrainRules.
 func ruledWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
-	o.machine.Policy.DrainRules = machine.MachineDrainRules(machine.DrainRulesOptions{})
+	o.machine.Policy.DrainRules = machine.MachineDrainRules(drain.ClusterAPIRules)
 	before := o.before
 	o.before = func(w *world) {
 		w.create(fake.CRD(drainRuleKind()))
@@ -238,7 +239,7 @@ func clusterLabelled(p *machine.Ports, labels map[string]string) {
 func TestADrainRuleKindThatComesLaterIsNoticedAndCostsNoRequestPerPassBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{
-		machine: machine.Options{Policy: machine.Policy{DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{})}}})
+		machine: machine.Options{Policy: machine.Policy{DrainRules: machine.MachineDrainRules(drain.ClusterAPIRules)}}})
 	first := w.occupied("m1", "web")
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.goes(first) // without the kind there are no rules

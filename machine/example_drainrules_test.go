@@ -16,7 +16,7 @@ func ExampleMachineDrainRules() {
 		})
 	}
 	options := machine.Options{Policy: machine.Policy{
-		DrainRules: machine.MachineDrainRules(machine.DrainRulesOptions{Rules: amongKubectls}),
+		DrainRules: machine.MachineDrainRules(amongKubectls),
 	}}
 	fmt.Println(options.Policy.DrainRules != nil)
 	// Output: true

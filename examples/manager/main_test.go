@@ -58,13 +58,13 @@ func TestPodsWithVolumesLeaveOneAfterTheOtherWhenAsked(t *testing.T) {
 	}}}}
 	asked := given(t, "--drain-volumes-one-at-a-time")
 	for name, rules := range map[string][]drain.Rule{
-		"of a Machine": drainRules(asked).Rules(nil, nil), "of a pool": inOrder(asked, drain.DefaultRules()),
+		"of a Machine": drainRules(asked)(nil, nil), "of a pool": inOrder(asked, drain.DefaultRules()),
 	} {
 		v := drain.Decide(pod, rules)
 		require.Equal(t, drain.Evict, v.Action, name)
 		require.Positive(t, v.Order, name)
 	}
-	require.Zero(t, drain.Decide(pod, drainRules(given(t)).Rules(nil, nil)).Order, "as Cluster API")
+	require.Zero(t, drain.Decide(pod, drainRules(given(t))(nil, nil)).Order, "as Cluster API")
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {

@@ -71,10 +71,10 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 }
 
 // drainRules decide about the Pods of Machines as Cluster API does, in the order that the flags ask for.
-func drainRules(o settings) machine.DrainRulesOptions {
-	return machine.DrainRulesOptions{Rules: func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+func drainRules(o settings) func(*drain.MachineDrainRules, drain.NamespaceLabels) []drain.Rule {
+	return func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
 		return inOrder(o, drain.ClusterAPIRules(ofMachine, namespaces))
-	}}
+	}
 }
 
 // inOrder adds to some rules those about the order that the flags ask for.
