@@ -18,28 +18,22 @@ import (
 // lookUpCluster reads the Machine's Cluster, and for a Machine in deletion also the Cluster's control plane.
 func (s *Scope) lookUpCluster(ctx context.Context) {
 	s.ReadCluster(ctx)
-	if s.env.ports.ClusterOf != nil && s.ClusterKey().Name != "" && s.Deleting() && s.ClusterErr == nil {
+	cluster, view := s.ClusterKey(), &s.Cluster
+	if s.env.ports.ClusterOf == nil || cluster.Name == "" || !s.Deleting() || s.ClusterErr != nil {
+		return
+	}
+	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
+		s.ClusterErr = s.countControlPlane(ctx, cluster)
+	}
+	unread := view.ControlPlane.Presence == external.NotReferenced && !view.State.ControlPlane.IsZero()
+	if s.ClusterErr == nil && view.Presence == external.Present && unread {
 		s.ClusterErr = s.readControlPlane(ctx)
 	}
 }
 
-// readControlPlane adds to the Cluster of a Machine in deletion what is known about its control plane.
+// readControlPlane reads the object that a Cluster references as its control plane. An object that breaks the contract counts as unread: its
+// content decides whether a Node is drained.
 func (s *Scope) readControlPlane(ctx context.Context) error {
-	cluster, view := s.ClusterKey(), &s.Cluster
-	if !view.ActiveControlPlaneMachines.Found() && !view.ControlPlaneUncounted {
-		if err := s.countControlPlane(ctx, cluster); err != nil {
-			return err
-		}
-	}
-	if view.Presence != external.Present || view.ControlPlane.Presence != external.NotReferenced || view.State.ControlPlane.IsZero() {
-		return nil
-	}
-	return s.readControlPlaneObject(ctx)
-}
-
-// readControlPlaneObject reads the object that a Cluster references as its control plane. An object that breaks the contract counts as
-// unread: its content decides whether a Node is drained.
-func (s *Scope) readControlPlaneObject(ctx context.Context) error {
 	view := &s.Cluster
 	var err error
 	view.ControlPlane, err = s.env.frame.Tracker.Get(ctx, s.State.Key, view.State.ControlPlane)

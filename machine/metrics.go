@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -173,21 +171,20 @@ func (m *Metrics) activate(r *Reconciler) (end func()) {
 // right, and neither does one whose caches are not complete.
 func (m *Metrics) collectCounts(ctx context.Context, to chan<- prometheus.Metric) {
 	m.mu.Lock()
-	active, deployments := slices.Collect(maps.Keys(m.active)), slices.Clone(m.deployments)
-	m.mu.Unlock()
-	if len(active) == 0 {
+	defer m.mu.Unlock()
+	if len(m.active) == 0 {
 		return
 	}
 	byPhase, byProvider := map[string]int{}, map[string]int{}
 	var err error
-	for _, r := range active {
+	for r := range m.active {
 		err = errors.Join(err, m.countMachines(ctx, r, byPhase, byProvider))
 	}
 	if err == nil {
 		gauges(to, m.phases, byPhase)
 		gauges(to, m.machines, byProvider)
 	}
-	if byState, err := countReplicas(ctx, deployments); err == nil && len(deployments) > 0 {
+	if byState, err := countReplicas(ctx, m.deployments); err == nil && len(m.deployments) > 0 {
 		gauges(to, m.replicas, byState)
 	}
 }

@@ -64,13 +64,7 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 		s.Assert(bothOfNode(metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)...)
 		return Result{}, err
 	}
-	conditions := decideNode(nodeFacts{
-		Synced: s.NodesSynced, Match: s.Node, State: &s.State, Disowned: s.disowned(), Cluster: s.Cluster,
-	})
-	if len(conditions) == 0 {
-		conditions = s.nodesUnread()
-	}
-	s.Assert(conditions...)
+	s.Assert(s.nodeConditions()...)
 	if s.Deleting() || cluster.IsUnread(s.NodesErr) {
 		return Result{}, nil // an event follows; in a deletion only the stages that need the Nodes wait, and they report it
 	}

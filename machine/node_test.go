@@ -70,7 +70,7 @@ func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}})
+			got := nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}}.conditions()
 			if diff := cmp.Diff([]metav1.Condition{tc.ready, tc.healthy}, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -150,13 +150,10 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 				engine.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says),
 				engine.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
 			}
-			if diff := cmp.Diff(want, decideNode(nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned})); diff != "" {
+			if diff := cmp.Diff(want, nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned}.conditions()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-	if got := decideNode(nodeFacts{}); got != nil {
-		t.Errorf("unread Nodes are no statement, got %v", got)
 	}
 }
 

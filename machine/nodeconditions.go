@@ -17,45 +17,28 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// nodeFacts are the inputs of decideNode.
-type nodeFacts struct {
-	Synced bool
-	Match  noderef.Match
-	State  *contract.MachineState
-	// Disowned: the recorded Node exists, and the Machine has no provider ID that would match it.
-	Disowned bool
-	// Cluster is what is known about the Machine's Cluster; zero without Ports.ClusterOf.
-	Cluster external.ClusterView
-}
-
-// decideNode returns NodeReady and NodeHealthy. It returns none when the Nodes could not be read: then the stored conditions stay. Rule:
-// Cluster API's setNodeHealthyAndReadyConditions.
-func decideNode(f nodeFacts) []metav1.Condition {
-	if message := f.waitsForCluster(); message != "" {
+// nodeConditions returns NodeReady and NodeHealthy, from what the pass has read; none while the stored ones stay. Rule: Cluster API's
+// setNodeHealthyAndReadyConditions.
+func (s *Scope) nodeConditions() []metav1.Condition {
+	switch message := s.waitsForCluster(); {
+	case message != "":
 		return bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, message)
+	case !s.NodesSynced:
+		return s.nodesUnread()
+	case s.Node.Node != nil:
+		return []metav1.Condition{nodeReady(s.Node.Node), nodeHealthy(s.Node.Node)}
 	}
-	if !f.Synced {
-		return nil
-	}
-	if f.Match.Node != nil {
-		return []metav1.Condition{nodeReady(f.Match.Node), nodeHealthy(f.Match.Node)}
-	}
-	return bothOfNode(withoutNode(f))
+	return bothOfNode(s.withoutNode())
 }
 
 // waitsForCluster returns what the Cluster still lacks before a Node can join, empty when it lacks nothing. The conditions of a Machine in
 // deletion with a known Node are about that Node: the Cluster may be deleted too.
-func (f nodeFacts) waitsForCluster() string {
-	if f.Cluster.Presence != external.Present {
-		return ""
-	}
-	if !f.State.Deleting.IsZero() && (f.Match.Node != nil || f.State.Node.Name != "") {
-		return ""
-	}
+func (s *Scope) waitsForCluster() string {
 	switch {
-	case !f.Cluster.State.InfrastructureProvisioned:
+	case s.Cluster.Presence != external.Present, s.Deleting() && (s.Node.Node != nil || s.State.Node.Name != ""):
+	case !s.Cluster.State.InfrastructureProvisioned:
 		return "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
-	case !f.Cluster.State.ControlPlaneInitialized:
+	case !s.Cluster.State.ControlPlaneInitialized:
 		return "Waiting for Cluster control plane to be initialized"
 	}
 	return ""
@@ -68,23 +51,24 @@ func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.
 	}
 }
 
-func withoutNode(f nodeFacts) (metav1.ConditionStatus, string, string) {
-	id, node := f.State.ProviderID, f.State.Node.Name
-	switch {
-	case f.Match.Outcome == noderef.NoProviderID && (f.Disowned || (f.State.Deleting.IsZero() && node == "")):
-		return metav1.ConditionUnknown, contract.ReasonInspectionFailed, waitsForProviderID(f.State.Infrastructure)
-	case f.Match.Outcome == noderef.Ambiguous:
-		return metav1.ConditionUnknown, contract.ReasonAmbiguousNode, ambiguous(f.Match, id)
-	case f.Match.Outcome == noderef.Claimed:
-		return metav1.ConditionUnknown, contract.ReasonNodeClaimed, claimed(f.Match, f.State)
-	case f.Match.Outcome == noderef.Stale:
+// withoutNode returns the status, reason and message of both conditions of a Machine that has no Node of its own.
+func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
+	id, node := s.State.ProviderID, s.State.Node.Name
+	switch outcome := s.Node.Outcome; {
+	case outcome == noderef.NoProviderID && (s.disowned() || !s.Deleting() && node == ""):
+		return metav1.ConditionUnknown, contract.ReasonInspectionFailed, waitsForProviderID(s.State.Infrastructure)
+	case outcome == noderef.Ambiguous:
+		return metav1.ConditionUnknown, contract.ReasonAmbiguousNode, s.nodeDoubt()
+	case outcome == noderef.Claimed:
+		return metav1.ConditionUnknown, contract.ReasonNodeClaimed, s.nodeDoubt()
+	case outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
 			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: "+
 				"correct that if it is wrong, or wait for a Node that has it",
-			node, f.Match.Other.Spec.ProviderID, id)
-	case !f.State.Deleting.IsZero() && node != "":
+			node, s.Node.Other.Spec.ProviderID, id)
+	case s.Deleting() && node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted", node)
-	case !f.State.Deleting.IsZero():
+	case s.Deleting():
 		return metav1.ConditionUnknown, ReasonNodeDoesNotExist, "Node does not exist"
 	case node != "":
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf("Node %s has been deleted while the Machine still exists", node)

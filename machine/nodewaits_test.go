@@ -18,6 +18,27 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
+// nodeFacts are what a pass has read about the Node of a Machine.
+type nodeFacts struct {
+	Synced   bool
+	Match    noderef.Match
+	State    *contract.MachineState
+	Disowned bool // the recorded Node exists
+	Cluster  external.ClusterView
+}
+
+func (f nodeFacts) conditions() []metav1.Condition {
+	s := &Scope{NodesSynced: f.Synced, Node: f.Match, Workload: Workload{Nodes: unlistedNodes{}}}
+	s.Cluster = f.Cluster
+	if f.State != nil {
+		s.State = *f.State
+	}
+	if f.Disowned {
+		s.Workload.Nodes = namedNodes{}
+	}
+	return s.nodeConditions()
+}
+
 func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 	const (
 		infrastructure = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
@@ -55,7 +76,7 @@ func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.State = &tc.state
-			got := decideNode(tc.facts)
+			got := tc.facts.conditions()
 			want := bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, tc.want)
 			if same := cmp.Equal(want, got); same != (tc.want != "") {
 				t.Errorf("want %q, got %+v", tc.want, got)
@@ -95,7 +116,7 @@ func TestTheHealthOfANodeIsReported(t *testing.T) {
 			status: metav1.ConditionFalse, says: "* Node.Ready: a\n* Node.MemoryPressure: b", ready: "* Node.Ready: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decideNode(nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}})
+			got := nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}}.conditions()
 			if got[1].Status != tc.status || got[1].Message != tc.says || got[0].Message != tc.ready {
 				t.Errorf("want %s %q and Ready %q, got %+v", tc.status, tc.says, tc.ready, got)
 			}

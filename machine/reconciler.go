@@ -50,14 +50,6 @@ type Ports struct {
 	WorkloadEvents func(cluster.Mapper) source.Source
 }
 
-// validateEvents reports what AddToManager needs in addition to what New needs: without events no Machine would be reconciled again.
-func (p Ports) validateEvents() error {
-	return errors.Join(
-		engine.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "Machine", "cluster is connected"),
-		p.CheckEvents("Machine"),
-	)
-}
-
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
 	// Options are those of all kinds. Its Metrics must be nil: the ones below contain them.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,7 +52,9 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (P
 // a condition changes, and when a value changes that Options.Propagation manages. A step that depends on other labels, annotations or
 // taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.ports.validateEvents(); err != nil {
+	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no Machine would be reconciled again
+	err := errors.Join(engine.EventsMissing("WorkloadEvents", missing, "Machine", "cluster is connected"), r.ports.CheckEvents("Machine"))
+	if err != nil {
 		return err
 	}
 	if err := r.IndexMachines(ctx); err != nil {

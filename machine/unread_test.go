@@ -79,7 +79,8 @@ func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 // unlistedNodes is an index whose first list is not complete.
 type unlistedNodes struct{ namedNodes }
 
-func (unlistedNodes) HasSynced() bool { return false }
+func (unlistedNodes) HasSynced() bool            { return false }
+func (unlistedNodes) ByName(string) *corev1.Node { return nil }
 
 // failing is a Drainer that cannot reach its cluster.
 type failing struct{ err error }
