@@ -27,12 +27,13 @@ func TestTheEndOfCertificatesIsKnownFromTheMachineOrItsBootstrapConfiguration(t 
 		want            time.Time
 		problem         string
 	}{
-		"the Machine says it":                    {machine: said(text), want: at},
-		"the configuration says it":              {config: said(text), want: at},
-		"the Machine goes first":                 {machine: said(text), config: said(otherText), want: at},
-		"it is not reported any more":            {stored: other},
-		"the configuration was not read":         {stored: other, unread: true, want: other},
-		"the Machine says what is no time":       {machine: said("soon"), config: said(text), stored: other, want: other, problem: wrong("Machine", "soon")},
+		"the Machine says it":            {machine: said(text), want: at},
+		"the configuration says it":      {config: said(text), want: at},
+		"the Machine goes first":         {machine: said(text), config: said(otherText), want: at},
+		"it is not reported any more":    {stored: other},
+		"the configuration was not read": {stored: other, unread: true, want: other},
+		"the Machine says what is no time": {
+			machine: said("soon"), config: said(text), stored: other, want: other, problem: wrong("Machine", "soon")},
 		"the configuration says what is no time": {config: said(""), problem: wrong("bootstrap configuration", "")},
 	} {
 		t.Run(name, func(t *testing.T) {

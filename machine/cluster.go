@@ -31,8 +31,8 @@ func (s *Scope) lookUpCluster(ctx context.Context) {
 	}
 }
 
-// readControlPlane reads the object that a Cluster references as its control plane. An object that breaks the contract counts as unread: its
-// content decides whether a Node is drained.
+// readControlPlane reads the object that a Cluster references as its control plane. An object that breaks the contract counts as unread:
+// its content decides whether a Node is drained.
 func (s *Scope) readControlPlane(ctx context.Context) error {
 	view := &s.Cluster
 	var err error
@@ -86,7 +86,7 @@ func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedN
 func (s *Scope) liveControlPlane(ctx context.Context, cluster types.NamespacedName) (int, error) {
 	gvk := s.env.kind.GVK
 	none := goneObject{gvk: gvk, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
-	if s.memory.isGone(none) {
+	if s.memory.gone[none] {
 		return 0, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}

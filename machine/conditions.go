@@ -106,11 +106,10 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
 // set a stage.
 func (s *Scope) assertDeleting() {
-	if !s.Deleting() {
+	switch {
+	case !s.Deleting():
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
-		return
-	}
-	if c, found := s.Condition(contract.ConditionDeleting); !found || c.Status != metav1.ConditionTrue {
+	case !s.IsTrue(contract.ConditionDeleting):
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	}
 }

@@ -29,7 +29,6 @@ func stages() []Stage {
 
 // observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
-	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"))
 	return Result{Checkpoint: !s.Update.ProviderID.Keeps()}, nil
 }
 
@@ -96,7 +95,7 @@ func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
 
 // confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.
 func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error) {
-	if s.memory.isGone(object) {
+	if s.memory.gone[object] {
 		return true, nil
 	}
 	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, object.gvk, object.name)

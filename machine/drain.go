@@ -45,7 +45,7 @@ func (s *Scope) whyNotDrained() string {
 	case s.waitsForHooks() && (!begun || s.wasDrained() && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node):
 		return "pre-terminate hooks were waited for already when it registered"
 	case s.instanceLeaves() && !begun:
-		return s.infrastructure() + " is gone or being deleted already"
+		return "the instance is gone or being deleted already"
 	case s.isDrained():
 		return ""
 	case s.NodesSynced && s.Node.Outcome == noderef.Stale:
@@ -87,14 +87,6 @@ func (s *Scope) instanceLeaves() bool {
 	return s.infrastructureGone || s.instanceGoing || s.isGoing(s.Infrastructure) || s.Infrastructure.Deleting()
 }
 
-// infrastructure is what a message calls the infrastructure: with a Driver there is no object.
-func (s *Scope) infrastructure() string {
-	if ref := s.Infrastructure.Ref; !ref.IsZero() {
-		return ref.Kind + " " + ref.Name
-	}
-	return "the instance"
-}
-
 // nodeUID is the UID of the Node that the stages are about: the matched one, and while the Nodes are unread the recorded one.
 func (s *Scope) nodeUID() types.UID {
 	if s.NodesSynced && s.Node.Found() {
@@ -120,7 +112,7 @@ func (s *Scope) isDrained() bool {
 func (s *Scope) drainNeeds() string {
 	switch {
 	case isUnreadYet(s.Infrastructure) && !s.begins(StepDrain).IsZero():
-		return s.infrastructure() + " could not be read yet" + because(s.Infrastructure.Problem)
+		return "the infrastructure could not be read yet" + because(s.Infrastructure.Problem)
 	case !s.NodesSynced:
 		return ""
 	case s.Node.Outcome == noderef.Unknown:

@@ -128,7 +128,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.instanceGoing, s.instanceToken = found.Going && s.Deleting(), found.Instance.Token
-	s.recordFailure(failure{Reason: found.FailureReason, Message: found.FailureMessage})
+	s.recordFailure(engine.Failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
 		result.Checkpoint = s.State.ProviderID == ""
@@ -168,9 +168,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 		s.InstanceGone, s.memory.instanceGone = true, true
 		return Result{}, nil
 	}
-	result := s.Wait(contract.ReasonWaitingForInfrastructureDeletion, removal.Message)
-	result.RequeueAfter = removal.RequeueAfter
-	return result, nil
+	return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, removal.Message, removal.RequeueAfter), nil
 }
 
 // instanceClaim is a Machine that names the provider ID of an instance.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,10 +131,7 @@ func (c MachineClasses) kind() schema.GroupVersionKind {
 func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (machineClass, error) {
 	kind, ref := c.kind(), c.Of(m)
 	if ref.Name == "" {
-		named := m.Provider.Class
-		if named == (contract.Ref{}) {
-			named = m.Infrastructure
-		}
+		named := cmp.Or(m.Provider.Class, m.Infrastructure)
 		return machineClass{}, provider.Errorf(provider.Invalid, "Machine %s names the class %q of kind %q: name a %s", m.Key, named.Name,
 			named.GroupKind(), kind.GroupKind())
 	}

@@ -115,23 +115,23 @@ func TestAFailureIsReportedInClusterAPIsWordsAndStays(t *testing.T) {
 	found := present("FakeMachine")
 	found.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
 	for name, tc := range map[string]struct {
-		have, says failure
-		want       failure
+		have, says engine.Failure
+		want       engine.Failure
 	}{
-		"none": {have: failure{Reason: "R", Message: "m"}, want: failure{Reason: "R", Message: "m"}},
-		"both": {says: failure{Reason: "CreateError", Message: "no quota"}, want: failure{Reason: "CreateError",
+		"none": {have: engine.Failure{Reason: "R", Message: "m"}, want: engine.Failure{Reason: "R", Message: "m"}},
+		"both": {says: engine.Failure{Reason: "CreateError", Message: "no quota"}, want: engine.Failure{Reason: "CreateError",
 			Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
-		"a reason alone": {have: failure{Reason: "R", Message: "m"}, says: failure{Reason: "CreateError"},
-			want: failure{Reason: "CreateError", Message: "m"}},
-		"a message alone": {have: failure{Reason: "R", Message: "m"}, says: failure{Message: "x"},
-			want: failure{Reason: "R", Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
-		"a long one": {says: failure{Reason: strings.Repeat("x", 300)},
-			want: failure{Reason: strings.Repeat("x", 250) + " ..."}},
+		"a reason alone": {have: engine.Failure{Reason: "R", Message: "m"}, says: engine.Failure{Reason: "CreateError"},
+			want: engine.Failure{Reason: "CreateError", Message: "m"}},
+		"a message alone": {have: engine.Failure{Reason: "R", Message: "m"}, says: engine.Failure{Message: "x"},
+			want: engine.Failure{Reason: "R", Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
+		"a long one": {says: engine.Failure{Reason: strings.Repeat("x", 300)},
+			want: engine.Failure{Reason: strings.Repeat("x", 250) + " ..."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}
 			s.recordFailure(engine.FailureOf(found, tc.says.Reason, tc.says.Message))
-			if got := (failure{Reason: s.State.FailureReason, Message: s.State.FailureMessage}); got != tc.want {
+			if got := (engine.Failure{Reason: s.State.FailureReason, Message: s.State.FailureMessage}); got != tc.want {
 				t.Errorf("want %+v, got %+v", tc.want, got)
 			}
 		})

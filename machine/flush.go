@@ -48,26 +48,19 @@ func hasBegunDrain(state *contract.MachineState) bool {
 	return !state.Deletion(state.Deleting).Stages[contract.StageDrain].Start.IsZero()
 }
 
-// notKept returns what the API server did not store of this pass.
-func (s *Scope) notKept() string {
-	var have contract.MachineState
-	if s.Answer() == nil || s.env.kind.Adapter.Read(s.Answer(), &have) != nil {
-		return "" // the next pass reports it
-	}
-	what := s.missingIn(&have, s.wroteStatus, s.recordsFirst)
-	if what == "" {
-		return ""
-	}
-	return fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
-		what, s.env.kind.GVK.Kind)
-}
-
 // checkKept reports what the API server did not store of this pass, or of an earlier one where this pass has not written that again.
 // Limits of writes delay its repetitions.
 func (s *Scope) checkKept() error {
 	text := s.memory.notKept
 	if s.wroteStatus || s.recordsFirst || s.Update.Node.Keeps() {
-		text = s.notKept()
+		text = ""
+	}
+	var have contract.MachineState
+	if text == "" && s.Answer() != nil && s.env.kind.Adapter.Read(s.Answer(), &have) == nil { // else the next pass reports it
+		if what := s.missingIn(&have, s.wroteStatus, s.recordsFirst); what != "" {
+			text = fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
+				what, s.env.kind.GVK.Kind)
+		}
 	}
 	if text != "" && text != s.memory.notKept {
 		s.Record(engine.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})

@@ -21,27 +21,27 @@ func hooksOf(annotations map[string]string, prefix string) []string {
 // Cluster API proposal "machine deletion phase hooks".
 func preDrainHooksStage() Stage {
 	return Stage{
-		Name: StepPreDrainHooks, Reason: ReasonWaitingForPreDrainHook, care: true,
+		Name: StepPreDrainHooks, Reason: ReasonWaitingForPreDrainHook, care: true, Run: waitForPreDrainHooks,
 		done: func(s *Scope) bool { return s.decidedCare() == careNone },
-		Run: func(_ context.Context, s *Scope) (Result, error) {
-			return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
-		},
 	}
+}
+
+func waitForPreDrainHooks(_ context.Context, s *Scope) (Result, error) {
+	return s.waitForHooks(contract.PreDrainHook, ReasonWaitingForPreDrainHook, "pre-drain"), nil
 }
 
 // preTerminateHooksStage waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
 // deleted. The first pass that waits is recorded: the drain is over then.
 func preTerminateHooksStage() Stage {
-	return Stage{
-		Name: StepPreTerminateHooks, Reason: ReasonWaitingForPreTerminateHook,
-		Run: func(_ context.Context, s *Scope) (Result, error) {
-			result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
-			if result.Stop {
-				s.begin(StepPreTerminateHooks)
-			}
-			return result, nil
-		},
+	return Stage{Name: StepPreTerminateHooks, Reason: ReasonWaitingForPreTerminateHook, Run: waitForPreTerminateHooks}
+}
+
+func waitForPreTerminateHooks(_ context.Context, s *Scope) (Result, error) {
+	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
+	if result.Stop {
+		s.begin(StepPreTerminateHooks)
 	}
+	return result, nil
 }
 
 // waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.

@@ -98,7 +98,8 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 		"the first fails, no limit":   {answer: boom, want: outcome{Fails: true}},
 		"a later one fails, no limit": {started: ago(time.Hour), answer: boom, want: outcome{Started: ago(time.Hour), Fails: true}},
 		"the connection is lost":      {limit: 10 * time.Second, answer: lost, want: outcome{Again: engine.ConflictRetry, Started: ago(0)}},
-		"the Node was replaced":       {limit: 10 * time.Second, answer: conflict, want: outcome{Again: 10 * time.Second, Started: ago(0), Fails: true}},
+		"the Node was replaced": {limit: 10 * time.Second, answer: conflict,
+			want: outcome{Again: 10 * time.Second, Started: ago(0), Fails: true}},
 		"it still was a while later": {limit: 10 * time.Second, started: ago(4 * time.Second), answer: conflict,
 			want: outcome{Again: 6 * time.Second, Started: ago(4 * time.Second), Fails: true}},
 		"it was for too long": {limit: 10 * time.Second, started: ago(10 * time.Second), answer: conflict,
@@ -177,7 +178,7 @@ func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	m.requested.Add("u", "", time.Unix(1000, 0))
 	is := func(uid types.UID) []any {
 		m := r.memory.Of(key, uid)
-		return []any{m.isGone(object), m.requested["u"].At.Unix()}
+		return []any{m.gone[object], m.requested["u"].At.Unix()}
 	}
 	require.Equal(t, []any{true, int64(1000)}, is("first"))
 	nothing := []any{false, time.Time{}.Unix()}

@@ -70,18 +70,16 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
-// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, each once, without those that the watch filter
-// excludes. One that cannot be read may be of the cluster.
+// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, without those that the watch filter excludes. One
+// that cannot be read may be of the cluster. The queue has each once.
 func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
-	seen := map[reconcile.Request]bool{}
 	for _, key := range keys {
 		_ = r.frame.Each(ctx, cluster.Namespace, key, func(obj client.Object) { // fails only when the cache is stopping
 			var state contract.MachineState
 			mayBe := r.kind.Adapter.Read(obj, &state) != nil || r.clusterOf(&state) == cluster
-			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
-			if !seen[request] && r.frame.MatchesWatchFilter(obj) && mayBe {
-				seen[request], requests = true, append(requests, request)
+			if mayBe && r.frame.MatchesWatchFilter(obj) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 			}
 		})
 	}

@@ -34,7 +34,7 @@ type infrastructureDecision struct {
 	Provisioned bool
 	Condition   metav1.Condition
 	// Failure is what the InfraMachine reports as a permanent failure.
-	Failure failure
+	Failure engine.Failure
 }
 
 // decideInfrastructure applies the contract: no value is copied before the provider reports that the infrastructure is provisioned;
@@ -77,28 +77,26 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 
 // Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. The API server rejects the whole write because of one value beyond them.
 const (
-	maxProviderIDLength    = 512
-	maxFailureDomainLength = 256
-	maxAddresses           = 256
-	maxAddressLength       = 256
+	maxProviderIDLength = 512
+	maxOthers           = 256 // the length of a failure domain and of an address, and how many addresses there are
 )
 
 // unacceptable names the provider's value that a Machine cannot store, empty when it can store all of them.
 func unacceptable(m *contract.InfraMachineState) string {
 	types := []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
 	wrong := func(a contract.Address) bool {
-		return !slices.Contains(types, a.Type) || a.Address == "" || len(a.Address) > maxAddressLength
+		return !slices.Contains(types, a.Type) || a.Address == "" || len(a.Address) > maxOthers
 	}
 	switch at := slices.IndexFunc(m.Addresses, wrong); {
 	case len(m.ProviderID) > maxProviderIDLength:
 		return fmt.Sprintf("spec.providerID has more than %d characters", maxProviderIDLength)
-	case len(m.FailureDomain.Or("")) > maxFailureDomainLength:
-		return fmt.Sprintf("the failure domain has more than %d characters", maxFailureDomainLength)
-	case len(m.Addresses) > maxAddresses:
-		return fmt.Sprintf("there are more than %d addresses", maxAddresses)
+	case len(m.FailureDomain.Or("")) > maxOthers:
+		return fmt.Sprintf("the failure domain has more than %d characters", maxOthers)
+	case len(m.Addresses) > maxOthers:
+		return fmt.Sprintf("there are more than %d addresses", maxOthers)
 	case at >= 0:
 		return fmt.Sprintf("status.addresses.%d is %s %q: want 1 to %d characters, and a type of %s", at, m.Addresses[at].Type,
-			m.Addresses[at].Address, maxAddressLength, strings.Join(types, ", "))
+			m.Addresses[at].Address, maxOthers, strings.Join(types, ", "))
 	}
 	return ""
 }
@@ -152,15 +150,12 @@ func (s *Scope) readReferenced(
 	return err == nil, err
 }
 
-// failure is a problem that does not end without a change. No decision depends on it.
-type failure = engine.Failure
-
 // recordFailure records a failure. An empty value leaves the recorded one as it is: a failure of an object is never cleared.
-func (s *Scope) recordFailure(f failure) {
-	if f == (failure{}) {
+func (s *Scope) recordFailure(f engine.Failure) {
+	if f == (engine.Failure{}) {
 		return
 	}
-	f = failure{Reason: cmp.Or(f.Reason, s.State.FailureReason), Message: cmp.Or(f.Message, s.State.FailureMessage)}.Bounded()
+	f = engine.Failure{Reason: cmp.Or(f.Reason, s.State.FailureReason), Message: cmp.Or(f.Message, s.State.FailureMessage)}.Bounded()
 	s.SetFailure(f.Reason, f.Message)
 }
 
@@ -172,7 +167,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 		return nil
 	}
 	lost := s.referenced(e)
-	f := failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
+	f := engine.Failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
 		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.name)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil

@@ -31,7 +31,7 @@ type ofDeletion struct {
 	requestedAt time.Time
 	// gone and requested are about objects of the Machine. An object that the API server confirmed as gone stays gone, and a deletion that it
 	// accepted is not requested again: caches show both later.
-	gone      map[goneObject]struct{}
+	gone      map[goneObject]bool
 	requested engine.Deletions
 	// instanceGone: the Driver has said that nothing is left of the instance.
 	instanceGone bool
@@ -50,9 +50,6 @@ func (m *recollection) observeDeletion(requestedAt time.Time) {
 	m.ofDeletion = ofDeletion{requestedAt: requestedAt}
 }
 
-// maxTold is how many events of a deletion are remembered.
-const maxTold = 20
-
 // tells returns those of a pass's events that are new, and remembers them. A stage that is left out is left out in each pass of a deletion,
 // and a pass that waits for something else in between does not get there.
 func (m *recollection) tells(told []engine.Event, deleting bool) []engine.Event {
@@ -62,7 +59,7 @@ func (m *recollection) tells(told []engine.Event, deleting bool) []engine.Event 
 		return fresh
 	}
 	m.told = append(m.told, fresh...)
-	m.told = slices.Clone(m.told[max(0, len(m.told)-maxTold):])
+	m.told = slices.Clone(m.told[max(0, len(m.told)-20):]) // more than a deletion has
 	return fresh
 }
 
@@ -78,17 +75,12 @@ type watchedNode struct {
 	release func()
 }
 
-// isGone reports whether an object of a Machine in deletion is known to be gone.
-func (m *recollection) isGone(object goneObject) bool {
-	_, found := m.gone[object]
-	return found
-}
-
+// setGone remembers that an object of a Machine in deletion is gone.
 func (m *recollection) setGone(object goneObject) {
 	if m.gone == nil {
-		m.gone = map[goneObject]struct{}{}
+		m.gone = map[goneObject]bool{}
 	}
-	m.gone[object] = struct{}{}
+	m.gone[object] = true
 }
 
 // watch remembers the Node that is watched from now on, and ends the drain of another one.

@@ -90,7 +90,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 		return
 	}
 	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
-	if s.memory.requested.Has(ref.UID) || s.memory.isGone(gone) {
+	if s.memory.requested.Has(ref.UID) || s.memory.gone[gone] {
 		return
 	}
 	isGone, err := s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
@@ -122,7 +122,7 @@ type claims func(*corev1.Node) []noderef.Identity
 // ClaimsOn implements noderef.Claims.
 func (c claims) ClaimsOn(node *corev1.Node) []noderef.Identity { return c(node) }
 
-// claimsOn returns the other Machines of the cluster that claim a Node. A Machine that cannot be read claims nothing: it reports that itself.
+// claimsOn returns the other Machines of the cluster that claim a Node. One that cannot be read claims nothing: it reports that itself.
 func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noderef.Identity, err error) {
 	for _, key := range keysOfNode(s.cluster, node.Spec.ProviderID, node.Name, s.env.options.Matching) {
 		err = errors.Join(err, s.env.frame.Each(ctx, s.cluster.Namespace, key, func(obj client.Object) {

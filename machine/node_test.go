@@ -107,7 +107,7 @@ func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
 		"no provider ID, and its Node is there": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, disowned: true,
 			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for the provider ID of the machine"},
+			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for the machine to report spec.providerID"},
 		"no provider ID in a deletion": {
 			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Metadata: contract.Metadata{Deleting: going}},
 			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},

@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +58,8 @@ func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
 	id, node := s.State.ProviderID, s.State.Node.Name
 	switch outcome := s.Node.Outcome; {
 	case outcome == noderef.NoProviderID && (s.disowned() || !s.Deleting() && node == ""):
-		return metav1.ConditionUnknown, contract.ReasonInspectionFailed, waitsForProviderID(s.State.Infrastructure)
+		return metav1.ConditionUnknown, contract.ReasonInspectionFailed, fmt.Sprintf("Waiting for %s to report spec.providerID",
+			cmp.Or(s.State.Infrastructure.Kind, "the machine"))
 	case outcome == noderef.Ambiguous:
 		return metav1.ConditionUnknown, contract.ReasonAmbiguousNode, s.nodeDoubt()
 	case outcome == noderef.Claimed:
@@ -76,14 +79,6 @@ func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, contract.ReasonInspectionFailed,
 			fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
-}
-
-// waitsForProviderID: without an infrastructure object, a step of the embedder records the provider ID.
-func waitsForProviderID(infrastructure contract.Ref) string {
-	if infrastructure.Kind == "" {
-		return "Waiting for the provider ID of the machine"
-	}
-	return fmt.Sprintf("Waiting for %s to report spec.providerID", infrastructure.Kind)
 }
 
 // claimed says which Machines claim one Node, and what to do.
@@ -201,12 +196,7 @@ func (s *Scope) nodesUnread() []metav1.Condition {
 	return bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, s.unread())
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // isUnreadYet reports whether an object is unread for a reason that a person cannot fix.
 func isUnreadYet(e external.Object) bool {

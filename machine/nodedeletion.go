@@ -18,7 +18,8 @@ func deleteNodeStage() Stage {
 	return Stage{
 		Name: StepDeleteNode, Reason: contract.ReasonDeletingNode, Excluded: (*Scope).whyNodeStays, Limit: (*Scope).nodeDeletionLimit,
 		Run: deleteNode, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true,
-		started: (*Scope).nodeDeletionStarted, last: true, confirm: (*Scope).confirmNodeToDelete, left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
+		started: (*Scope).nodeDeletionStarted, last: true, confirm: (*Scope).confirmNodeToDelete,
+		left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
 		failure: "error deleting Machine's Node %q: %s: the Machine goes without", exits: "set a timeout of the deletion of the Node",
 	}
 }
@@ -84,8 +85,8 @@ func deleteNode(ctx context.Context, s *Scope) (Result, error) {
 	return s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted"), nil
 }
 
-// nodeDeletionStarted is when the API server accepted the deletion of the Node, zero before. Without a limit it is the first attempt that
-// counts, which the record of the deletion has.
+// nodeDeletionStarted is when the API server accepted the deletion of the Node, zero before. Until then the limit counts from the first
+// attempt that failed, or the first pass that could not read the Nodes, which the record of the deletion has.
 func (s *Scope) nodeDeletionStarted() (at time.Time) {
 	if node := s.Node.Node; node != nil {
 		if at = s.memory.requested[node.UID].At; node.DeletionTimestamp != nil {

@@ -231,6 +231,7 @@ func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsU
 
 func TestStageFactsOfUnreadNodes(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
+	limited := contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}
 	for name, tc := range map[string]struct {
 		scope *Scope
 		stage Stage
@@ -240,24 +241,27 @@ func TestStageFactsOfUnreadNodes(t *testing.T) {
 		"the Cluster is unread": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Unread}}}, stage: volumesStage()},
 		"the Cluster stays":     {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present}}}, stage: volumesStage()},
 		"its read has failed": {
-			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}, ClusterErr: errors.New("no")}}, stage: volumesStage()},
+			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}, ClusterErr: errors.New("no")}},
+			stage: volumesStage()},
 		"the Cluster is gone": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}}}, stage: volumesStage(),
 			want: stageFacts{ClusterGone: true}},
 		"the Cluster goes": {
 			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present,
-				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}}, stage: volumesStage(), want: stageFacts{ClusterGone: true}},
-		"its object is gone":         {scope: &Scope{infrastructureGone: true}, stage: drainStage(), want: stageFacts{InstanceGone: true}},
-		"the machine is off":         {scope: &Scope{PoweredOff: true}, stage: drainStage(), want: stageFacts{PoweredOff: true}},
-		"its Node is deleted anyway": {scope: &Scope{infrastructureGone: true, PoweredOff: true}, stage: deleteNodeStage(), want: stageFacts{Last: true}},
+				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}},
+			stage: volumesStage(), want: stageFacts{ClusterGone: true}},
+		"its object is gone": {scope: &Scope{infrastructureGone: true}, stage: drainStage(), want: stageFacts{InstanceGone: true}},
+		"the machine is off": {scope: &Scope{PoweredOff: true}, stage: drainStage(), want: stageFacts{PoweredOff: true}},
+		"its Node is deleted anyway": {scope: &Scope{infrastructureGone: true, PoweredOff: true}, stage: deleteNodeStage(),
+			want: stageFacts{Last: true}},
 		"there was never a Node, and the drain has a limit": {
-			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: limited}}},
 			stage: volumesStage(), drain: time.Second, want: stageFacts{Started: now.Add(-time.Second), Limit: time.Minute}},
 		"and has not begun": {
-			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: limited}}},
 			stage: volumesStage(), want: stageFacts{Limit: time.Minute}},
 		"there was a Node": {
 			scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"},
-				MachineSpec: contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}}}},
+				MachineSpec: limited}}},
 			stage: volumesStage(), drain: time.Second},
 		"the stage has a limit of its own": {
 			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{
@@ -290,8 +294,9 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		"an event will tell":                {err: cluster.ErrNoCluster, want: Result{Stop: true}},
 		"an event will tell, or the limit": {err: cluster.ErrNoCluster, limit: time.Minute,
 			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
-		"the state cannot be read":                  {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
-		"the state cannot be read before the limit": {err: unknown, limit: 35 * time.Second, want: Result{Stop: true, RequeueAfter: 5 * time.Second}},
+		"the state cannot be read": {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"the state cannot be read before the limit": {err: unknown, limit: 35 * time.Second,
+			want: Result{Stop: true, RequeueAfter: 5 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{Now: now}, NodesErr: tc.err}

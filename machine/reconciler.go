@@ -39,8 +39,8 @@ type Ports struct {
 	// An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now: a condition has the
 	// error's text, which should stay the same while the state does, and the Machine waits for WorkloadEvents. Steps that need no Node
 	// continue meanwhile, and in a deletion, drain and Node deletion wait, and Deleting says what for. NodeReady and NodeHealthy become
-	// Unknown (ConnectionDown, InspectionFailed), those of a Machine with a Node after Options.ConnectionGrace. Any other error is retried
-	// with back-off.
+	// Unknown (ConnectionDown, InspectionFailed), and known ones only after Options.ConnectionGrace. Any other error is retried with
+	// back-off.
 	//
 	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: where all Machines have
 	// their Nodes in one, leave NodesOf nil. The function cluster.NodesOf returns one for a cluster.Clusters.
@@ -61,10 +61,10 @@ type Options struct {
 
 	// Steps replace the default steps; see Steps. Nil means the default; with an empty list that is not nil, a pass does nothing.
 	Steps engine.Steps[*Scope]
-	// ConnectionGrace is how long NodeReady and NodeHealthy of a Machine with a Node stay unchanged when its workload cluster is not
-	// connected: a restart of the API server does not change the Nodes. Then they become Unknown. The same applies to BootstrapConfigReady
-	// and InfrastructureReady while their objects cannot be read, for example during the first list of a kind. Default
-	// engine.DefaultConnectionGrace; negative: at once.
+	// ConnectionGrace is how long NodeReady and NodeHealthy, BootstrapConfigReady and InfrastructureReady stay as they are, unless they are
+	// Unknown, when what they are about cannot be read: the workload cluster is not connected, and a restart of its API server does not
+	// change the Nodes, or a kind is listed for the first time. It counts from the first pass of a process that cannot read. Then they
+	// become Unknown. Default engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
 	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does.
 	Policy Policy

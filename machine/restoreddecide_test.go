@@ -60,7 +60,7 @@ func TestWhatIsRememberedOfADeletionEndsWithIt(t *testing.T) {
 		m.setGone(object)
 		m.requested.Add("u", "7", first)
 		m.observeDeletion(first.Local())
-		require.Equal(t, []any{true, true}, []any{m.isGone(object), m.requested.Has("u")}, name)
+		require.Equal(t, []any{true, true}, []any{m.gone[object], m.requested.Has("u")}, name)
 		m.observeDeletion(next)
 		require.Equal(t, ofDeletion{requestedAt: next}, m.ofDeletion, name)
 		require.Zero(t, testing.AllocsPerRun(10, func() { m.observeDeletion(next) }), name)

@@ -70,6 +70,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 			ctrlbuilder.WithPredicates(controlPlaneChanges()))
 	}
 	if r.options.Metrics != nil {
+		type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
 			context.AfterFunc(ctx, r.options.Metrics.activate(r))
 			return nil
@@ -77,9 +78,6 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	return builder.Complete(r)
 }
-
-// queue is the queue that a Source receives.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind
 // set, it neither drains nor records events, and its Machines reference no objects.

@@ -348,13 +348,8 @@ func startsElsewhere(kind contract.Kind) []string {
 	if err != nil {
 		return nil // they are stored twice
 	}
-	var stages []string
-	for _, of := range []struct{ member, stage string }{
-		{"DrainStarted", contract.StageDrain}, {"VolumeDetachStarted", contract.StageVolumes},
-	} {
-		if !slices.ContainsFunc(missing, func(f contract.Forgotten) bool { return f.Member == of.member }) {
-			stages = append(stages, of.stage)
-		}
-	}
-	return stages
+	member := map[string]string{contract.StageDrain: "DrainStarted", contract.StageVolumes: "VolumeDetachStarted"}
+	return slices.DeleteFunc([]string{contract.StageDrain, contract.StageVolumes}, func(stage string) bool {
+		return slices.ContainsFunc(missing, func(f contract.Forgotten) bool { return f.Member == member[stage] })
+	})
 }

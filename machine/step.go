@@ -130,11 +130,8 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 
 // sayFailed sets the condition Deleting to an error that no stage has reported. It does nothing for a Machine that may be paused.
 func (s *Scope) sayFailed(err error) {
-	if s.Paused() {
-		return
-	}
 	said, found := engine.Find(s.Asserted, contract.ConditionDeleting)
-	if !patch.Retryable(err) && (!found || said.Reason == contract.ReasonDeleting) {
+	if !s.Paused() && !patch.Retryable(err) && (!found || said.Reason == contract.ReasonDeleting) {
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonInternalError, err.Error()))
 	}
 }

@@ -57,7 +57,8 @@ func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := attached(&Scope{
-				Scope: base{Now: now}, NodesErr: tc.err, Workload: Workload{Nodes: unlistedNodes{}}, env: testReconciler(testKind(), Ports{}, Options{ConnectionGrace: 5 * minute}),
+				Scope: base{Now: now}, NodesErr: tc.err, Workload: Workload{Nodes: unlistedNodes{}},
+				env: testReconciler(testKind(), Ports{}, Options{ConnectionGrace: 5 * minute}),
 			})
 			if tc.stored.Type != "" {
 				s.Stored = bothOfNode(tc.stored.Status, tc.stored.Reason, "")

@@ -78,8 +78,8 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded continues when the wait is over. It records that if a pass waited, or if the record is written in this pass anyway; otherwise
-// no later pass needs it.
+// volumesEnded continues when the wait is over. It records that if a pass waited, or if the record is written in this pass anyway;
+// otherwise no later pass needs it.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:

@@ -16,8 +16,8 @@ type Safety struct {
 	Needs []Need
 }
 
-// Need says that a step is not safe, or waits for ever, unless another one precedes it in the same Life. OrOther: a step of the embedder may
-// do the same under another name.
+// Need says that a step is not safe, or waits for ever, unless another one precedes it in the same Life. OrOther: a step of the embedder
+// may do the same under another name.
 type Need struct {
 	Step, Needs, Why string
 	OrOther          bool

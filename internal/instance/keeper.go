@@ -3,6 +3,7 @@ package instance
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,9 +53,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	if o.Poll <= 0 {
 		o.Poll = 10 * time.Second
 	}
-	if o.Refresh == 0 {
-		o.Refresh = DefaultRefresh
-	}
+	o.Refresh = cmp.Or(o.Refresh, DefaultRefresh)
 	return &Keeper{options: o, attempts: attempts{all: map[attemptKey]attempt{}}}, nil
 }
 
@@ -157,16 +156,11 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 		return k.unread(o, a, wait)
 	}
 	found, err := k.options.Calls.Get(ctx, r)
-	o.Going = err == nil && found.State == provider.Deleting
-	if err == nil && noderef.ValidProviderID(found.ProviderID) {
-		o.Adopt, o.Instance = true, found
-		return o
-	}
 	if err == nil {
-		o.Instance = found
-	}
-	if err == nil && !slices.Contains([]provider.State{provider.Creating, provider.Deleting, provider.Failed}, found.State) {
-		err = errors.New("the instance runs, or may have run, and has no provider ID")
+		o.Instance, o.Going, o.Adopt = found, found.State == provider.Deleting, noderef.ValidProviderID(found.ProviderID)
+		if !o.Adopt && !slices.Contains([]provider.State{provider.Creating, provider.Deleting, provider.Failed}, found.State) {
+			err = errors.New("the instance runs, or may have run, and has no provider ID")
+		}
 	}
 	if slices.Contains([]provider.Class{"", provider.NotFound, provider.Invalid, provider.Terminal}, provider.ClassOf(err)) {
 		return o
@@ -191,8 +185,8 @@ var errNotKept = errors.New("the object is being deleted")
 
 // withoutInput is the Outcome while the Request cannot be completed. It says nothing about an instance that ran.
 func withoutInput(in Input, err error) Outcome {
-	o := Outcome{Valid: in.Request.ProviderID != ""}
-	if o.Keep = in.Provisioned; !o.Keep {
+	o := Outcome{Decision: Decision{Keep: in.Provisioned}, Valid: in.Request.ProviderID != ""}
+	if !o.Keep {
 		o.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
 	}
 	return o
@@ -214,18 +208,17 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 
 // request completes the Request with defaults, and returns its fingerprint.
 func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
-	r := in.Request
-	if in.Err != nil {
-		return r, "", in.Err
+	r, err := in.Request, in.Err
+	if err != nil {
+		return r, "", err
 	}
 	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // it changes nothing about an instance that exists
-		spec, err := k.options.Calls.AddDefaults(r.Spec)
-		if err != nil {
-			return r, fingerprint(ctx, &r), err
+		var spec json.RawMessage
+		if spec, err = k.options.Calls.AddDefaults(r.Spec); err == nil {
+			r.Spec = spec
 		}
-		r.Spec = spec
 	}
-	return r, fingerprint(ctx, &r), nil
+	return r, fingerprint(ctx, &r), err
 }
 
 // ask makes the call that is next. It sets valid when the Driver has accepted the specification. waits says that the first-boot data is

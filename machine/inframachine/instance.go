@@ -140,18 +140,16 @@ func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
 		return s.Wait(ReasonWaitingForInstanceDeletion, err.Error()), err
 	}
 	if held != "" {
-		result := s.Wait(ReasonWaitingForInstanceDeletion, held)
-		result.RequeueAfter = again
-		return result, nil
+		s.Requeue(again)
+		return s.Wait(ReasonWaitingForInstanceDeletion, held), nil
 	}
 	removal := s.env.keeper.Remove(ctx, s.input(ctx))
 	if removal.Gone {
 		return Result{}, nil
 	}
 	s.notReady(contract.ReasonDeleting, removal.Message)
-	result := s.Wait(ReasonWaitingForInstanceDeletion, removal.Message)
-	result.RequeueAfter = removal.RequeueAfter
-	return result, nil
+	s.Requeue(removal.RequeueAfter)
+	return s.Wait(ReasonWaitingForInstanceDeletion, removal.Message), nil
 }
 
 func (s *Scope) adopt(found instance.Outcome) {
