@@ -30,14 +30,7 @@ var ErrStale = errors.New("the caches are behind")
 
 // IsStale reports whether all that went wrong is that something read was old. Of errors that were joined, also inside another error such as
 // that of a step, all must be stale.
-func IsStale(err error) bool {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if joined, ok := e.(interface{ Unwrap() []error }); ok {
-			return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !IsStale(one) })
-		}
-	}
-	return errors.Is(err, ErrStale) || patch.Retryable(err)
-}
+func IsStale(err error) bool { return patch.Retryable(err, ErrStale) }
 
 // Kind is what a kind adds to the frame. S and U are its state and update, and P is the pointer to its Scope.
 type Kind[S, U, P any] struct {

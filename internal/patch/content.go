@@ -13,16 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// content is what a patch changes, without what differs each time that the same is written: its preconditions, and times in conditions and
-// annotations.
+// content is what a patch changes, without what differs each time that the same is written: its preconditions, and times.
 type content struct {
 	object types.UID
 	paths  [][]string
 	hash   uint64
 }
 
-// timeForm are the times that annotations have: in RFC 3339, and in seconds since 1970.
-var timeForm = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|\b1[0-9]{9}\b`)
+// timeForm are the times in a patch as JSON: in RFC 3339, and in seconds since 1970 as a member of an annotation that holds JSON.
+var timeForm = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|:1[0-9]{9}\b`)
 
 // operation is one of a JSON patch.
 type operation struct {
@@ -50,7 +49,7 @@ func contentOfPatch(p client.Patch) (content, error) {
 		return content{}, err
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write(raw)
+	_, _ = hash.Write(timeForm.ReplaceAllLiteral(raw, nil))
 	c.hash = hash.Sum64()
 	return c, nil
 }
@@ -87,15 +86,7 @@ func (c *content) readMerge(raw []byte) (any, error) {
 		c.object = types.UID(uid)
 		delete(metadata, "uid")
 		delete(metadata, "resourceVersion")
-		if annotations, ok := metadata["annotations"].(map[string]any); ok {
-			for key, value := range annotations {
-				if text, ok := value.(string); ok {
-					annotations[key] = timeForm.ReplaceAllLiteralString(text, "time")
-				}
-			}
-		}
 	}
-	withoutTimes(body)
 	c.addLeaves(nil, body)
 	return body, nil
 }
@@ -109,21 +100,6 @@ func (c *content) addLeaves(path []string, value map[string]any) {
 			continue
 		}
 		c.paths = append(c.paths, to)
-	}
-}
-
-// withoutTimes removes the times of conditions.
-func withoutTimes(value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		delete(v, "lastTransitionTime")
-		for _, next := range v {
-			withoutTimes(next)
-		}
-	case []any:
-		for _, next := range v {
-			withoutTimes(next)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,9 +55,7 @@ func contentOf(obj contract.Object) (map[string]any, error) {
 func (c Contents) Whole() Document { return document(c.before, c.after) }
 
 // Main is the patch for everything but the status.
-func (c Contents) Main() Document {
-	return document(without(c.before, "status"), without(c.after, "status"))
-}
+func (c Contents) Main() Document { return document(without(c.before), without(c.after)) }
 
 // Status is the patch for the status.
 func (c Contents) Status() Document { return document(statusOf(c.before), statusOf(c.after)) }
@@ -66,13 +65,9 @@ func document(before, after map[string]any) Document {
 	return Document{body, replacesList}
 }
 
-func without(obj map[string]any, key string) map[string]any {
-	rest := make(map[string]any, len(obj))
-	for k, v := range obj {
-		if k != key {
-			rest[k] = v
-		}
-	}
+func without(obj map[string]any) map[string]any {
+	rest := maps.Clone(obj)
+	delete(rest, "status")
 	return rest
 }
 
@@ -80,5 +75,5 @@ func statusOf(obj map[string]any) map[string]any {
 	if status, found := obj["status"]; found {
 		return map[string]any{"status": status}
 	}
-	return map[string]any{}
+	return nil
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -27,18 +25,6 @@ const (
 	forgotten = 2 * longestPause
 )
 
-// limit sends patches, and defers one that another writer undoes again and again: after a burst of five, the same patch of the same object
-// is sent a second later, then after twice that time, up to a minute. Two minutes after the last one it is a new patch. Patches that differ
-// only in times are the same; a status counts only while nothing else is written to it, because a status may rightly alternate. Safe for
-// concurrent use.
-type limit struct {
-	clock clock.PassiveClock
-
-	mu    sync.Mutex
-	all   map[subject]*repeats
-	swept time.Time
-}
-
 // subject is what is written: some content of an object, or its status.
 type subject struct {
 	object  types.UID
@@ -49,11 +35,7 @@ type repeats struct {
 	content uint64
 	times   int
 	last    time.Time
-	by      *string // who undoes it, nil while that was not asked
-}
-
-func newLimit(c clock.PassiveClock) *limit {
-	return &limit{clock: c, all: map[subject]*repeats{}, swept: c.Now()}
+	by      atomic.Pointer[string] // who undoes it, nil while that was not asked
 }
 
 // UndoneError is the error of a patch that was not sent, because other writers have undone it too often. It is Retryable.
@@ -73,82 +55,48 @@ func (e *UndoneError) Error() string {
 	return fmt.Sprintf("%s of %s is changed back%s each time that it is written", e.Fields, e.Object, by)
 }
 
-// patch sends a patch of the object that target names by send, or returns an UndoneError. One without a UID is always sent. c writes the
-// object itself.
-func (l *limit) patch(
-	ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error,
-) error {
-	content, err := contentOfPatch(patch)
-	if err != nil {
-		return err
-	}
-	if content.object == "" {
-		return send()
-	}
-	if after, by := l.deferred(content, status); after > 0 {
-		if by == nil {
-			by = new(writersOf(ctx, c, target, content))
-			l.undoneBy(content, status, by)
-		}
-		return &UndoneError{Object: nameOf(target), Fields: content.fields(), By: *by, After: after}
-	}
-	if err := send(); err != nil {
-		return err
-	}
-	l.sent(content, status)
-	return nil
-}
-
 // of returns what is known of a content, and whether it is still the same patch. It is called with the lock.
-func (l *limit) of(c content, status bool) (*repeats, bool) {
+func (w *Writer) of(c content, status bool) (*repeats, bool) {
 	key := subject{c.object, c.hash}
 	if status {
 		key.content = 0
 	}
-	r := l.all[key]
+	r := w.sent[key]
 	if r == nil {
 		r = &repeats{}
-		l.all[key] = r
+		w.sent[key] = r
 	}
-	return r, r.content == c.hash && l.clock.Since(r.last) < forgotten
+	return r, r.content == c.hash && w.clock.Since(r.last) < forgotten
 }
 
-// deferred returns when a patch can be sent, zero for now, and who undoes it, nil while that is not known.
-func (l *limit) deferred(c content, status bool) (time.Duration, *string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r, same := l.of(c, status)
-	if !same || r.times < burst {
-		return 0, nil
+// deferred returns when a patch can be sent, zero for now, and what is known of it. A patch that another writer undoes again and again is put off: after a burst of
+// five, the same patch of the same object is sent a second later, then after twice that time, up to a minute. Two minutes after the last
+// one it is a new patch. Patches that differ only in times are the same; a status counts only while nothing else is written to it, because
+// a status may rightly alternate. A patch without a UID is always sent.
+func (w *Writer) deferred(c content, status bool) (time.Duration, *repeats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, same := w.of(c, status)
+	if c.object == "" || !same || r.times < burst {
+		return 0, r
 	}
 	pause := min(firstPause<<min(r.times-burst, 10), longestPause)
-	if left := r.last.Add(pause).Sub(l.clock.Now()); left <= pause { // a clock that was set back defers nothing
-		return left, r.by
+	if left := r.last.Add(pause).Sub(w.clock.Now()); left <= pause { // a clock that was set back defers nothing
+		return left, r
 	}
-	return 0, nil
+	return 0, r
 }
 
-func (l *limit) undoneBy(c content, status bool, by *string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r, same := l.of(c, status); same {
-		r.by = by
-	}
-}
-
-func (l *limit) sent(c content, status bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.clock.Now()
-	r, same := l.of(c, status)
+// count remembers that a patch was sent.
+func (w *Writer) count(c content, status bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, same := w.of(c, status)
 	if !same {
 		r.times = 0
 	}
-	r.content, r.times, r.last, r.by = c.hash, r.times+1, now, nil
-	if now.Sub(l.swept) >= forgotten {
-		l.swept = now
-		maps.DeleteFunc(l.all, func(_ subject, r *repeats) bool { return now.Sub(r.last) >= forgotten })
-	}
+	r.content, r.times, r.last = c.hash, r.times+1, w.clock.Now()
+	r.by.Store(nil)
 }
 
 // writersOf asks the API server for the field managers of what a patch changes, by a patch that changes nothing: it needs no further right,

@@ -2,24 +2,14 @@ package patch
 
 import (
 	"maps"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/utils/clock"
 )
 
-// marks remembers the last write of each object until the cache shows it.
-type marks struct {
-	clock clock.PassiveClock
-
-	mu      sync.Mutex
-	written map[types.UID]mark
-	swept   time.Time
-}
-
+// mark is the last write of an object that the cache has yet to show.
 type mark struct {
 	resourceVersion string
 	at              time.Time
@@ -31,24 +21,21 @@ type mark struct {
 // was deleted right after the write, or by it.
 const MaxBehind = 10 * time.Minute
 
-func newMarks(c clock.PassiveClock) *marks {
-	return &marks{clock: c, written: map[types.UID]mark{}, swept: c.Now()}
-}
-
-// Wrote records a write that did not go through the Writer; obj is the answer of the API server. If two writes of one
-// object are recorded in the wrong order, the later version counts.
-func (m *marks) Wrote(obj metav1.Object) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.clock.Now()
-	last, found := m.written[obj.GetUID()]
+// Wrote records a write by the answer of the API server. If two writes of one object are recorded in the wrong order, the later version
+// counts. What is too old to matter is forgotten.
+func (w *Writer) Wrote(obj metav1.Object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Now()
+	last, found := w.written[obj.GetUID()]
 	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion)
 	if !found || err != nil || order >= 0 {
-		m.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now, removes(obj)}
+		w.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now, removes(obj)}
 	}
-	if now.Sub(m.swept) >= MaxBehind {
-		m.swept = now
-		maps.DeleteFunc(m.written, func(_ types.UID, w mark) bool { return now.Sub(w.at) >= MaxBehind })
+	if now.Sub(w.swept) >= forgotten {
+		w.swept = now
+		maps.DeleteFunc(w.written, func(_ types.UID, last mark) bool { return now.Sub(last.at) >= MaxBehind })
+		maps.DeleteFunc(w.sent, func(_ subject, r *repeats) bool { return now.Sub(r.last) >= forgotten })
 	}
 }
 
@@ -62,17 +49,17 @@ func removes(obj metav1.Object) bool {
 // Behind reports whether obj is older than its last write, for MaxBehind at most. A pass over it would repeat that
 // write, and a patch with its resource version would be rejected. If the last write removed the object, every copy is
 // behind. If resource versions cannot be compared, no other object is behind.
-func (m *marks) Behind(obj metav1.Object) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, found := m.written[obj.GetUID()]
+func (w *Writer) Behind(obj metav1.Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, found := w.written[obj.GetUID()]
 	if !found {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.resourceVersion)
-	if (last.gone || err == nil && order < 0) && m.clock.Since(last.at) < MaxBehind {
+	if (last.gone || err == nil && order < 0) && w.clock.Since(last.at) < MaxBehind {
 		return true
 	}
-	delete(m.written, obj.GetUID())
+	delete(w.written, obj.GetUID())
 	return false
 }

@@ -12,7 +12,7 @@ import (
 
 func TestAnObjectOlderThanOurOwnWriteIsBehind(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	m := newMarks(clock)
+	m := NewWriter(nil, clock)
 	at := func(version string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{UID: "u", ResourceVersion: version}
 	}
@@ -45,7 +45,7 @@ func TestEveryCopyOfAnObjectThatTheLastWriteRemovedIsBehind(t *testing.T) {
 		"the object lives":                 {metav1.ObjectMeta{}, false},
 		"the grace period has yet to pass": {metav1.ObjectMeta{DeletionTimestamp: &deleted, DeletionGracePeriodSeconds: &grace}, false},
 	} {
-		m := newMarks(clock)
+		m := NewWriter(nil, clock)
 		tc.answer.UID, tc.answer.ResourceVersion = "u", "8" // the server answers with the version from before the removal
 		cached := &metav1.ObjectMeta{UID: "u", ResourceVersion: "8"}
 		m.Wrote(&tc.answer)
@@ -65,7 +65,7 @@ func TestEveryCopyOfAnObjectThatTheLastWriteRemovedIsBehind(t *testing.T) {
 }
 
 func TestALateAnswerDoesNotHideALaterWrite(t *testing.T) {
-	m := newMarks(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	m := NewWriter(nil, clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	for _, version := range []string{"12", "11"} { // two workers write one object, and the first records its write last
 		m.Wrote(&metav1.ObjectMeta{UID: "u", ResourceVersion: version})
 	}
@@ -76,7 +76,7 @@ func TestALateAnswerDoesNotHideALaterWrite(t *testing.T) {
 
 func TestMarksAreBounded(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	m := newMarks(clock)
+	m := NewWriter(nil, clock)
 	for i := range 1000 {
 		m.Wrote(&metav1.ObjectMeta{UID: types.UID(strconv.Itoa(i)), ResourceVersion: "1"})
 		clock.SetTime(clock.Now().Add(time.Second))

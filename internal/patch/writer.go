@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,16 +19,20 @@ import (
 // Writer sends patches at a limited rate, and remembers them until the cache shows them. It is safe for concurrent use.
 type Writer struct {
 	client client.Client
-	limit  *limit
-	*marks
+	clock  clock.PassiveClock
+
+	mu      sync.Mutex
+	written map[types.UID]mark
+	sent    map[subject]*repeats
+	swept   time.Time
 }
 
-// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one; MaxBehind uses it.
+// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one.
 func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
 	}
-	return &Writer{client: c, limit: newLimit(passive), marks: newMarks(passive)}
+	return &Writer{client: c, clock: passive, written: map[types.UID]mark{}, sent: map[subject]*repeats{}, swept: passive.Now()}
 }
 
 // Send sends a document that was made from the object on. The patch names the UID of on. It also names its resource
@@ -58,25 +64,34 @@ func (w *Writer) Patch(ctx context.Context, target client.Object, body map[strin
 	if err != nil {
 		return err
 	}
-	patch := client.RawPatch(types.MergePatchType, raw)
-	return w.send(ctx, w.client, target, patch, status, func() error {
-		if status {
-			return w.client.Status().Patch(ctx, target, patch)
-		}
-		return w.client.Patch(ctx, target, patch)
-	})
+	return w.send(ctx, w.client, target, client.RawPatch(types.MergePatchType, raw), status)
 }
 
 // PatchThrough is Patch of any type through another client, such as that of the cluster of a Node.
 func (w *Writer) PatchThrough(ctx context.Context, c client.Writer, target client.Object, patch client.Patch) error {
-	return w.send(ctx, c, target, patch, false, func() error { return c.Patch(ctx, target, patch) })
+	return w.send(ctx, c, target, patch, false)
 }
 
-func (w *Writer) send(
-	ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool, send func() error,
-) error {
-	err := w.limit.patch(ctx, c, target, patch, status, send)
+func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object, patch client.Patch, status bool) error {
+	content, err := contentOfPatch(patch)
+	if err != nil {
+		return err
+	}
+	if after, known := w.deferred(content, status); after > 0 {
+		by := known.by.Load()
+		if by == nil {
+			by = new(writersOf(ctx, c, target, content))
+			known.by.Store(by)
+		}
+		return &UndoneError{Object: nameOf(target), Fields: content.fields(), By: *by, After: after}
+	}
+	if status {
+		err = w.client.Status().Patch(ctx, target, patch)
+	} else {
+		err = c.Patch(ctx, target, patch)
+	}
 	if err == nil {
+		w.count(content, status)
 		w.Wrote(target)
 	}
 	return err
@@ -84,16 +99,18 @@ func (w *Writer) send(
 
 // Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, or the pass used an old object, which
 // is a conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not
-// with 409, because patches have no preconditions. Joined errors are retryable only if each of them is.
-func Retryable(err error) bool {
+// with 409, because patches have no preconditions. Joined errors are retryable only if each of them is. An error that matches one of also is
+// retryable too.
+func Retryable(err error, also ...error) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {
 			all := joined.Unwrap()
-			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one) })
+			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one, also...) })
 		}
 	}
 	undone := (*UndoneError)(nil)
 	return errors.As(err, &undone) || apierrors.IsConflict(err) ||
+		slices.ContainsFunc(also, func(one error) bool { return errors.Is(err, one) }) ||
 		slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
