@@ -15,7 +15,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -128,7 +127,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(ref, "list", "watch")})
 	}
 	if w.DrainRules {
-		lists = append(lists, external.PolicyRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
+		lists = append(lists, engine.ReadRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
 	}
 	return contract.MergePolicyRules(lists...)
 }

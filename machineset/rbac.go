@@ -6,7 +6,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
@@ -47,5 +46,5 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	for _, ref := range w.References {
 		rules = append(rules, engine.Rule(ref, "get", "list", "watch", "create", "patch"))
 	}
-	return contract.MergePolicyRules(rules, patch.PolicyRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource))
+	return contract.MergePolicyRules(rules, engine.PatchRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource))
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Controller returns the builder of a controller with the watches that all kinds have: the objects that match the watch filter, what they
@@ -95,20 +94,19 @@ type Wiring struct {
 //   - Events: create, and patch when one is repeated.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{
-		{Rule(w.Own, "list", "watch")}, patch.PolicyRules(w.Own, w.StatusSubresource),
-		external.PolicyRules(slices.Concat(w.References, w.Templates, w.Read)...), w.ownerRules(),
+		{Rule(w.Own, "list", "watch")}, PatchRules(w.Own, w.StatusSubresource), ReadRules(slices.Concat(w.References, w.Templates, w.Read)...),
+		w.ownerRules(),
 	}
 	for _, ref := range w.References {
-		crds := schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
-		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete"), Rule(crds, "get")}, patch.PolicyRules(ref, false))
+		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete", "patch"), Rule(crds, "get")})
 	}
 	for _, child := range w.Children {
 		lists = append(lists, []rbacv1.PolicyRule{Rule(child, "get", "list", "watch", "create", "patch", "delete")})
 	}
 	if w.Clusters {
-		lists = append(lists, external.ClusterPolicyRules())
+		lists = append(lists, []rbacv1.PolicyRule{Rule(schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}, "get", "list", "watch")})
 		for _, template := range w.Templates {
-			lists = append(lists, patch.PolicyRules(template, false))
+			lists = append(lists, PatchRules(template, false))
 		}
 	}
 	if w.Events {
@@ -130,6 +128,28 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 		}
 	}
 	return rules
+}
+
+// crds are CustomResourceDefinitions.
+var crds = schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
+
+// ReadRules are the rights that a Tracker needs for objects of these resources, and to read their CustomResourceDefinitions. "*" as a
+// resource means all resources of its group. Without any resource there are none.
+func ReadRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, r := range resources {
+		rules = append(rules, Rule(r, "list", "watch"), Rule(crds, "list", "watch"))
+	}
+	return rules
+}
+
+// PatchRules are the rights to patch objects of a resource, and their status if it is a subresource.
+func PatchRules(resource schema.GroupResource, statusSubresource bool) []rbacv1.PolicyRule {
+	rule := Rule(resource, "patch")
+	if statusSubresource {
+		rule.Resources = append(rule.Resources, resource.Resource+"/status")
+	}
+	return []rbacv1.PolicyRule{rule}
 }
 
 // Rule returns the rule for some verbs on a resource.
