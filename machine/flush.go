@@ -52,12 +52,12 @@ func hasBegunDrain(state *contract.MachineState) bool {
 // Limits of writes delay its repetitions.
 func (s *Scope) checkKept() error {
 	text := s.memory.notKept
-	if s.wroteStatus || s.recordsFirst || s.Update.Node.Keeps() {
+	if s.WroteStatus() || s.recordsFirst || s.Update.Node.Keeps() {
 		text = ""
 	}
 	var have contract.MachineState
 	if text == "" && s.Answer() != nil && s.env.kind.Adapter.Read(s.Answer(), &have) == nil { // else the next pass reports it
-		if what := s.missingIn(&have, s.wroteStatus, s.recordsFirst); what != "" {
+		if what := s.missingIn(&have, s.WroteStatus(), s.recordsFirst); what != "" {
 			text = fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
 				what, s.env.kind.GVK.Kind)
 		}
@@ -134,15 +134,7 @@ func flush(ctx context.Context, s *Scope, failed error) error {
 	if !s.Paused() {
 		s.recordDeletion()
 	}
-	err := s.Flush(ctx, engine.Writing[contract.MachineUpdate]{
-		Observes: failed == nil && !s.Paused(),
-		Wrote: func(u contract.MachineUpdate, _, status bool) {
-			if status {
-				s.wroteStatus = true
-				s.Record(engine.ConditionEvents(s.Stored, u.Conditions, problems(s.Deleting()))...)
-			}
-		},
-	})
+	err := s.Flush(ctx, engine.Writing{Observes: failed == nil && !s.Paused(), Problems: problems(s.Deleting())})
 	if err == nil && failed == nil {
 		err = s.checkKept()
 	}

@@ -54,7 +54,7 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 			obj := testKind().New()
 			require.NoError(t, testKind().Adapter.Write(obj, contract.MachineUpdate{Conditions: []metav1.Condition{{Type: "Y"}}}))
 			s := attached(&Scope{Scope: base{Object: obj, Update: one}, env: testReconciler(testKind(), accepting(), Options{})})
-			require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{}))
+			require.NoError(t, s.Flush(t.Context(), engine.Writing{}))
 			require.NotEqual(t, derived[name], s.Written())
 		})
 	}
@@ -90,7 +90,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				}
 				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
-				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{Observes: true}))
+				require.NoError(t, s.Flush(t.Context(), engine.Writing{Observes: true}))
 				return s.Written()
 			}
 			if !dirty() {
@@ -168,7 +168,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 			pass := func(step func(*Scope)) *Scope {
 				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})
 				step(s)
-				require.NoError(t, s.Flush(t.Context(), engine.Writing[contract.MachineUpdate]{}))
+				require.NoError(t, s.Flush(t.Context(), engine.Writing{}))
 				return s
 			}
 			pass(func(s *Scope) { s.setPhase("Provisioning") })

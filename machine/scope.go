@@ -48,7 +48,6 @@ type Scope struct {
 	told         []engine.Event // of this pass
 	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
-	wroteStatus  bool           // the status was written
 	// validated says whether a Driver accepts the specification; absent without a Driver.
 	validated contract.Opt[bool]
 	// infrastructureGone: the API server confirmed that the infrastructure object is gone.

@@ -23,7 +23,6 @@ type (
 	frame    = engine.Frame[contract.MachinePoolState, contract.MachinePoolUpdate]
 	passes   = engine.Reconciler[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
 	poolKind = engine.Kind[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
-	writing  = engine.Writing[contract.MachinePoolUpdate]
 )
 
 // Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler. Safe

@@ -14,14 +14,7 @@ import (
 
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	return p.Flush(ctx, writing{Observes: failed == nil && !p.Paused(), Guarded: true, Wrote: p.wrote})
-}
-
-// wrote records the events of a status that was written.
-func (p *Scope) wrote(u contract.MachinePoolUpdate, _, status bool) {
-	if status {
-		p.Record(engine.ConditionEvents(p.Stored, u.Conditions, problems())...)
-	}
+	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Guarded: true, Problems: problems()})
 }
 
 // statusStep sets counters, phase and conditions.

@@ -145,12 +145,10 @@ func Flush[S, U, CS, CU any](
 	if failed && !silent && !c.Known {
 		s.Assert(unobserved()...)
 	}
-	err = s.Flush(ctx, engine.Writing[U]{Observes: !failed && c.Known, Silent: silent, Guarded: true, Wrote: func(_ U, main, _ bool) {
-		if main {
-			s.Record(c.told...)
-			c.told = nil
-		}
-	}})
+	err = s.Flush(ctx, engine.Writing{Observes: !failed && c.Known, Silent: silent, Guarded: true})
+	if err == nil {
+		s.Record(c.told...)
+	}
 	if external.SaysGone(err) {
 		return nil
 	}

@@ -96,7 +96,7 @@ func (b *bench) reconciler() reconciler {
 		},
 		Begin: func(ctx context.Context, s *scope) { s.ReadCluster(ctx) },
 		Flush: func(ctx context.Context, s *scope, err error) error {
-			return s.Flush(ctx, engine.Writing[contract.MachineDeploymentUpdate]{Observes: err == nil && !s.Paused()})
+			return s.Flush(ctx, engine.Writing{Observes: err == nil && !s.Paused()})
 		},
 		Forget: func(key types.NamespacedName) { b.forgotten = append(b.forgotten, key) },
 	})

@@ -44,6 +44,8 @@ type Scope[S, U any] struct {
 	released   bool            // see Release
 	deferred   error           // see DeferError
 	answer     contract.Object // of the last write
+	// wroteStatus: this pass has written the status.
+	wroteStatus bool
 }
 
 // Attach has the Scope read and write through a Frame. ReconcileObject does this; call it in a test of a step, with a Scope of your own.

@@ -64,7 +64,7 @@ func (s *Scope[S, U]) contest(err error) {
 
 // writeContest writes the condition Contested alone when the metadata was put off, because the status may depend on it. It returns the
 // error about the metadata.
-func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error) error {
+func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing, err error) error {
 	undone := Undone(err)
 	if undone == nil {
 		return err
@@ -72,9 +72,9 @@ func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing[U], err error)
 	var none U
 	s.Update, s.Asserted = none, nil
 	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
-	d, failed := s.decisions(s.Object, false)
+	decided, failed := s.decided(s.Object, false)
 	if w.Silent || failed != nil || !s.isDue() {
 		return err
 	}
-	return join(err, s.writeStatus(ctx, s.Object, d, w))
+	return join(err, s.writeStatus(ctx, s.Object, decided.Status(), w))
 }

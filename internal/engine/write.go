@@ -16,43 +16,43 @@ import (
 )
 
 // Writing says how Flush writes an object.
-type Writing[U any] struct {
+type Writing struct {
 	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
 	Observes bool
 	// Guarded: the metadata is written on the version that was read, also when no status follows.
 	Guarded bool
 	// Silent: the status stays as it is. It does so in any case after Release.
 	Silent bool
-	// Wrote is called after each write with the update that it stored; nil does nothing. The status is part of it when status is true.
-	Wrote func(u U, main, status bool)
+	// Problems are reasons of conditions: one that changes to such a reason is a Warning event, once it is written.
+	Problems []string
 }
 
 // Flush writes the decisions of the pass: metadata and spec first, when they differ, then the status on top of the server's answer. A
 // status that differs is written at once if a step has asked for a checkpoint, if the object becomes or ceases to be ready, or if the last
 // write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a later pass, which Flush requests.
-func (s *Scope[S, U]) Flush(ctx context.Context, w Writing[U]) error {
+func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
 	if !s.hasChanges(w.Observes) {
 		return nil
 	}
-	d, err := s.decisions(s.Object, w.Observes)
+	decided, err := s.decided(s.Object, w.Observes)
 	if err != nil {
 		return err
 	}
-	writes := !w.Silent && !s.released && !d.contents.Status().Empty() && s.isDue()
+	writes := !w.Silent && !s.released && !decided.Status().Empty() && s.isDue()
 	if writes && !s.frame.Kind.StatusSubresource {
-		return s.writeWhole(ctx, d, w)
+		return s.writeStatus(ctx, s.Object, decided.Whole(), w)
 	}
-	current, err := s.writeMain(ctx, d, w, writes || w.Guarded)
+	current, err := s.writeMain(ctx, decided.Main(), w, writes || w.Guarded)
 	if err != nil || !writes || s.isGone(current) {
 		return err
 	}
 	if current != s.Object { // the write of the metadata has changed what the status is written on
-		if d, err = s.decisions(current, w.Observes); err != nil {
+		if decided, err = s.decided(current, w.Observes); err != nil {
 			return err
 		}
 	}
-	return s.writeStatus(ctx, current, d, w)
+	return s.writeStatus(ctx, current, decided.Status(), w)
 }
 
 // isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
@@ -85,14 +85,11 @@ func (s *Scope[S, U]) isGone(current contract.Object) bool {
 // Written reports whether this pass has written the object.
 func (s *Scope[S, U]) Written() bool { return s.answer != nil }
 
+// WroteStatus reports whether this pass has written the status.
+func (s *Scope[S, U]) WroteStatus() bool { return s.wroteStatus }
+
 // Answer returns what the API server returned for the last write of this pass, nil before. It must not be changed.
 func (s *Scope[S, U]) Answer() contract.Object { return s.answer }
-
-// decisions are the update of a pass with the conditions that have changed, and an object before and after it.
-type decisions[U any] struct {
-	update   U
-	contents patch.Contents
-}
 
 // hasChanges reports whether the pass may have decided something that is not stored: most have not.
 func (s *Scope[S, U]) hasChanges(observes bool) bool {
@@ -100,8 +97,8 @@ func (s *Scope[S, U]) hasChanges(observes bool) bool {
 		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) > 0
 }
 
-// decisions applies what the pass has decided to an object.
-func (s *Scope[S, U]) decisions(obj contract.Object, observes bool) (decisions[U], error) {
+// decided applies what the pass has decided to an object.
+func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Contents, error) {
 	u := s.Update
 	common := ChangesOf(&u)
 	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
@@ -109,20 +106,12 @@ func (s *Scope[S, U]) decisions(obj contract.Object, observes bool) (decisions[U
 	if observes {
 		*common.ObservedGeneration = contract.SetTo(s.generation)
 	}
-	contents, err := patch.Apply(s.frame.Kind, obj, u)
-	return decisions[U]{u, contents}, err
-}
-
-// WouldChange reports whether writing an update would change the object as it was read. Where that cannot be known it returns true, and the
-// write reports why.
-func (s *Scope[S, U]) WouldChange(u U) bool {
-	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
-	return err != nil || !contents.Whole().Empty()
+	return patch.Apply(s.frame.Kind, obj, u)
 }
 
 // HasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect. A value that a
 // step sets and a later one resets is no decision. Neither is the condition that a deletion has begun: each pass sets it until a stage
-// replaces it.
+// replaces it. Where it cannot be known it returns true, and the write reports why.
 func (s *Scope[S, U]) HasDecided() bool {
 	u, asserted := s.Update, s.Asserted
 	if said, _ := Find(s.Stored, contract.ConditionDeleting); said.Status == metav1.ConditionTrue {
@@ -131,32 +120,13 @@ func (s *Scope[S, U]) HasDecided() bool {
 		})
 	}
 	*ChangesOf(&u).Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
-	return s.WouldChange(u)
-}
-
-// writeWhole writes everything in one patch, where status is not a subresource.
-func (s *Scope[S, U]) writeWhole(ctx context.Context, d decisions[U], w Writing[U]) error {
-	if _, err := s.send(ctx, s.Object, d.contents.Whole(), false, true); err != nil {
-		return err
-	}
-	s.wrote(w, d.update, true, true)
-	return nil
-}
-
-// wrote records that an update was written.
-func (s *Scope[S, U]) wrote(w Writing[U], u U, main, status bool) {
-	if status {
-		*s.lastWrite() = s.Now
-	}
-	if w.Wrote != nil {
-		w.Wrote(u, main, status)
-	}
+	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
+	return err != nil || !contents.Whole().Empty()
 }
 
 // writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
 // decided on that version.
-func (s *Scope[S, U]) writeMain(ctx context.Context, d decisions[U], w Writing[U], guarded bool) (contract.Object, error) {
-	main := d.contents.Main()
+func (s *Scope[S, U]) writeMain(ctx context.Context, main patch.Document, w Writing, guarded bool) (contract.Object, error) {
 	if main.Empty() {
 		return s.Object, nil
 	}
@@ -164,20 +134,20 @@ func (s *Scope[S, U]) writeMain(ctx context.Context, d decisions[U], w Writing[U
 	if err != nil {
 		return nil, s.writeContest(ctx, w, err)
 	}
-	s.wrote(w, d.update, true, false)
 	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
 	return current, nil
 }
 
-func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, d decisions[U], w Writing[U]) error {
-	status := d.contents.Status()
+// writeStatus writes the status, or everything where it is no subresource.
+func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, status patch.Document, w Writing) error {
 	if status.Empty() {
 		return nil
 	}
-	_, err := s.send(ctx, current, status, true, true)
+	_, err := s.send(ctx, current, status, s.frame.Kind.StatusSubresource, true)
 	switch {
 	case err == nil:
-		s.wrote(w, d.update, false, true)
+		*s.lastWrite(), s.wroteStatus = s.Now, true
+		s.Record(ConditionEvents(s.Stored, contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now), w.Problems)...)
 	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
 		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
 	}
@@ -187,48 +157,50 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 // send writes a document to the object's main resource, or to its status, and returns the server's answer. A guarded document has the
 // resourceVersion that it was decided on; a status always does, because two status writes cannot be merged.
 func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
-	target := NewObject(s.frame.Kind)
-	if err := s.frame.Writer.Send(ctx, on, target, d, status, guarded); err != nil {
-		return nil, fmt.Errorf("write %s: %w", s.frame.name(s.Common().Key), err)
+	answer, err := send(ctx, s.frame.Writer, s.frame.Kind, on, d, status, guarded)
+	if err != nil {
+		return nil, err
 	}
-	s.answer = target
-	target.SetManagedFields(nil) // they are not used, and would be copied for the next write
-	return target, nil
+	s.answer = answer
+	answer.SetManagedFields(nil) // they are not used, and would be copied for the next write
+	return answer, nil
+}
+
+func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], on contract.Object, d patch.Document,
+	status, guarded bool,
+) (contract.Object, error) {
+	answer := NewObject(kind)
+	if err := w.Send(ctx, on, answer, d, status, guarded); err != nil {
+		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, on.GetNamespace(), on.GetName(), err)
+	}
+	return answer, nil
 }
 
 // Write writes the metadata and the spec of an update to an object of any kind, and returns the answer of the API server. It writes nothing
 // that is stored already, and then returns the object as it is. guarded writes only on the version that was read.
 func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
 ) (contract.Object, error) {
-	return write(ctx, w, kind, obj, u, patch.Contents.Main, false, guarded)
+	contents, err := patch.Apply(kind, obj, u)
+	main := contents.Main()
+	if err != nil || main.Empty() {
+		return obj, err
+	}
+	return send(ctx, w, kind, obj, main, false, guarded)
 }
 
 // WriteStatus is Write for the status of an update, on the version that was read. Where status is no subresource, it writes all of the
 // update.
 func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
 ) (contract.Object, error) {
-	if !kind.StatusSubresource {
-		return write(ctx, w, kind, obj, u, patch.Contents.Whole, false, true)
-	}
-	return write(ctx, w, kind, obj, u, patch.Contents.Status, true, true)
-}
-
-func write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
-	part func(patch.Contents) patch.Document, status, guarded bool,
-) (contract.Object, error) {
 	contents, err := patch.Apply(kind, obj, u)
-	if err != nil {
-		return nil, err
+	status := contents.Status()
+	if !kind.StatusSubresource {
+		status = contents.Whole()
 	}
-	document := part(contents)
-	if document.Empty() {
-		return obj, nil
+	if err != nil || status.Empty() {
+		return obj, err
 	}
-	written := NewObject(kind)
-	if err := w.Send(ctx, obj, written, document, status, guarded); err != nil {
-		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, obj.GetNamespace(), obj.GetName(), err)
-	}
-	return written, nil
+	return send(ctx, w, kind, obj, status, kind.StatusSubresource, true)
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that

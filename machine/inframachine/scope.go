@@ -70,15 +70,7 @@ func problems() []string {
 
 // flush writes the InfraMachine. One that is gone is no error.
 func flush(ctx context.Context, s *Scope, err error) error {
-	stored := s.Stored
-	unwritten := s.Flush(ctx, engine.Writing[contract.ProvidedMachineUpdate]{
-		Observes: err == nil && s.env.frame.Kind.StatusSubresource,
-		Wrote: func(u contract.ProvidedMachineUpdate, _, status bool) {
-			if status {
-				s.Record(engine.ConditionEvents(stored, u.Conditions, problems())...)
-			}
-		},
-	})
+	unwritten := s.Flush(ctx, engine.Writing{Observes: err == nil && s.env.frame.Kind.StatusSubresource, Problems: problems()})
 	if external.SaysGone(unwritten) {
 		return nil
 	}

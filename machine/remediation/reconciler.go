@@ -69,15 +69,10 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) {
 // flush writes the object at the end of a pass.
 func flush(ctx context.Context, s *scope, err error) error {
 	failed := err != nil && !engine.IsStale(err)
-	err = s.Flush(ctx, engine.Writing[contract.HealthCheckUpdate]{
-		Observes: !failed && s.decided, Silent: failed && !s.decided,
-		Wrote: func(_ contract.HealthCheckUpdate, _, status bool) {
-			if status {
-				s.Record(s.told...)
-				s.told = nil
-			}
-		},
-	})
+	err = s.Flush(ctx, engine.Writing{Observes: !failed && s.decided, Silent: failed && !s.decided})
+	if s.WroteStatus() {
+		s.Record(s.told...)
+	}
 	if external.SaysGone(err) {
 		return nil
 	}
