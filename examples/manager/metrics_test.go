@@ -50,7 +50,6 @@ func servesMetrics(ctx context.Context, t *testing.T, store *fake.Store, address
 		`machinist_machines{controller="machine",phase="none"} 1`,
 		`machinist_machinepool_step_results_total{controller="machinepool",result="done",step="paused"} 0`,
 		`machinist_machine_step_results_total{controller="machine",result="stopped",step="paused"} `,
-		`machinist_machine_pass_duration_seconds_count{controller="machine",result="done"} `,
 		`controller_runtime_reconcile_total{controller="machine",result="success"} `,
 	}
 	missing := map[string]bool{}

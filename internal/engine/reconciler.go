@@ -53,8 +53,8 @@ type Kind[S, U, P any] struct {
 
 // Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
 type Reconciler[S, U, P any] struct {
-	kind     Kind[S, U, P]
-	observer *observer // nil without Options.Metrics
+	kind    Kind[S, U, P]
+	metrics *Metrics // nil without Options.Metrics
 }
 
 // NewReconciler returns a Reconciler of a kind.
@@ -65,7 +65,8 @@ func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	if kind.End == nil {
 		kind.End = func(P, error) {}
 	}
-	return &Reconciler[S, U, P]{kind, newObserver(kind.Frame.Options.Metrics, kind.Frame.Options.Clock, kind.Steps)}
+	watch(kind.Frame.Options.Metrics, kind.Steps)
+	return &Reconciler[S, U, P]{kind, kind.Frame.Options.Metrics}
 }
 
 // Reconcile implements controller-runtime's Reconciler.
@@ -78,7 +79,7 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		r.observer.failed("read", err)
+		r.metrics.failed("read", err)
 		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
 	}
 	return r.ReconcileObject(ctx, obj)
@@ -88,13 +89,12 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 // instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
 // object from two goroutines at a time.
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	r.observer.works(1)
-	defer r.observer.works(-1)
+	r.metrics.works(1)
+	defer r.metrics.works(-1)
 	p, s := r.kind.NewScope()
-	s.observer = r.observer
 	f := r.kind.Frame
 	if err := Begin(s, f, obj); err != nil {
-		r.observer.failed("read", err)
+		r.metrics.failed("read", err)
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	key := s.Common().Key
@@ -117,7 +117,6 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	if s.released {
 		r.Forget(key)
 	}
-	r.observer.passed(s.Now, s.requeue, err)
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
@@ -144,7 +143,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing.End()
 	s.remember(unwritten) // the next pass asserts it
 	if !s.EndsWith(unwritten) {
-		r.observer.failed("write", unwritten)
+		r.metrics.failed("write", unwritten)
 	}
 	return join(err, unwritten)
 }
@@ -173,7 +172,7 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 	region.End()
 	result.Checkpoint = result.Checkpoint && s.HasDecided()
 	s.checkpoint = s.checkpoint || result.Checkpoint
-	s.observer.ran(step.Name, result, err)
+	s.frame.Options.Metrics.ran(step.Name, result, err)
 	return result, err
 }
 

@@ -36,7 +36,6 @@ type Scope[S, U any] struct {
 	Stored, Asserted []metav1.Condition
 
 	frame      *Frame[S, U]
-	observer   *observer
 	requeue    time.Duration
 	generation int64           // the observed generation of the status, zero when it has none
 	paused     bool            // the object is paused, or that is unknown

@@ -41,7 +41,7 @@ func (s *Scope[S, U]) remember(err error) {
 	m := s.Common()
 	*s.frame.contests.Of(m.Key, m.UID) = contest{undone.Error(), s.Now.Add(undone.After + undoneGrace)}
 	s.Requeue(undone.After)
-	s.observer.contested()
+	s.frame.Options.Metrics.contested()
 }
 
 // contest sets the condition Contested from the error of this pass, and from those of the passes before it, whose grace is not over.
