@@ -93,26 +93,17 @@ func (s *Scope[CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 		s.selector.Matches(labels.Set(m.Labels)))
 }
 
-// listLimit is the number of children in one answer of the API server.
-const listLimit = 500
-
 // EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
 func (f *Frame[CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
-	gvk, next := f.kind.GVK, ""
-	for {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit), client.Continue(next))
-		if err != nil {
-			return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
-		}
-		for i := range list.Items {
-			each(&list.Items[i])
-		}
-		if next = list.Continue; next == "" {
-			return nil
-		}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(f.kind.GVK.GroupVersion().WithKind(f.kind.GVK.Kind + "List"))
+	if err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
 	}
+	for i := range list.Items {
+		each(&list.Items[i])
+	}
+	return nil
 }
 
 // Live returns the metadata of the children that the owner controls as the API server itself knows them, by name.
