@@ -26,7 +26,7 @@ func (s *Scope) syncMachines(ctx context.Context) error {
 }
 
 func (s *Scope) syncMachine(ctx context.Context, m member) error {
-	before, _ := children.ReadGiven(m.Metadata, GivenAnnotation)
+	before := children.ReadGiven(m.Metadata, GivenAnnotation)
 	var u contract.MachineUpdate
 	if m.Deleting.IsZero() {
 		u.MetadataUpdate = metadataOf(m.Metadata, before, &s.State)

@@ -56,7 +56,7 @@ func decideClaim(f claimFacts) claim {
 		if goes || matches || f.Reserved {
 			return claimOwn
 		}
-		if gave, _ := ReadGiven(f.Child.Metadata, f.GivenAnnotation); gave.Labels != nil && f.Selector.Matches(labels.Set(gave.Labels)) {
+		if gave := ReadGiven(f.Child.Metadata, f.GivenAnnotation); gave.Labels != nil && f.Selector.Matches(labels.Set(gave.Labels)) {
 			return claimRelease
 		}
 		return claimOwn

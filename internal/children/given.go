@@ -21,16 +21,12 @@ type Given struct {
 }
 
 // ReadGiven reads the record in an annotation of a child. Without a readable one nothing is known, and nothing is removed.
-func ReadGiven(child *contract.Metadata, annotation string) (given Given, known bool) {
-	text, found := child.Annotations[annotation]
-	if !found {
-		return Given{}, false
-	}
+func ReadGiven(child *contract.Metadata, annotation string) Given {
 	var g Given
-	if err := json.Unmarshal([]byte(text), &g); err != nil {
-		return Given{}, false
+	if json.Unmarshal([]byte(child.Annotations[annotation]), &g) != nil {
+		return Given{}
 	}
-	return g, true
+	return g
 }
 
 // Text returns the record as text. Equal records give equal texts.

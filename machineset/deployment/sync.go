@@ -126,7 +126,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(child.UID).String()
-	before, _ := children.ReadGiven(child.Metadata, GivenAnnotation)
+	before := children.ReadGiven(child.Metadata, GivenAnnotation)
 	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations, false)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
 		fields, err := s.env.kinds.Maker.SyncSet(s.Object, obj, before.Fields)
