@@ -21,7 +21,7 @@ import (
 
 // createMachines creates Machines. One that the cache does not show yet is there already, which the API server answers.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
-	errs := each(p, missing, func(name string) error { return p.createMachine(ctx, name) })
+	errs := each(missing, func(name string) error { return p.createMachine(ctx, name) })
 	var created []string
 	for i, name := range missing {
 		switch {
@@ -106,7 +106,7 @@ func (p *Scope) labelMachines(ctx context.Context) error {
 			due = append(due, obj)
 		}
 	}
-	return p.joinErrors(each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) }))
+	return p.joinErrors(each(due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) }))
 }
 
 // giveMetadata writes what a Machine of the pool lacks.
@@ -230,7 +230,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
 		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	errs := each(p, going, func(m *contract.MachineState) error {
+	errs := each(going, func(m *contract.MachineState) error {
 		only := client.Preconditions{UID: &m.UID}
 		if asRead {
 			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())

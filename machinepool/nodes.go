@@ -102,7 +102,7 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
-	errs := each(p, p.match.missed, func(ref contract.NodeRef) error {
+	errs := each(p.match.missed, func(ref contract.NodeRef) error {
 		gone, err := p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
 			return isStill(live, ref, p.ids, p.env.options.Matching)
 		})

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -53,9 +54,9 @@ func (p *Scope) propagate(ctx context.Context) error {
 	})
 }
 
-// eachNode writes Nodes, a few of them at the same time.
+// eachNode writes Nodes.
 func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
-	return p.joinErrors(each(p, nodes, do))
+	return p.joinErrors(each(nodes, do))
 }
 
 // patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
@@ -71,7 +72,7 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 // may answer again, or another process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
-	errs := each(p, nodes, func(node *corev1.Node) error {
+	errs := each(nodes, func(node *corev1.Node) error {
 		only := client.Preconditions{UID: &node.UID}
 		if !p.Deleting() {
 			only.ResourceVersion = &node.ResourceVersion
@@ -105,9 +106,18 @@ func deleteObject(ctx context.Context, c client.Client, name string, obj client.
 	return nil
 }
 
-// each calls a function for several objects, for a few of them at the same time, and returns the errors in the order of the objects.
-func each[T any](p *Scope, all []T, do func(T) error) []error {
-	return engine.InParallel(p.env.options.Parallel, all, do)
+// each calls a function for several objects, and returns the errors in the order of the objects. After a request that was not answered in
+// time the others fail with it: each of them could last as long.
+func each[T any](all []T, do func(T) error) []error {
+	errs := make([]error, len(all))
+	for i, one := range all {
+		if i > 0 && utilnet.IsTimeout(errs[i-1]) {
+			errs[i] = errs[i-1]
+			continue
+		}
+		errs[i] = do(one)
+	}
+	return errs
 }
 
 // joinErrors joins the errors of each. For those that only mean that an object must be read again, it requests another pass.

@@ -56,8 +56,6 @@ func (p Ports) validateEvents() error {
 
 // Defaults of Options.
 const (
-	// DefaultParallel is how many Nodes of a pool are written, or Machines created, at the same time.
-	DefaultParallel = 8
 	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
 	// value is Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
 	DefaultNodeDeletionTimeout = 10 * time.Second
@@ -72,8 +70,6 @@ type Options struct {
 	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
 	// engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
-	// Parallel is how many Nodes are written, or Machines created, at the same time. Default DefaultParallel.
-	Parallel int
 	// Steps are the parts of a pass, in order. Default Steps().
 	Steps engine.Steps[*Scope]
 	// Policy holds the decisions that an embedder can replace.
@@ -89,9 +85,6 @@ type Options struct {
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
-	if o.Parallel <= 0 {
-		o.Parallel = DefaultParallel
-	}
 	if o.Propagation == nil {
 		o.Propagation = propagate.ClusterAPI()
 	}

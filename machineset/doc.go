@@ -42,7 +42,7 @@
 //
 // # What differs from Cluster API
 //
-// A Machine whose labels were changed is released. A set does not write its own spec. Creation and deletion begin with one and double.
+// A Machine whose labels were changed is released. A set does not write its own spec.
 // Reasons of preflight checks are their names, and the version of a topology is not looked at. MachinesUpToDate is known for sets of a
 // MachineDeployment, whose reconciler sets the condition UpToDate of their Machines. A set counts a Machine that was moved to it when its
 // replicas include it.

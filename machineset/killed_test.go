@@ -79,7 +79,7 @@ func (w *world) runMortal(agent string, killAt int, applied bool) (*mortal, func
 	w.store.Inject(fake.Fault{Err: errKilled, Lose: true, Times: 1, Match: p.isLast})
 	mgr := w.manager(agent)
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{
-		Options: pass.Options{StatusDelay: -1}, Parallel: 1,
+		Options: pass.Options{StatusDelay: -1},
 	})
 	require.NoError(w.t, err)
 	return p, w.start(mgr)

@@ -44,7 +44,7 @@ func (l *leader) restart() {
 		l.cache.at[gvk.Kind] = l.cache.history.length(gvk.Kind) - 1
 	}
 	r, err := machineset.New(l.w.kinds, machineset.Ports{Ports: engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client}},
-		machineset.Options{Options: engine.Options{Clock: l.clock, StatusDelay: -1}, Parallel: 1})
+		machineset.Options{Options: engine.Options{Clock: l.clock, StatusDelay: -1}})
 	require.NoError(l.w.t, err)
 	require.NoError(l.w.t, r.IndexMachines(l.w.t.Context()))
 	l.r = r

@@ -94,9 +94,6 @@ const RestoredAnnotation = children.RestoredAnnotation
 // ClusterOf.
 type Ports struct{ engine.Ports }
 
-// DefaultParallel is how many Machines are created or deleted at the same time, unless Options say otherwise.
-const DefaultParallel = 16
-
 // passLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost its
 // Lease may still create.
 const passLimit = time.Minute
@@ -109,9 +106,6 @@ type Options struct {
 
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
 	Steps engine.Steps[*Scope]
-	// Parallel is how many Machines are created or deleted at the same time, once so many have succeeded one after the other. As many are
-	// told at the same time what becomes of them. Default, also when negative: DefaultParallel.
-	Parallel int
 	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
@@ -122,9 +116,6 @@ func (o Options) withDefaults(kind contract.MachineSetKind) Options {
 	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	if o.Steps == nil {
 		o.Steps = Steps()
-	}
-	if o.Parallel <= 0 {
-		o.Parallel = DefaultParallel
 	}
 	return o
 }

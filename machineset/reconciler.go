@@ -47,8 +47,8 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
-			Marks:    append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
-			Parallel: options.Parallel, PassLimit: passLimit,
+			Marks:     append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
+			PassLimit: passLimit,
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{

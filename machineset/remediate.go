@@ -115,15 +115,15 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) []scale.Ho
 
 // sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
 func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
-	parallel := s.env.options.Parallel
-	errs := engine.InParallel(parallel, d.Deferred, func(one scale.Deferral) error {
+	var errs []error
+	for _, one := range d.Deferred {
 		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
-		return err
-	})
-	errs = append(errs, engine.InParallel(parallel, d.Recovered, func(one scale.Victim) error {
+		errs = append(errs, err)
+	}
+	for _, one := range d.Recovered {
 		_, err := s.writeRemediated(ctx, one.UID, contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}})
-		return err
-	})...)
+		errs = append(errs, err)
+	}
 	return s.DeferError(errors.Join(errs...))
 }
 
@@ -154,19 +154,13 @@ func (s *Scope) ownBy(uid types.UID) member {
 
 // remediate says in the conditions of Machines that they are replaced, and deletes those that have not changed since.
 func (s *Scope) remediate(ctx context.Context, victims []scale.Victim) error {
-	type said struct {
-		version string
-		err     error
-	}
 	versions := map[types.UID]string{}
 	var going []scale.Victim
 	var errs []error
-	for i, said := range engine.InParallel(s.env.options.Parallel, victims, func(v scale.Victim) said {
+	for _, v := range victims {
 		version, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
-		return said{version, err}
-	}) {
-		if errs = append(errs, said.err); said.version != "" {
-			versions[victims[i].UID], going = said.version, append(going, victims[i])
+		if errs = append(errs, err); version != "" {
+			versions[v.UID], going = version, append(going, v)
 		}
 	}
 	if len(going) == 0 {

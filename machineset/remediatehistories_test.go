@@ -17,7 +17,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -138,30 +137,4 @@ func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
 	allow()
 	w.replaced(set, &m, 1)
 	require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
-}
-
-// When many Machines fail, the last of them does not wait for a request for each of the others.
-func TestMachinesAreMarkedAtTheSameTimeThatTheyAreReplaced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	stop := w.run(machineset.Options{})
-	set := w.set("workers", 6)
-	w.create(set)
-	w.has(set, 6)
-	stop()
-	before := w.machines()
-	w.Quiet("lives", quiet)
-	for i := range 4 {
-		w.mark(&before[i])
-	}
-	w.runWith(ctrl.Options{NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
-		c, err := client.New(cfg, o)
-		if err != nil {
-			return nil, err
-		}
-		return testenv.Meet(c, "Machine", 4), nil
-	}}, machineset.Options{})
-	for i := range 4 {
-		w.replaced(set, &before[i], 6)
-	}
 }

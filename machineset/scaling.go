@@ -98,8 +98,7 @@ func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) e
 	}
 	switch {
 	case creates:
-		_, err := s.machines.Create(ctx, s.createMachine)
-		return err
+		return s.machines.Create(ctx, s.createMachine)
 	case len(s.decision.Delete) > 0:
 		keep := int(s.State.Replicas.Or(0)) + s.uncounted
 		if s.Deleting() {

@@ -54,9 +54,7 @@ func (s *Scope) Hold(reason, message string) {
 func (s *Scope) plannable() []scale.Machine {
 	all := make([]scale.Machine, 0, len(s.machines.Own))
 	for _, m := range s.machines.Own {
-		one := scale.Of(m.State, s.State.UID, s.env.marks...)
-		one.Deleting = one.Deleting || s.machines.Asked(one.UID)
-		all = append(all, one)
+		all = append(all, scale.Of(m.State, s.State.UID, s.env.marks...))
 	}
 	return all
 }

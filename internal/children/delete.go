@@ -33,8 +33,7 @@ func failedLast[T any](all []T, failed func(T) bool) []T {
 
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
-// Delete requests the deletion of children, in order: one, and after each success twice as many at a time. A rejected one does not delay
-// the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
+// Delete requests the deletion of children, in order. A rejected one does not delay the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
 // read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. With keep
 // 0 there is nothing to count: each child is deleted only as it was read, and so only while the owner controls it.
 func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
@@ -48,34 +47,32 @@ func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim
 	if err := s.sameOwner(ctx); err != nil {
 		return err
 	}
-	read := s.versions()
 	if keep == 0 {
+		read := map[types.UID]string{}
+		for _, m := range s.Own {
+			read[m.UID] = m.ResourceVersion
+		}
 		maps.Copy(read, versions)
 		versions = read
 	} else {
 		var err error
-		if victims, read, err = s.confirm(ctx, victims, keep, versions); err != nil {
+		if victims, err = s.confirm(ctx, victims, keep, versions); err != nil {
 			return err
 		}
 	}
-	mem, name := s.memory, s.frame.kind.GVK.Kind
-	victims = failedLast(victims, func(v scale.Victim) bool { return mem.refused[v.UID] })
-	sizes := batches{ceiling: s.frame.config.Parallel}
+	name := s.frame.kind.GVK.Kind
 	var names []string
 	var failed []error
-	for len(victims) > 0 && len(failed) < maxFailed {
-		n, before := sizes.next(len(victims)), len(failed)
-		for i, err := range engine.InParallel(n, victims[:n], func(v scale.Victim) error { return s.deleteOne(ctx, v, versions[v.UID]) }) {
-			if mem.attempted(victims[i].UID, err); err != nil {
-				failed = append(failed, err)
-				continue
-			}
-			mem.requested.Add(victims[i].UID, read[victims[i].UID], s.frame.clock.Now())
-			names = append(names, victims[i].Name)
+	for _, v := range failedLast(victims, func(v scale.Victim) bool { return s.memory.refused[v.UID] }) {
+		if len(failed) >= maxFailed {
+			break
 		}
-		if victims = victims[n:]; len(failed) > before {
-			sizes = batches{ceiling: s.frame.config.Parallel}
+		err := s.deleteOne(ctx, v, versions[v.UID])
+		if s.memory.attempted(v.UID, err); err != nil {
+			failed = append(failed, err)
+			continue
 		}
+		names = append(names, v.Name)
 	}
 	slices.SortFunc(failed, byText)
 	if len(names) > 0 {
@@ -100,29 +97,19 @@ func (s *Scope[CS, CU]) sameOwner(ctx context.Context) error {
 	return nil
 }
 
-// versions returns those in which the children were read, by their UIDs.
-func (s *Scope[CS, CU]) versions() map[types.UID]string {
-	read := map[types.UID]string{}
-	for _, m := range s.Own {
-		read[m.UID] = m.ResourceVersion
-	}
-	return read
-}
-
-// confirm returns the victims that may go as the API server itself knows the children, and the versions of those.
+// confirm returns the victims that may go as the API server itself knows the children.
 func (s *Scope[CS, CU]) confirm(
 	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
-) ([]scale.Victim, map[types.UID]string, error) {
+) ([]scale.Victim, error) {
 	live, err := s.Live(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.seesMarks(live); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	spare, read := -keep, map[types.UID]string{}
+	spare := -keep
 	for _, m := range live {
-		read[m.UID] = m.ResourceVersion
 		if m.DeletionTimestamp == nil {
 			spare++
 		}
@@ -137,7 +124,7 @@ func (s *Scope[CS, CU]) confirm(
 	if len(confirmed) < len(victims) {
 		s.owner.Requeue(engine.ConflictRetry)
 	}
-	return confirmed, read, nil
+	return confirmed, nil
 }
 
 // isSame reports whether a child exists as the one to delete: it is not being deleted, and has the version, if there is one.

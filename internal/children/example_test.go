@@ -54,8 +54,7 @@ func ExampleScope() {
 		if err := s.WriteLedger(ctx, next); err != nil {
 			return err
 		}
-		_, err := s.Create(ctx, create)
-		return err
+		return s.Create(ctx, create)
 	}
 	fmt.Println(one != nil, children.NotRestored("MachineSet"))
 	// Output: true MachineSetsNotRestored

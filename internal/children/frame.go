@@ -28,9 +28,6 @@ type Config struct {
 	GivenAnnotation string
 	// Marks are the annotations of children by which the owner chooses which ones to delete.
 	Marks []string
-	// Parallel is how many children are created or deleted at the same time, once so many have succeeded one after the other. Default, also
-	// when negative: 100.
-	Parallel int
 	// PassLimit is how long one pass continues to create children; zero is no limit.
 	PassLimit time.Duration
 }

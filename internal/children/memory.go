@@ -1,7 +1,6 @@
 package children
 
 import (
-	"maps"
 	"strings"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
 // engine.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
 type Memory struct {
-	// requested are the deletions of children that the cache does not show yet.
-	requested engine.Deletions
 	// lag is for how long the cache has not shown all children.
 	lag Lag
 	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did:
@@ -40,38 +37,25 @@ func NewMemory() *Memory {
 	}
 }
 
-// created remembers whether the creation of a slot has failed.
-func (m *Memory) created(c Creation) {
-	if delete(m.failedSlots, c.Entry.Slot); c.Err != nil {
-		m.failedSlots[c.Entry.Slot] = true
+// created remembers whether the creation of a slot has failed, and of which child, if it exists.
+func (m *Memory) created(slot int64, uid types.UID, err error) {
+	if delete(m.failedSlots, slot); err != nil {
+		m.failedSlots[slot] = true
 	}
-	if delete(m.unkept, c.Entry.Slot); c.Err != nil && c.uid != "" {
-		m.unkept[c.Entry.Slot] = c.uid
+	if delete(m.unkept, slot); err != nil && uid != "" {
+		m.unkept[slot] = uid
 	}
 }
 
 // refuse remembers when and why an attempt to create has failed, if it has.
-func (m *Memory) refuse(failed []error, now time.Time) {
-	if m.failedAt = (time.Time{}); len(failed) > 0 {
+func (m *Memory) refuse(failed error, now time.Time) {
+	m.failedAt, m.failure = time.Time{}, ""
+	if failed != nil {
 		m.failedAt = now
 	}
-	if m.failure = ""; len(failed) > 0 && !engine.IsStale(failed[0]) {
-		m.failure = engine.Bounded(strings.ReplaceAll(failed[0].Error(), "\n", "; "), engine.MaxNoteLength)
+	if failed != nil && !engine.IsStale(failed) {
+		m.failure = engine.Bounded(strings.ReplaceAll(failed.Error(), "\n", "; "), engine.MaxNoteLength)
 	}
-}
-
-// keep forgets children that are not among those observed, and deletions that can be seen.
-func keep[CS any](m *Memory, observed []Child[CS]) {
-	there := make(map[types.UID]bool, len(observed))
-	for _, one := range observed {
-		there[one.UID] = one.Deleting.IsZero()
-		m.requested.Observe(one.UID, one.ResourceVersion, !one.Deleting.IsZero())
-	}
-	maps.DeleteFunc(m.synced, func(uid types.UID, _ inStep) bool {
-		_, found := there[uid]
-		return !found
-	})
-	m.requested.Keep(func(uid types.UID) bool { return there[uid] })
 }
 
 // attempted remembers whether a request for a child has failed.

@@ -42,25 +42,11 @@ func TestLag(t *testing.T) {
 func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	t.Parallel()
 	r := NewMemory()
-	for _, uid := range []types.UID{"alive", "going", "gone"} {
-		r.requested.Add(uid, "7", time.Time{})
+	for _, uid := range []types.UID{"alive", "gone"} {
 		r.synced[uid] = inStep{}
 	}
-	keep(r, []Child[contract.MachineState]{
-		{Metadata: &contract.Metadata{UID: "alive"}}, {Metadata: &contract.Metadata{UID: "going", Deleting: time.Unix(1, 0)}},
-	})
-	require.Equal(t, engine.Deletions{"alive": {ResourceVersion: "7"}}, r.requested, "the cache has yet to show this deletion alone")
-	require.Len(t, r.synced, 2)
-	require.NotContains(t, r.synced, types.UID("gone"))
-}
-
-// A backup takes a deletion back, and so does what has changed a child just before the request arrived.
-func TestADeletionIsRepeatedForAChildThatLivesOn(t *testing.T) {
-	t.Parallel()
-	for version, asked := range map[string]bool{"6": true, "7": true, "8": false} {
-		r := NewMemory()
-		r.requested.Add("a", "7", time.Time{})
-		keep(r, []Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "a", ResourceVersion: version}}})
-		require.Equal(t, asked, r.requested.Has("a"), version)
-	}
+	s := &Scope[contract.MachineState, contract.MachineUpdate]{memory: r}
+	s.Own = []Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "alive"}}}
+	require.NoError(t, s.Sync("", nil))
+	require.Equal(t, map[types.UID]inStep{"alive": {}}, r.synced)
 }

@@ -81,7 +81,6 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) e
 		return err
 	}
 	s.Own, s.Known = own, true
-	keep(s.memory, own)
 	return nil
 }
 
@@ -162,9 +161,6 @@ func (s *Scope[CS, CU]) IsHeld(reason string) bool {
 	return slices.ContainsFunc(s.Holds, func(h scale.Hold) bool { return h.Reason == reason })
 }
 
-// Asked reports whether the deletion of a child was requested and is not shown by the cache yet.
-func (s *Scope[CS, CU]) Asked(uid types.UID) bool { return s.memory.requested.Has(uid) }
-
 // inCluster reports whether a child has the Cluster of its owner.
 func (s *Scope[CS, CU]) inCluster(m Child[CS]) bool {
 	return engine.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
@@ -175,18 +171,24 @@ func (s *Scope[CS, CU]) inCluster(m Child[CS]) bool {
 // moment ago is left for a later pass, and one that is gone is no error.
 func (s *Scope[CS, CU]) Sync(with string, do func(Child[CS]) error) error {
 	var errs []error
+	synced := map[types.UID]inStep{}
 	for _, m := range s.Own {
 		now := inStep{m.ResourceVersion, with}
-		if s.memory.synced[m.UID] == now || s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
+		if s.memory.synced[m.UID] == now {
+			synced[m.UID] = now
+			continue
+		}
+		if s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
 			continue
 		}
 		err := do(m)
 		if err == nil {
-			s.memory.synced[m.UID] = now
+			synced[m.UID] = now
 		}
 		if !external.SaysGone(err) {
 			errs = append(errs, err)
 		}
 	}
+	s.memory.synced = synced
 	return errors.Join(errs...)
 }

@@ -191,8 +191,7 @@ func (w *world) grow(s *scope, n int) error {
 	if err := s.WriteLedger(w.t.Context(), next); err != nil {
 		return err
 	}
-	_, err = s.Create(w.t.Context(), w.make)
-	return err
+	return s.Create(w.t.Context(), w.make)
 }
 
 // asks returns how often the API server is asked for all sets in a pass.

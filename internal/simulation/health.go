@@ -181,7 +181,7 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 	}
 	ports := remediation.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload, ReachOf: gate.Of}
 	ports.NodesOf, ports.WorkloadEvents = p.reach()
-	checks, wrong := remediation.New(kinds, ports, remediation.Options{Options: m.shared(nil), Parallel: 1, Matching: matching()})
+	checks, wrong := remediation.New(kinds, ports, remediation.Options{Options: m.shared(nil), Matching: matching()})
 	if wrong != nil {
 		return wrong
 	}

@@ -87,7 +87,7 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 		steps = steps.InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{Deployment: of}))
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})
-	options := machineset.Options{Options: m.shared(metrics), Parallel: 1, Steps: steps}
+	options := machineset.Options{Options: m.shared(metrics), Steps: steps}
 	if m.process.world.bare {
 		kinds.Machine.Finalizer = contract.NoFinalizer
 	}
@@ -110,7 +110,7 @@ func (m *manager) addPools(ctx context.Context) error {
 	kinds, unknown := machinepool.ClusterAPI(contract.V1Beta2)
 	ports := machinepool.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
-	pools, err := machinepool.New(kinds, ports, machinepool.Options{Options: m.shared(nil), Parallel: 1})
+	pools, err := machinepool.New(kinds, ports, machinepool.Options{Options: m.shared(nil)})
 	if err := errors.Join(unknown, err); err != nil {
 		return err
 	}

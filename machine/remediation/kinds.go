@@ -76,9 +76,6 @@ type Ports struct {
 	ReachOf func(cluster types.NamespacedName) safety.Reach
 }
 
-// DefaultParallel is how many Machines of a check are written to at the same time, as a set creates them.
-const DefaultParallel = 16
-
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
 	// Options are those of all kinds. Finalizer and ContractVersions have no effect: nothing belongs to a check alone.
@@ -91,15 +88,10 @@ type Options struct {
 	Checks func(*contract.HealthCheckState) healthcheck.Checks
 	// Matching says which provider IDs are the same; it is that of the Machine reconciler.
 	Matching noderef.Rules
-	// Parallel is how many Machines of a check are written to at the same time. Default, also when negative: DefaultParallel.
-	Parallel int
 }
 
 func (o Options) withDefaults(kind contract.HealthCheckKind) Options {
 	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
-	if o.Parallel <= 0 {
-		o.Parallel = DefaultParallel
-	}
 	if o.Checks == nil {
 		o.Checks = healthcheck.ChecksOf
 	}

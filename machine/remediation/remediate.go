@@ -30,8 +30,7 @@ const (
 	messageWaiting  = "Waiting for remediation" // Cluster API's
 )
 
-// remediateStep carries the plan out for each Machine, for Options.Parallel at the same time: the check of a large fleet has many to write
-// to, and sees nothing else meanwhile. One that fails does not keep the others from it.
+// remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
 func remediateStep(ctx context.Context, s *scope) (result, error) {
 	if !s.decided {
 		return result{Stop: true}, nil
@@ -41,7 +40,6 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	for _, m := range s.members {
 		members[m.plan.Name] = m
 	}
-	var outcomes []healthcheck.Outcome
 	for _, o := range s.outcomes() {
 		m := members[o.Name]
 		switch {
@@ -49,21 +47,9 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 			s.Requeue(engine.BehindRetry)
 		case s.hasFormer(m): // the event of its deletion follows
 		default:
-			outcomes = append(outcomes, o)
-		}
-	}
-	for i, did := range engine.InParallel(s.env.options.Parallel, outcomes, func(o healthcheck.Outcome) carriedOut {
-		return s.carryOut(ctx, members[o.Name], o)
-	}) {
-		m := members[outcomes[i].Name]
-		if did.err != nil {
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, did.err))
-		}
-		if did.again {
-			s.Requeue(engine.BehindRetry)
-		}
-		if did.marked {
-			s.tell(m)
+			if err := s.carryOut(ctx, m, o); err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
+			}
 		}
 	}
 	return result{}, errors.Join(errs...)
@@ -103,18 +89,12 @@ func (m *member) verdict() (said, judged bool) {
 	}, c.Reason), judged
 }
 
-// carriedOut is what was done about one Machine: whether it was marked now, whether it is looked at again soon, and what has failed.
-type carriedOut struct {
-	marked, again bool
-	err           error
-}
-
-// carryOut writes the conditions of one Machine, and creates or deletes its request. It runs for several Machines at the same time, and
-// changes nothing of the scope.
-func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) carriedOut {
+// carryOut writes the conditions of one Machine, and creates or deletes its request.
+func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) error {
 	if o.Action == healthcheck.ActionMark {
 		if stands, err := s.stands(ctx, m); err != nil || !stands {
-			return carriedOut{again: true, err: err} // usually the event of the Node comes first
+			s.Requeue(engine.BehindRetry) // usually the event of the Node comes first
+			return err
 		}
 	}
 	var u contract.MachineUpdate
@@ -141,7 +121,10 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	}
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
 	wrote, err := s.write(ctx, m, u)
-	return carriedOut{marked: wrote && o.Action == healthcheck.ActionMark && failed == nil, err: errors.Join(failed, err)}
+	if wrote && o.Action == healthcheck.ActionMark && failed == nil {
+		s.tell(m)
+	}
+	return errors.Join(failed, err)
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.

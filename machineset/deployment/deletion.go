@@ -15,7 +15,7 @@ func deleteSetsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	}
 	var victims []scale.Victim
 	for _, one := range s.observed {
-		if one.Deleting.IsZero() && !s.children.Asked(one.UID) {
+		if one.Deleting.IsZero() {
 			victims = append(victims, scale.Victim{Name: one.Key.Name, UID: one.UID})
 		}
 	}

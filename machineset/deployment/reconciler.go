@@ -49,7 +49,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
 	}
 	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config{
-		Name: "MachineSet", GivenAnnotation: GivenAnnotation, Parallel: 1, // few: one after the other, in their order
+		Name: "MachineSet", GivenAnnotation: GivenAnnotation,
 	})
 	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),

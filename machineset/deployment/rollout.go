@@ -295,11 +295,10 @@ func (s *Scope) createSet(ctx context.Context) error {
 	if err := s.children.WriteLedger(ctx, ledger); err != nil {
 		return err
 	}
-	_, err = s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	return s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 		set, err := s.newSet(e)
 		return set, true, err
 	})
-	return err
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
