@@ -51,8 +51,7 @@ type Clusters struct {
 
 	tracker *Tracker
 
-	mu    sync.Mutex
-	since time.Time // when the first list was found incomplete
+	since func() time.Time // when the first list was found incomplete
 }
 
 // ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout
@@ -86,9 +85,6 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	if layout == nil {
 		return nil, fmt.Errorf("clusters: %w %q: want %s or %s", contract.ErrUnknownVersion, options.Version, contract.V1Beta1, contract.V1Beta2)
 	}
-	if c == nil || reader == nil {
-		return nil, errors.New("clusters: a cache and a reader are needed")
-	}
 	if _, ok := options.Object.(*metav1.PartialObjectMetadata); ok {
 		return nil, errors.New("clusters: metadata alone does not tell whether a Cluster is paused: give a Go type with spec and status")
 	}
@@ -99,7 +95,7 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 	}
 	clusters := &Clusters{
 		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, cache: c, reader: reader, clock: options.Clock,
-		tracker: NewTracker(c, nil, "Clusters"),
+		tracker: NewTracker(c, nil, "Clusters"), since: sync.OnceValue(options.Clock.Now),
 	}
 	clusters.tracker.clock, clusters.tracker.news = options.Clock, clusters.isNews
 	return clusters, nil
@@ -118,7 +114,7 @@ const unsyncedGrace = 30 * time.Second
 // read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	view := ClusterView{Presence: Unread, GVK: c.gvk}
-	obj := c.empty()
+	obj, _ := c.object.DeepCopyObject().(client.Object)
 	synced, err := c.tracker.Ensure(ctx, obj)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -130,7 +126,7 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 		return view, fmt.Errorf("watch Clusters: %w", err)
 	case !synced:
 		view.RetryAfter = UnsyncedRetry
-		if c.unsyncedFor() >= unsyncedGrace {
+		if c.clock.Since(c.since()) >= unsyncedGrace {
 			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
 		}
 		return view, nil
@@ -152,14 +148,4 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	}
 	view.Presence = Present
 	return view, nil
-}
-
-// unsyncedFor is for how long the first list has not been complete.
-func (c *Clusters) unsyncedFor() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		c.since = c.clock.Now()
-	}
-	return c.clock.Since(c.since)
 }

@@ -10,14 +10,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// empty returns an empty object of the watched type.
-func (c *Clusters) empty() client.Object {
-	if u, ok := c.object.(*unstructured.Unstructured); ok {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind()}}
-	}
-	return c.object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
-}
-
 // read fills a state. The error tells how the object violates its contract. The Go type of a Cluster is not known here, so its object is
 // converted to unstructured content.
 func (c *Clusters) read(obj client.Object, into *contract.ClusterState) error {

@@ -11,7 +11,6 @@
 //
 // A [Presence] tells whether an object is absent or was only not read, and a [Problem] tells what a person can do about it.
 // A cache may be behind. Before anything is destroyed or skipped because an object is gone, [ConfirmAbsent] asks the API server.
-// Clusters remembers that answer for a moment, so that many Machines of one Cluster cause one request.
 //
 // # Floor
 //

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type Tracker struct {
 	mu      sync.Mutex
 	kinds   map[schema.GroupVersionKind]cache.Informer
 	refused map[schema.GroupVersionKind]refusal
-	sinks   map[*sink]struct{}
+	sinks   []*sink
 }
 
 // sink is the queue of a controller.
@@ -64,7 +63,7 @@ type refusal struct {
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
-		kinds: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]refusal{}, sinks: map[*sink]struct{}{},
+		kinds: map[schema.GroupVersionKind]cache.Informer{}, refused: map[schema.GroupVersionKind]refusal{},
 	}
 }
 
@@ -77,12 +76,7 @@ func (t *Tracker) Start(ctx context.Context, q queue) error {
 func (t *Tracker) start(s *sink) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sinks[s] = struct{}{}
-	context.AfterFunc(s.ctx, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.sinks, s)
-	})
+	t.sinks = append(t.sinks, s)
 }
 
 // String returns the name of the source for logs.
@@ -165,7 +159,7 @@ func (t *Tracker) wake(kind, obj client.Object) {
 	if kind.GetObjectKind().GroupVersionKind() == CRDGVK() {
 		clear(t.refused)
 	}
-	sinks := slices.Collect(maps.Keys(t.sinks))
+	sinks := t.sinks // one that is added later gets later events
 	t.mu.Unlock()
 	for _, s := range sinks {
 		for _, request := range s.wakes(s.ctx, kind, obj) {
