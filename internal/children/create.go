@@ -95,8 +95,8 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		return "", false, err
 	}
 	if lost := s.lost(child, e); lost != "" {
-		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct NewTypedMaker's function",
-			s.frame.says(s.key(e.Name)), lost)
+		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct NewTypedMaker's "+
+			"function", s.frame.says(s.key(e.Name)), lost)
 	}
 	err = s.frame.ports.Client.Create(ctx, child)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -33,9 +34,10 @@ func failedLast[T any](all []T, failed func(T) bool) []T {
 
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
-// Delete requests the deletion of children, in order. A rejected one does not delay the others, and no other one is deleted in its place. Caches may be stale, so the API server is asked once whether the owner is as it was
-// read, how many children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. With keep
-// 0 there is nothing to count: each child is deleted only as it was read, and so only while the owner controls it.
+// Delete requests the deletion of children, in order. A rejected one does not delay the others, and no other one is deleted in its place.
+// Caches may be stale, so the API server is asked once whether the owner is as it was read, how many children exist, and whether the same
+// ones are marked: at least keep children that are not being deleted remain. With keep 0 there is nothing to count: each child is deleted
+// only as it was read, and so only while the owner controls it.
 func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
 	return s.DeleteAsRead(ctx, victims, keep, nil)
 }
@@ -177,5 +179,5 @@ func (f *Frame[CS, CU]) named(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%s %q", f.kind.GVK.Kind, names[0])
 	}
-	return fmt.Sprintf("%d %ss: %s", len(names), f.kind.GVK.Kind, engine.FirstNamed(names, maxNames))
+	return fmt.Sprintf("%d %ss: %s", len(names), f.kind.GVK.Kind, patch.FirstNamed(names, maxNames))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // SeeLogs is the message of a condition about an error that a person cannot fix by changing an object. The text of such an error may
@@ -112,15 +113,7 @@ func Bounded(text string, limit int) string {
 }
 
 // Named joins names for a message: the first five, and how many more there are.
-func Named(names []string) string { return FirstNamed(names, maxNames) }
-
-// FirstNamed joins names for a message: the first few, and how many more there are.
-func FirstNamed(names []string, few int) string {
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
-}
+func Named(names []string) string { return patch.FirstNamed(names, maxNames) }
 
 // Indented returns a message as it follows a bullet that ends with a colon: in the same line, or below it when it has several lines or is a
 // list.

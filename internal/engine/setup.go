@@ -104,7 +104,8 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		lists = append(lists, []rbacv1.PolicyRule{Rule(child, "get", "list", "watch", "create", "patch", "delete")})
 	}
 	if w.Clusters {
-		lists = append(lists, []rbacv1.PolicyRule{Rule(schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}, "get", "list", "watch")})
+		clusters := schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}
+		lists = append(lists, []rbacv1.PolicyRule{Rule(clusters, "get", "list", "watch")})
 		for _, template := range w.Templates {
 			lists = append(lists, PatchRules(template, false))
 		}

@@ -25,10 +25,7 @@ type contest struct {
 
 // Undone returns the error of a write that other writers have undone too often, nil without one.
 func Undone(err error) *patch.UndoneError {
-	undone := (*patch.UndoneError)(nil)
-	if !errors.As(err, &undone) {
-		return nil
-	}
+	undone, _ := errors.AsType[*patch.UndoneError](err)
 	return undone
 }
 

@@ -118,5 +118,5 @@ func (c content) fields() string {
 			}
 		}
 	}
-	return firstOf(names)
+	return FirstNamed(names, maxNamed)
 }

@@ -21,6 +21,8 @@ const (
 	// firstPause follows the burst. It doubles with each patch, up to longestPause.
 	firstPause   = time.Second
 	longestPause = time.Minute
+	// maxNamed is how many fields, or their managers, a message names.
+	maxNamed = 3
 	// forgotten is when a patch that was not sent again is a new one.
 	forgotten = 2 * longestPause
 )
@@ -69,10 +71,10 @@ func (w *Writer) of(c content, status bool) (*repeats, bool) {
 	return r, r.content == c.hash && w.clock.Since(r.last) < forgotten
 }
 
-// deferred returns when a patch can be sent, zero for now, and what is known of it. A patch that another writer undoes again and again is put off: after a burst of
-// five, the same patch of the same object is sent a second later, then after twice that time, up to a minute. Two minutes after the last
-// one it is a new patch. Patches that differ only in times are the same; a status counts only while nothing else is written to it, because
-// a status may rightly alternate. A patch without a UID is always sent.
+// deferred returns when a patch can be sent, zero for now, and what is known of it. A patch that another writer undoes again and again is
+// put off: after a burst of five, the same patch of the same object is sent a second later, then after twice that time, up to a minute. Two
+// minutes after the last one it is a new patch. Patches that differ only in times are the same; a status counts only while nothing else is
+// written to it, because a status may rightly alternate. A patch without a UID is always sent.
 func (w *Writer) deferred(c content, status bool) (time.Duration, *repeats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +122,7 @@ func writersOf(ctx context.Context, through client.Writer, target client.Object,
 		}
 	}
 	slices.Sort(names)
-	return firstOf(names)
+	return FirstNamed(names, maxNamed)
 }
 
 // isManagedBy reports whether an entry of the managed fields contains a field of the content.
@@ -151,11 +153,10 @@ func nameOf(obj client.Object) string {
 	return kind + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")
 }
 
-// firstOf joins the first few names.
-func firstOf(names []string) string {
-	const few = 3
-	if len(names) > few {
-		return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
+// FirstNamed joins names for a message: the first few, and how many more there are.
+func FirstNamed(names []string, few int) string {
+	if len(names) <= few {
+		return strings.Join(names, ", ")
 	}
-	return strings.Join(names, ", ")
+	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
 }
