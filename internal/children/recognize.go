@@ -62,28 +62,23 @@ func (s *Scope[CS, CU]) reserved(name string) (scale.Entry, bool) {
 	return s.Ledger.Pending[at], true
 }
 
-// unkept is a child that was not stored as it was created.
-type unkept[CS any] struct {
-	child Child[CS]
-	entry scale.Entry
-}
-
 // Repair gives the metadata of creation again to the children that were stored without it. made returns a child as it is created, and
 // creates nothing. The owner stays held in this pass.
 func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (client.Object, error)) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.unkept)) {
 		one := s.unkept[name]
-		if s.frame.writer.Behind(one.child.Object) {
+		if s.frame.writer.Behind(one.Object) {
 			continue
 		}
-		want, err := made(one.entry)
+		e, _ := s.reserved(name)
+		want, err := made(e)
 		if err == nil {
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
-			m.OwnerReferences = contract.SetTo(Owned(one.child.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
-			m.Labels, m.Annotations = lacking(one.child.Labels, want.GetLabels()), lacking(one.child.Annotations, want.GetAnnotations())
-			_, err = s.Write(ctx, one.child.Object, s.frame.kind, u)
+			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
+			m.Labels, m.Annotations = lacking(one.Labels, want.GetLabels()), lacking(one.Annotations, want.GetAnnotations())
+			_, err = s.Write(ctx, one.Object, s.frame.kind, u)
 		}
 		if !external.SaysGone(err) {
 			errs = append(errs, err)
@@ -116,9 +111,9 @@ func (s *Scope[CS, CU]) recognize(m Child[CS]) {
 	if e, found := s.reserved(m.Key.Name); found {
 		if err := s.notKept(m.Object, e); err != nil {
 			if s.unkept == nil {
-				s.unkept = map[string]unkept[CS]{}
+				s.unkept = map[string]Child[CS]{}
 			}
-			s.unkept[m.Key.Name] = unkept[CS]{m, e}
+			s.unkept[m.Key.Name] = m
 			s.unrecognized(err.Error())
 		}
 	}
