@@ -8,9 +8,9 @@
 //
 // A set lists its Machines once, as the API server itself has them, and waits while its cache does not show all of them. It reserves slots
 // ([Ledger.Reserve]), writes the ledger with the resource version that it was read at, and only then creates objects under the reserved
-// names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and [IsMachineOf] distinguishes the
-// set's own object from another one. An entry leaves the ledger when its Machine was created or observed ([Ledger.Settle]). A later pass
-// that finds reserved slots first confirms that this ledger is still the stored one.
+// names, which depend on the set's UID and the slot only. A repeated creation uses the same names, and the controller and the stamp
+// ([IsPartOf]) distinguish the set's own object from another one. An entry leaves the ledger when its Machine was created or observed
+// ([Ledger.Settle]). A later pass that finds reserved slots first confirms that this ledger is still the stored one.
 //
 // Between the list and the write of the ledger no other process can have reserved a slot, because the write would fail. Each Machine whose
 // slot has left the ledger was created before, and so is in the list. A ledger names its set ([Ledger.IsOf]): one of another set is that

@@ -18,15 +18,8 @@ func Stamp(set types.UID, slot int64) map[string]string {
 	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
 }
 
-// IsMachineOf reports whether a Machine that exists under the name of a slot is the one of this slot: the set controls it, and its stamp
-// names the slot. Otherwise it has another owner, or belongs to another slot, or is being deleted: the slot is never used again, and the
-// set does not wait.
-func IsMachineOf(obj metav1.Object, set types.UID, slot int64) bool {
-	controller := metav1.GetControllerOf(obj)
-	return controller != nil && controller.UID == set && IsPartOf(obj, set, slot)
-}
-
-// IsPartOf judges an object that a Machine refers to by its stamp alone: the Machine may have become its controller already.
+// IsPartOf judges an object that exists under the name of a slot by its stamp alone: of what a Machine refers to, the Machine may have
+// become the controller already. One of another slot, or in deletion, is none: the slot is never used again, and the set does not wait.
 func IsPartOf(obj metav1.Object, set types.UID, slot int64) bool {
 	have := obj.GetAnnotations()
 	return obj.GetDeletionTimestamp() == nil && have[SetUIDAnnotation] == string(set) && have[SlotAnnotation] == strconv.FormatInt(slot, 10)

@@ -169,18 +169,17 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 		return o
 	}
 	for name, c := range map[string]struct {
-		change        func(*metav1.ObjectMeta)
-		machine, part bool
+		change func(*metav1.ObjectMeta)
+		part   bool
 	}{
-		"made for it":          {func(*metav1.ObjectMeta) {}, true, true},
-		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, false, false},
-		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, false, false},
-		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, false, false},
-		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, false, false},
-		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, false, true},
-		"released":             {func(o *metav1.ObjectMeta) { o.OwnerReferences = nil }, false, true},
+		"made for it":          {func(*metav1.ObjectMeta) {}, true},
+		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, false},
+		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, false},
+		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, false},
+		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, false},
+		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, true},
+		"released":             {func(o *metav1.ObjectMeta) { o.OwnerReferences = nil }, true},
 	} {
-		require.Equal(t, c.machine, scale.IsMachineOf(object(c.change), "set", 4), name)
 		require.Equal(t, c.part, scale.IsPartOf(object(c.change), "set", 4), name)
 	}
 }
