@@ -32,8 +32,8 @@ type RemediationFacts struct {
 	Now   time.Time
 }
 
-// Deferral says of a marked Machine why it is not replaced now.
-type Deferral struct {
+// deferral says of a marked Machine why it is not replaced now.
+type deferral struct {
 	Victim
 	// Reason is contract.ReasonCannotBeRemediated or contract.ReasonRemediationDeferred, and Message says why, and until when where that is
 	// known. The same facts give the same text at a later time.
@@ -46,7 +46,7 @@ type Remediation struct {
 	Delete []Victim
 	// Deferred are those that wait, and Recovered those that are no longer marked and whose condition OwnerRemediated is to be removed, both
 	// by name.
-	Deferred  []Deferral
+	Deferred  []deferral
 	Recovered []Victim
 	// Replacements are to be stored.
 	Replacements Replacements
@@ -101,7 +101,7 @@ func Remediate(f RemediationFacts) Remediation {
 	for _, m := range marked {
 		r.decide(m)
 	}
-	slices.SortFunc(r.out.Deferred, func(a, b Deferral) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.out.Deferred, func(a, b deferral) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.out.Recovered, func(a, b Victim) int { return cmp.Compare(a.Name, b.Name) })
 	r.finish()
 	return r.out
@@ -133,7 +133,7 @@ func (r *remediation) decide(m *Machine) {
 		}
 	}
 	if message != "" {
-		r.out.Deferred = append(r.out.Deferred, Deferral{Victim{m.Name, m.UID}, reason, message})
+		r.out.Deferred = append(r.out.Deferred, deferral{Victim{m.Name, m.UID}, reason, message})
 		return
 	}
 	r.out.Delete = append(r.out.Delete, Victim{m.Name, m.UID})
