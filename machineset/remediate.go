@@ -115,7 +115,7 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) []scale.Ho
 
 // sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
 func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
-	var errs []error
+	errs := make([]error, 0, len(d.Deferred)+len(d.Recovered))
 	for _, one := range d.Deferred {
 		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
 		errs = append(errs, err)

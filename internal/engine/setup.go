@@ -98,7 +98,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		w.ownerRules(),
 	}
 	for _, ref := range w.References {
-		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete", "patch"), Rule(crds, "get")})
+		lists = append(lists, []rbacv1.PolicyRule{Rule(ref, "get", "delete", "patch"), crdRule("get")})
 	}
 	for _, child := range w.Children {
 		lists = append(lists, []rbacv1.PolicyRule{Rule(child, "get", "list", "watch", "create", "patch", "delete")})
@@ -131,15 +131,17 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// crds are CustomResourceDefinitions.
-var crds = schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}
+// crdRule returns the rule for some verbs on CustomResourceDefinitions.
+func crdRule(verbs ...string) rbacv1.PolicyRule {
+	return Rule(schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}, verbs...)
+}
 
 // ReadRules are the rights that a Tracker needs for objects of these resources, and to read their CustomResourceDefinitions. "*" as a
 // resource means all resources of its group. Without any resource there are none.
 func ReadRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
+	rules := make([]rbacv1.PolicyRule, 0, 2*len(resources))
 	for _, r := range resources {
-		rules = append(rules, Rule(r, "list", "watch"), Rule(crds, "list", "watch"))
+		rules = append(rules, Rule(r, "list", "watch"), crdRule("list", "watch"))
 	}
 	return rules
 }

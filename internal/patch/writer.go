@@ -99,8 +99,8 @@ func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object
 
 // Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, or the pass used an old object, which
 // is a conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not with 409,
-// because patches have no preconditions. Joined errors are retryable only if each of them is. An error that matches one of also is retryable
-// too.
+// because patches have no preconditions. Joined errors are retryable only if each of them is. An error that matches one of also is
+// retryable too.
 func Retryable(err error, also ...error) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {

@@ -97,6 +97,15 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 			return err
 		}
 	}
+	marked, err := s.writeOutcome(ctx, m, o)
+	if marked {
+		s.tell(m)
+	}
+	return err
+}
+
+// writeOutcome is carryOut once it is known that a Machine to mark is still unhealthy. It reports whether the Machine was marked now.
+func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outcome) (marked bool, err error) {
 	var u contract.MachineUpdate
 	var failed error
 	want := s.verdictOf(m, o)
@@ -121,10 +130,7 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	}
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
 	wrote, err := s.write(ctx, m, u)
-	if wrote && o.Action == healthcheck.ActionMark && failed == nil {
-		s.tell(m)
-	}
-	return errors.Join(failed, err)
+	return wrote && o.Action == healthcheck.ActionMark && failed == nil, errors.Join(failed, err)
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
