@@ -10,14 +10,10 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // MadeFromAnnotation of a MachineSet holds a digest of the template that its deployment made it from.
 const MadeFromAnnotation = "machinist.dev/made-from"
-
-// ReasonTemplateChanged is the reason of the hold on a deployment whose new sets do not keep the template that they are made from.
-const ReasonTemplateChanged = "TemplateOfSetChanged"
 
 // maxChanged is how many sets that were made from one template may have come to have another one, until no more are made: a user may have
 // edited one, but whatever changes two changes all of them.
@@ -34,7 +30,7 @@ func (s *Scope) fingerprint() string {
 
 // changed holds the creation of a set whose predecessors did not keep the template that they were made from: without that, one set after
 // the other would be made where a webhook sets a default.
-func (s *Scope) changed() []scale.Hold {
+func (s *Scope) changed() []string {
 	if len(s.observed) < maxChanged {
 		return nil // the digest costs more than the rest of the pass
 	}
@@ -46,9 +42,9 @@ func (s *Scope) changed() []scale.Hold {
 		return nil
 	}
 	last := made[len(made)-1]
-	return []scale.Hold{{Reason: ReasonTemplateChanged, Message: fmt.Sprintf(
+	return []string{fmt.Sprintf(
 		"%[1]s %[2]s was made from the template of the deployment, and differs from it in %[3]s: look for a webhook that changes %[1]ss, "+
-			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))}}
+			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))}
 }
 
 // selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the

@@ -61,13 +61,11 @@ func (s *Scope) decide() {
 	}
 	s.facts.Holds = s.cannotCreate()
 	s.plan = rollout.Plan(s.facts)
-	held := slices.Clone(s.children.Holds)
 	if frozen {
-		held = append(held, scale.Hold{Reason: safety.ReasonFrozen, Message: "the deployment or a set of it is frozen and creates no Machines"})
+		s.plan.Blocked = append(s.plan.Blocked, "the deployment or a set of it is frozen and creates no Machines")
 	}
-	if s.plan.Blocked = append(held, s.plan.Blocked...); s.State.RollbackTo.Found() && s.State.RolloutPaused {
-		waits := scale.Hold{Reason: rollout.ReasonPaused, Message: "the rollback waits until the rollout is resumed"}
-		s.plan.Blocked = append(s.plan.Blocked, waits)
+	if s.State.RollbackTo.Found() && s.State.RolloutPaused {
+		s.plan.Blocked = append(s.plan.Blocked, "the rollback waits until the rollout is resumed")
 	}
 }
 
@@ -95,7 +93,7 @@ func (s *Scope) frozen() bool {
 
 // cannotCreate are why the current set, or the one to create, makes no Machines: its templates, the reason of its own condition, or that
 // its controller has yet to look at it.
-func (s *Scope) cannotCreate() []scale.Hold {
+func (s *Scope) cannotCreate() []string {
 	now, found := rollout.Current(s.facts)
 	if !found {
 		return append(s.changed(), s.missing...)
@@ -104,9 +102,9 @@ func (s *Scope) cannotCreate() []scale.Hold {
 	holds := slices.Clone(s.missing)
 	switch {
 	case current.isBlocked():
-		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: name + " cannot create Machines"})
+		return append(holds, name+" cannot create Machines")
 	case current.isNew():
-		return append(holds, scale.Hold{Reason: ReasonSetCannotCreate, Message: "waiting for the controller of " + name})
+		return append(holds, "waiting for the controller of "+name)
 	}
 	return holds
 }
@@ -277,7 +275,6 @@ func (s *Scope) createSet(ctx context.Context) error {
 		return err
 	}
 	if len(s.children.Holds) > 0 {
-		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made
 		return nil
 	}
 	ledger := s.children.Settle()
@@ -320,8 +317,8 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	case !patch.Retryable(err):
 		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale %s %q: %v",
 			s.env.kinds.Set.GVK.Kind, of.Key.Name, err)
-		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: ReasonScaleRefused, Message: engine.Bounded(contract.SteadyText(
-			fmt.Sprintf("scale %s %s to %d: %v", s.env.kinds.Set.GVK.Kind, of.Key.Name, change.To, err)), engine.MaxNoteLength)})
+		s.plan.Blocked = append(s.plan.Blocked, engine.Bounded(contract.SteadyText(
+			fmt.Sprintf("scale %s %s to %d: %v", s.env.kinds.Set.GVK.Kind, of.Key.Name, change.To, err)), engine.MaxNoteLength))
 	}
 	return err
 }

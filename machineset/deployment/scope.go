@@ -34,7 +34,7 @@ type Scope struct {
 	selectorErr error
 	// templates are those that do not exist, as kinds, and missing is what keeps the deployment from creating a set.
 	templates []string
-	missing   []scale.Hold
+	missing   []string
 
 	strategy rollout.Strategy
 	facts    rollout.Facts // what plan was decided by
@@ -186,7 +186,7 @@ func templatesStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	for _, ref := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
 		found, problem, err := s.ReadTemplate(ctx, ref)
 		if problem != (external.Problem{}) {
-			s.missing = append(s.missing, scale.Hold{Reason: problem.Reason, Message: problem.Message})
+			s.missing = append(s.missing, problem.Message)
 		}
 		if found.Presence == external.Absent {
 			s.templates = append(s.templates, ref.Kind)

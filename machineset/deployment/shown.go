@@ -7,10 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll: once in the
@@ -22,7 +20,6 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows {
-		s.plan.Blocked = append(s.plan.Blocked, s.children.Holds...) // it had none when the plan was made
 		return false, err
 	}
 	if s.mem.confirmed {
@@ -77,7 +74,7 @@ func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
 	shows, message, again := s.mem.lag.Judge(s.env.kinds.Machine.GVK.Kind, missing, s.Now)
 	s.Requeue(again)
 	if message != "" {
-		s.plan.Blocked = append(s.plan.Blocked, scale.Hold{Reason: children.NotShown("Machine"), Message: "no set is scaled: " + message})
+		s.plan.Blocked = append(s.plan.Blocked, "no set is scaled: "+message)
 	}
 	return shows, nil
 }

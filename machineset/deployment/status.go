@@ -26,8 +26,6 @@ const (
 	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
 	ReasonSelectorUnreadable = "SelectorUnreadable"           // spec.selector cannot be read
 	ReasonStrategyUnreadable = "StrategyUnreadable"           // the rollout strategy cannot be read
-	ReasonSetCannotCreate    = "SetCannotCreate"              // the current set makes no Machines, so that no others go for it
-	ReasonScaleRefused       = "ScaleRefused"                 // the API server refuses the new number of replicas of a set
 	phaseScalingUp           = "ScalingUp"
 	phaseScalingDown         = "ScalingDown"
 	phaseRunning             = "Running"
@@ -38,28 +36,26 @@ const (
 type statusFacts struct {
 	children.Summary
 
-	// MaxUnavailable is the resolved number.
-	MaxUnavailable int32
-	// Outdated are the Machines of sets with another template than the deployment's, and Differs the places in which those differ from it.
-	Outdated []*contract.MachineState
-	Differs  []string
-	// Blocking is what the rollout waits for.
-	Blocking []string
+	// outdated is how many Machines are of sets with another template than the deployment's, and differs the places in which those differ.
+	outdated int
+	differs  []string
+	// blocking is what the rollout waits for.
+	blocking []string
 }
 
 // available rule: Cluster API's setAvailableCondition.
-func (f statusFacts) available(available int32) metav1.Condition {
-	desired, known := f.Desired.Get()
+func (s *Scope) available(available int32) metav1.Condition {
+	desired, known := s.State.Replicas.Get()
 	if !known {
 		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet,
 			"Waiting for spec.replicas set")
 	}
-	least := desired - f.MaxUnavailable
+	least := desired - int32(s.strategy.MaxUnavailable)
 	if available >= least {
 		return engine.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 	}
 	message := fmt.Sprintf("%d available replicas, at least %d required", available, least)
-	if f.Deleting {
+	if s.Deleting() {
 		message = "Deletion in progress"
 	}
 	return engine.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
@@ -67,12 +63,12 @@ func (f statusFacts) available(available int32) metav1.Condition {
 
 // rollingOut names what differs, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
 func (f statusFacts) rollingOut() metav1.Condition {
-	if len(f.Outdated) == 0 && len(f.Blocking) == 0 {
+	if f.outdated == 0 && len(f.blocking) == 0 {
 		return engine.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
 	}
-	slices.Sort(f.Differs)
+	slices.Sort(f.differs)
 	return engine.Condition(ConditionRollingOut, metav1.ConditionTrue, ReasonRollingOut, fmt.Sprintf("Rolling out %d not up-to-date replicas",
-		len(f.Outdated))+children.Bullets(slices.Compact(f.Differs))+children.Bullets(f.Blocking))
+		f.outdated)+children.Bullets(slices.Compact(f.differs))+children.Bullets(f.blocking))
 }
 
 // unobserved are the conditions of a deployment whose sets or Machines could not be read.
@@ -108,7 +104,7 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	facts := s.statusFacts()
 	numbers, again := facts.Count()
 	s.Assert(facts.Conditions()...)
-	s.Assert(facts.available(numbers.Available), facts.rollingOut())
+	s.Assert(s.available(numbers.Available), facts.rollingOut())
 	s.Assert(s.progressing(&facts)...)
 	u := &s.Update
 	if s.selectorErr == nil {
@@ -118,7 +114,7 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(numbers.Available), contract.SetTo(numbers.UpToDate)
 	u.NodeReadyReplicas, u.NodeAvailableReplicas = contract.SetTo(numbers.NodeReady), contract.SetTo(numbers.NodeAvailable)
 	u.UnavailableReplicas = contract.SetTo(max(numbers.Replicas-numbers.NodeAvailable, 0))
-	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(len(facts.Outdated)))
+	u.UpdatedReplicas = contract.SetTo(numbers.Replicas - int32(facts.outdated))
 	u.Phase = contract.SetTo(phaseOf(s.State.Replicas, s.Deleting(), numbers.Replicas))
 	return engine.Result{RequeueAfter: again}, nil
 }
@@ -132,27 +128,26 @@ func (s *Scope) statusFacts() statusFacts {
 	f.LeftAs = s.env.kinds.Set.GVK.Kind + "s"
 	for _, one := range s.observed {
 		f.Left = append(f.Left, one.Key.Name)
-		outdated := slices.Contains(s.plan.Outdated, one.UID) && len(one.machines) > 0
 		for _, m := range one.machines {
 			f.Machines = append(f.Machines, m.State)
-			if outdated {
-				f.Outdated = append(f.Outdated, m.State)
-			}
 		}
-		if outdated {
-			f.Differs = append(f.Differs, one.diff...)
+		if slices.Contains(s.plan.Outdated, one.UID) && len(one.machines) > 0 {
+			f.outdated += len(one.machines)
+			f.differs = append(f.differs, one.diff...)
 		}
 	}
-	for _, hold := range s.plan.Blocked {
-		f.Blocking = append(f.Blocking, hold.Message)
+	for _, hold := range s.children.Holds {
+		if s.planned {
+			f.blocking = append(f.blocking, hold.Message)
+		}
 	}
+	f.blocking = append(f.blocking, s.plan.Blocked...)
 	if s.plan.Create.Found() && s.children.Refused() != "" {
-		f.Blocking = append(f.Blocking, s.children.Refused())
+		f.blocking = append(f.blocking, s.children.Refused())
 	}
-	if f.Blocked = s.heldSets(); len(f.Outdated) > 0 {
-		f.Blocking = append(f.Blocking, f.Blocked...)
+	if f.Blocked = s.heldSets(); f.outdated > 0 {
+		f.blocking = append(f.blocking, f.Blocked...)
 	}
-	f.MaxUnavailable = int32(s.strategy.MaxUnavailable)
 	return f
 }
 
@@ -163,7 +158,7 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 		return nil
 	}
 	stored, _ := engine.Find(s.Stored, ConditionProgressing)
-	done := s.plan.Complete || stored.Reason == string(rollout.Completed) && len(facts.Outdated) == 0 && s.plan.Current.UID != ""
+	done := s.plan.Complete || stored.Reason == string(rollout.Completed) && facts.outdated == 0 && s.plan.Current.UID != ""
 	progress, again := rollout.JudgeProgress(done, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
 	s.Requeue(again)
 	status, message := metav1.ConditionTrue, ""
@@ -171,7 +166,7 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	case rollout.ProgressPaused:
 		status, message = metav1.ConditionUnknown, "The rollout is paused"
 	case rollout.DeadlineExceeded:
-		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(facts.Blocking)
+		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(facts.blocking)
 		status = metav1.ConditionFalse
 	case rollout.Progressing, rollout.Completed:
 	}

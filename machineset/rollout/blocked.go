@@ -5,26 +5,22 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-func (p *plan) block(reason, message string) {
-	p.out.Blocked = append(p.out.Blocked, scale.Hold{Reason: reason, Message: message})
-}
+func (p *plan) block(message string) { p.out.Blocked = append(p.out.Blocked, message) }
 
 // blockUnavailable says that Machines have to become available for others to go.
 func (p *plan) blockUnavailable() {
 	waited := p.named(func(s *set, m *Machine) bool {
 		return !usable(m) && (s == p.current || p.current == nil) && !s.loses(m)
 	})
-	p.block(ReasonMachinesNotAvailable, "waiting for "+cmp.Or(waited, "Machines")+" to become available")
+	p.block("waiting for " + cmp.Or(waited, "Machines") + " to become available")
 }
 
 // blockLeaving says which Machines have to go for others to be created.
 func (p *plan) blockLeaving() {
 	if waited := p.named((*set).loses); waited != "" {
-		p.block(ReasonMachinesLeaving, "waiting for "+waited+" to be gone")
+		p.block("waiting for " + waited + " to be gone")
 	}
 }
 
@@ -34,7 +30,7 @@ func (p *plan) blockPaused() {
 		return m.Paused && s != p.current && !s.loses(m) && !slices.Contains(s.victims, m)
 	})
 	if waited != "" && p.Strategy.Type != OnDelete {
-		p.block(ReasonMachinesPaused, "waiting for "+waited+" to be resumed: paused Machines are neither replaced nor updated")
+		p.block("waiting for " + waited + " to be resumed: paused Machines are neither replaced nor updated")
 	}
 }
 

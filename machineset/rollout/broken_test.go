@@ -46,10 +46,7 @@ func goes(d rollout.Decision) (names []string, waits string) {
 			names = append(names, step.Name)
 		}
 	}
-	for _, hold := range d.Blocked {
-		waits += hold.Message + "\n"
-	}
-	return names, waits
+	return names, strings.Join(d.Blocked, "\n")
 }
 
 // A set of three Machines is outdated, of which one is broken: alone, or with a mark of a health check. One Machine may be unavailable.
@@ -94,7 +91,7 @@ func TestABrokenOutdatedMachine(t *testing.T) {
 			}
 			f.Sets[1].Matches = true
 			if test.cannot {
-				f.Holds = []scale.Hold{{Reason: "Gone", Message: "no template"}}
+				f.Holds = []string{"no template"}
 			}
 			d := rollout.Plan(f)
 			got, waits := goes(d)
@@ -155,7 +152,7 @@ func TestASetThatCannotCreateTakesNothingAway(t *testing.T) {
 				f := rollout.Facts{
 					Desired: contract.Some(desired), Strategy: rollout.Strategy{Type: kind, MaxUnavailable: 2},
 					Sets:  []rollout.Set{setWith("old", "a b c"), setWith("new", "")},
-					Holds: []scale.Hold{{Reason: "Gone", Message: "no template"}},
+					Holds: []string{"no template"},
 				}
 				f.Sets[1].Matches = true
 				d := rollout.Plan(f)

@@ -128,7 +128,7 @@ func TestAPausedDeploymentScalesInProportion(t *testing.T) {
 			require.Empty(t, broken(f, d))
 			require.False(t, d.Create.Found())
 			require.Equal(t, test.want, changes(d))
-			require.Equal(t, rollout.ReasonPaused, d.Blocked[0].Reason)
+			require.Equal(t, "the rollout is paused", d.Blocked[0])
 		})
 	}
 }
@@ -177,7 +177,7 @@ func TestASetBeforeTheRolloutTimeIsOutdated(t *testing.T) {
 	d := rollout.Plan(f)
 	require.Equal(t, contract.Some(1), d.Create)
 	require.Equal(t, int64(3), d.Revision)
-	f.Holds = []scale.Hold{{Reason: "TemplateNotFound", Message: "no template"}}
+	f.Holds = []string{"no template"}
 	require.Equal(t, f.Holds, rollout.Plan(f).Blocked)
 	require.False(t, rollout.Plan(f).Create.Found())
 }

@@ -126,8 +126,8 @@ type Facts struct {
 	Paused bool
 	// Sets are all sets of the deployment, in any order.
 	Sets []Set
-	// Holds keep the current set from creating Machines, or a new one from being created: then no Machine of another set goes for it.
-	Holds []scale.Hold
+	// Holds are why the current set creates no Machines, or no new one is created: then no Machine of another set goes for it.
+	Holds []string
 	// After is when a rollout starts although the template is unchanged: at and after it, and once a set was made for it (Set.MadeFor), a
 	// set that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster
 	// API's spec.rollout.after.

@@ -151,15 +151,15 @@ func (p *plan) step(s *set, m *Machine, to InPlaceState) {
 func (p *plan) blockInPlace() {
 	u := p.updates
 	if n := u.selected + u.current; n > 0 {
-		p.block(ReasonUpdatingInPlace, count(n, "Machine")+" being updated in place")
+		p.block(count(n, "Machine") + " being updated in place")
 	} else if p.Strategy.Type == InPlaceManual && p.remaining() > 0 {
-		p.block(ReasonWaitingForSelection, "waiting for a user to select Machines for their update in place")
+		p.block("waiting for a user to select Machines for their update in place")
 	}
 	ailing := p.named(func(s *set, m *Machine) bool { return m.Ailing && s != p.current && !s.loses(m) })
 	if ailing != "" {
-		p.block(ReasonMachinesUnhealthy, "waiting for "+ailing+" to be replaced: a health check has failed")
+		p.block("waiting for " + ailing + " to be replaced: a health check has failed")
 	}
 	if u.failed > 0 {
-		p.block(ReasonUpdateFailed, "the update in place of "+count(u.failed, "Machine")+" failed")
+		p.block("the update in place of " + count(u.failed, "Machine") + " failed")
 	}
 }

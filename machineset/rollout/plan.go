@@ -20,13 +20,13 @@ func Plan(f Facts) Decision {
 	}
 	switch {
 	case !known:
-		p.out.Blocked = []scale.Hold{scale.ReplicasNotSet()}
+		p.block(scale.ReplicasNotSet().Message)
 		return p.out
 	case p.receive():
 	case f.Paused:
 		p.stand()
 		if len(p.out.Outdated) > 0 || p.current == nil {
-			p.block(ReasonPaused, "the rollout is paused")
+			p.block("the rollout is paused")
 		}
 	case len(f.Holds) > 0 && (p.current == nil || len(p.out.Outdated) > 0):
 		p.stand()
@@ -95,7 +95,7 @@ func (p *plan) onDelete() {
 		}
 	}
 	if n > 0 {
-		p.block(ReasonWaitingForDeletion, count(n, "outdated Machine")+" must be deleted for the rollout to go on")
+		p.block(count(n, "outdated Machine") + " must be deleted for the rollout to go on")
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *plan) grow(limit int) {
 	room := min(limit-p.total(), p.desired-s.Replicas)
 	switch {
 	case s.Frozen:
-		p.block(ReasonFrozen, "the set "+s.Name+" is frozen and creates no Machines")
+		p.block("the set " + s.Name + " is frozen and creates no Machines")
 	case room > 0:
 		s.to += room
 	default:
@@ -146,9 +146,7 @@ func (p *plan) finish() {
 		p.out.Complete = true
 		p.out.DeleteSets = p.expired()
 	}
-	slices.SortFunc(p.out.Blocked, func(a, b scale.Hold) int {
-		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
-	})
+	slices.Sort(p.out.Blocked)
 	if p.After.After(p.Now) {
 		p.out.Wake = p.After
 	}

@@ -58,8 +58,8 @@ type Decision struct {
 	InPlace []InPlaceStep
 	// DeleteSets are outdated sets beyond the history limit, the oldest revision first. None has a Machine.
 	DeleteSets []Ref
-	// Blocked is what the rollout waits for, sorted by reason and message.
-	Blocked []scale.Hold
+	// Blocked is what the rollout waits for, as messages for a person, sorted.
+	Blocked []string
 	// Stands: the rollout does not go on, because it is paused or the current set cannot create. Each set keeps what it has.
 	Stands bool
 	// Complete: all Machines are up to date and available, as many as desired, and no other exists.
@@ -67,27 +67,3 @@ type Decision struct {
 	// Wake is when to plan again although nothing changed; zero for never.
 	Wake time.Time
 }
-
-// Reasons of what a rollout waits for.
-const (
-	// ReasonPaused: the rollout is paused and a set, or a step, is due.
-	ReasonPaused = "Paused"
-	// ReasonFrozen: the current set creates nothing.
-	ReasonFrozen = "Frozen"
-	// ReasonMachinesPaused: a paused Machine is neither replaced nor updated.
-	ReasonMachinesPaused = "MachinesPaused"
-	// ReasonMachinesUnhealthy: their set is to replace Machines, which are not updated in place.
-	ReasonMachinesUnhealthy = "MachinesUnhealthy"
-	// ReasonMachinesNotAvailable: the next Machine goes when others are available.
-	ReasonMachinesNotAvailable = "MachinesNotAvailable"
-	// ReasonMachinesLeaving: the next Machine is created when others are gone.
-	ReasonMachinesLeaving = "MachinesLeaving"
-	// ReasonWaitingForDeletion: OnDelete waits for a user to delete outdated Machines.
-	ReasonWaitingForDeletion = "WaitingForDeletion"
-	// ReasonUpdatingInPlace: an update hook is at work on Machines.
-	ReasonUpdatingInPlace = "UpdatingInPlace"
-	// ReasonWaitingForSelection: InPlaceManual waits for a user's selection.
-	ReasonWaitingForSelection = "WaitingForSelection"
-	// ReasonUpdateFailed: updates in place failed.
-	ReasonUpdateFailed = "UpdateFailed"
-)

@@ -68,7 +68,7 @@ func (p *plan) spread(used []*set, n int) {
 	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(b.Set, a.Set)) })
 	used = slices.DeleteFunc(used, func(s *set) bool {
 		if s.Frozen {
-			p.block(ReasonFrozen, "the set "+s.Name+" is frozen and creates no Machines")
+			p.block("the set " + s.Name + " is frozen and creates no Machines")
 		}
 		return s.Frozen
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef/cluster"
@@ -164,15 +163,6 @@ func adviceOfOwners() map[string]string {
 		machineset.ReasonCreationRefused:         "read the message; a quota, a webhook or missing rights may refuse the creation",
 		deployment.ReasonStrategyUnreadable:      adviceLimit,
 		deployment.ReasonNotAvailable:            "look at what the Machines wait for",
-		rollout.ReasonMachinesNotAvailable:       "look at what the new Machines wait for",
-		rollout.ReasonMachinesLeaving:            "look at what the Machines in deletion wait for",
-		rollout.ReasonMachinesPaused:             "resume the Machines that the message names, or delete them",
-		rollout.ReasonMachinesUnhealthy:          "look at their condition OwnerRemediated for why their set does not replace them",
-		deployment.ReasonSetCannotCreate:         "look at the condition ScalingUp of the set that the message names",
-		deployment.ReasonScaleRefused:            "look at what refuses the change: a webhook, a quota or the manager's rights",
-		rollout.ReasonWaitingForDeletion:         "delete the outdated Machines yourself: the strategy is OnDelete",
-		rollout.ReasonWaitingForSelection:        "select the Machines to update: the strategy leaves that to a person",
-		rollout.ReasonUpdateFailed:               "look at the updater that the message names; manager rollout undo goes back",
 	}
 }
 
