@@ -32,7 +32,7 @@ const WatchFilterLabel = "cluster.x-k8s.io/watch-filter"
 const (
 	// RevisionAnnotation counts the rollouts of a MachineDeployment: a MachineSet with a lower number than its deployment is outdated.
 	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
-	// RevisionHistoryAnnotation lists, with commas, the earlier revisions of a set that a rollback made the current one again.
+	// RevisionHistoryAnnotation of a set, by others, lists the earlier revisions of a set that is current again. It is not written here.
 	RevisionHistoryAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
 	// TemplateHashLabel, on a set, in its selector and on its Machines, tells the Machines of one set from those of the other sets of a
 	// deployment. Its value is an identity and not compared with a template.

@@ -31,11 +31,7 @@ func historyStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if len(s.plan.DeleteSets) == 0 || len(s.children.Holds) > 0 || s.behind() {
 		return engine.Result{}, nil
 	}
-	var victims []scale.Victim
-	for _, one := range s.plan.DeleteSets {
-		victims = append(victims, scale.Victim(one))
-	}
-	return engine.Result{}, s.children.Delete(ctx, victims, 0)
+	return engine.Result{}, s.children.Delete(ctx, s.plan.DeleteSets, 0)
 }
 
 // removeFinalizerStep removes the finalizer of a deployment in deletion that has no set any more, as the API server confirms, or whose sets

@@ -3,6 +3,7 @@ package deployment_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -62,7 +63,10 @@ func (w *world) restarted(d *unstructured.Unstructured, sets int) *unstructured.
 }
 
 func revision(set *unstructured.Unstructured) int64 {
-	n, _ := rollout.ParseRevision(set.GetAnnotations())
+	n, err := strconv.ParseInt(set.GetAnnotations()[contract.RevisionAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
 	return n
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,8 +174,11 @@ func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 
 // revision is the number of a set, 0 when it has none that can be read.
 func (m *set) revision() int64 {
-	revision, _ := rollout.ParseRevision(m.Annotations)
-	return revision
+	n, err := strconv.ParseInt(m.Annotations[contract.RevisionAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // facts are what a plan needs to know of a set. marks are the annotations of scale.Marks.

@@ -116,7 +116,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 		}
 	}
 	if child.UID == s.plan.Current.UID {
-		maps.Copy(annotations, rollout.RevisionAnnotations(child.Annotations, s.plan.Revision))
+		annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
 	}
 	keeps := s.keepsFromCreating(s.setBy(child.UID))
 	if err := s.seesMoves(ctx, child, keeps); err != nil {

@@ -35,7 +35,8 @@ func setWith(name, machines string) rollout.Set {
 }
 
 // goes are the Machines that a decision replaces or updates, and what it waits for.
-func goes(d rollout.Decision) (names []string, waits string) {
+func goes(d rollout.Decision) ([]string, string) {
+	var names []string
 	for _, c := range d.Replicas {
 		for _, v := range c.Victims {
 			names = append(names, v.Name)

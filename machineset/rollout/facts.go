@@ -55,7 +55,7 @@ type Set struct {
 	Created time.Time
 	// MadeFor is that of the annotation MadeForAnnotation, zero without; see ParseMadeFor and Facts.After.
 	MadeFor time.Time
-	// Revision is that of the annotation RevisionAnnotation; 0 when there is none.
+	// Revision is that of contract.RevisionAnnotation; 0 when there is none.
 	Revision int64
 	// Matches: the set has the template of the deployment. See Facts.After.
 	Matches bool

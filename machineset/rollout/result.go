@@ -57,7 +57,7 @@ type Decision struct {
 	// InPlace are the steps of updates in place, by set and in the order of selection.
 	InPlace []InPlaceStep
 	// DeleteSets are outdated sets beyond the history limit, the oldest revision first. None has a Machine.
-	DeleteSets []Ref
+	DeleteSets []scale.Victim
 	// Blocked is what the rollout waits for, as messages for a person, sorted.
 	Blocked []string
 	// Stands: the rollout does not go on, because it is paused or the current set cannot create. Each set keeps what it has.

@@ -2,50 +2,11 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
-
-// RevisionHistoryAnnotation of a set lists, separated by commas, the revisions that the set had before. Rule: Cluster API, Kubernetes.
-const RevisionHistoryAnnotation = contract.RevisionAnnotation + "-history"
-
-// maxHistory is how many earlier revisions a set remembers; the oldest are dropped.
-const maxHistory = 100
-
-// ParseRevision returns the revision of a set by its annotations, 0 when it has none. The error says what is there in place of a positive
-// number.
-func ParseRevision(annotations map[string]string) (int64, error) {
-	text, found := annotations[contract.RevisionAnnotation]
-	if !found || text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("annotation %s: %q is not a revision", contract.RevisionAnnotation, text)
-	}
-	return n, nil
-}
-
-// RevisionAnnotations returns the annotations of a set that gets a revision: the number, and the history with the number it had before.
-// It is empty when the set has the revision already. The input is not changed.
-func RevisionAnnotations(have map[string]string, revision int64) map[string]string {
-	text, before := strconv.FormatInt(revision, 10), have[contract.RevisionAnnotation]
-	if before == text {
-		return nil
-	}
-	set := map[string]string{contract.RevisionAnnotation: text}
-	if before == "" {
-		return set
-	}
-	history := append(strings.FieldsFunc(have[RevisionHistoryAnnotation], func(r rune) bool { return r == ',' }), before)
-	set[RevisionHistoryAnnotation] = strings.Join(history[max(len(history)-maxHistory, 0):], ",")
-	return set
-}
 
 // Rollback returns the set that has a revision, or for 0 the one with the highest revision before that of the current set. While no set
 // with a revision Matches, that is the highest of all: the current set is not made yet, or not numbered. Rollback reports false when there
@@ -87,7 +48,7 @@ func (p *plan) number() {
 }
 
 // expired are the outdated sets beyond the history limit, the oldest revision first.
-func (p *plan) expired() []Ref {
+func (p *plan) expired() []scale.Victim {
 	limit, limited := p.HistoryLimit.Get()
 	var empty []*set
 	for _, s := range p.outdated() {
@@ -99,11 +60,11 @@ func (p *plan) expired() []Ref {
 		return nil
 	}
 	slices.SortStableFunc(empty, func(a, b *set) int { return cmp.Compare(a.Revision, b.Revision) })
-	var refs []Ref
+	var victims []scale.Victim
 	for _, s := range empty[:len(empty)-max(limit, 0)] {
-		refs = append(refs, Ref{s.Name, s.UID})
+		victims = append(victims, scale.Victim{Name: s.Name, UID: s.UID})
 	}
-	return refs
+	return victims
 }
 
 // MadeForAnnotation of a set holds the value of Facts.After that was due when its deployment made it, in RFC 3339. The API server dates the

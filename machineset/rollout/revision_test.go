@@ -10,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func TestOldEmptySetsBeyondTheLimitAreDeleted(t *testing.T) {
@@ -20,7 +21,7 @@ func TestOldEmptySetsBeyondTheLimitAreDeleted(t *testing.T) {
 	d := rollout.Plan(f)
 	require.True(t, d.Complete)
 	require.Equal(t, int64(8), d.Revision, "the template of an older set is current again")
-	require.Equal(t, []rollout.Ref{{Name: "ms1", UID: "ms1"}}, d.DeleteSets)
+	require.Equal(t, []scale.Victim{{Name: "ms1", UID: "ms1"}}, d.DeleteSets)
 }
 
 func TestRollbackFindsTheRevision(t *testing.T) {
@@ -58,18 +59,6 @@ func TestRollbackFindsTheRevision(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestRevisionsAreNumberedAndRemembered(t *testing.T) {
-	have := map[string]string{contract.RevisionAnnotation: "2", rollout.RevisionHistoryAnnotation: "1"}
-	require.Empty(t, rollout.RevisionAnnotations(have, 2))
-	got := rollout.RevisionAnnotations(have, 4)
-	require.Equal(t, "1,2", got[rollout.RevisionHistoryAnnotation])
-	n, err := rollout.ParseRevision(got)
-	require.NoError(t, err)
-	require.Equal(t, int64(4), n)
-	_, err = rollout.ParseRevision(map[string]string{contract.RevisionAnnotation: "x"})
-	require.Error(t, err)
 }
 
 func TestProgressIsJudgedByItsDeadline(t *testing.T) {
