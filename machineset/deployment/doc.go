@@ -33,8 +33,8 @@
 //
 // # Up to date
 //
-// The deployment sets the condition UpToDate of its Machines: the template of a MachineSet is compared with that of the deployment, and a
-// Machine that is updated in place is not up to date. Machines of another program's deployments have what that program sets.
+// The deployment sets the condition UpToDate of its Machines: those of a MachineSet that the rollout replaces are not up to date, and
+// neither is a Machine while it is updated in place. Machines of another program's deployments have what that program sets.
 //
 // # Remediation
 //

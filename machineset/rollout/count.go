@@ -72,7 +72,7 @@ func newPlan(f Facts, desired int) *plan {
 }
 
 // isUpToDate reports whether the Machines of a set have the template of the deployment.
-func (p *plan) isUpToDate(s *set) bool { return s.Matches && (!p.due || s.MadeSince(p.After)) }
+func (p *plan) isUpToDate(s *set) bool { return s.Matches && (!p.due || s.madeSince(p.After)) }
 
 // due says whether the rollout at the time of After has begun: that time has come, or a set was made for it already. Otherwise a process
 // whose clock is behind that of an earlier leader would take the rollout back.

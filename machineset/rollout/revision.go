@@ -88,9 +88,9 @@ func ParseMadeFor(annotations map[string]string) time.Time {
 	return at
 }
 
-// MadeSince reports whether a set was made for a rollout that starts at a time, or a later one, or was created then. All times count to
+// madeSince reports whether a set was made for a rollout that starts at a time, or a later one, or was created then. All times count to
 // the second.
-func (s *Set) MadeSince(after time.Time) bool {
+func (s *Set) madeSince(after time.Time) bool {
 	after = after.Truncate(time.Second)
 	return !s.Created.Before(after) || !s.MadeFor.Before(after)
 }
