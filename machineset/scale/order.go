@@ -3,9 +3,6 @@ package scale
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Order says which of equally dispensable Machines go first.
@@ -13,7 +10,7 @@ type Order string
 
 // The orders of Cluster API. Rule: MachineSet spec.deletion.order.
 const (
-	// Random goes by a hash of the UID: without preference, and the same in every pass.
+	// Random goes by the UID: without preference, and the same in every pass.
 	Random Order = "Random"
 	// Newest and Oldest go by the time of creation.
 	Newest Order = "Newest"
@@ -54,16 +51,9 @@ func (o Order) compare(a, b *Machine) int {
 			return c
 		}
 	default:
-		if c := cmp.Compare(dice(a.UID), dice(b.UID)); c != 0 {
+		if c := cmp.Compare(a.UID, b.UID); c != 0 {
 			return c
 		}
 	}
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-}
-
-// dice is a number that has nothing to do with what a Machine is like.
-func dice(uid types.UID) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(uid)) // a hash never fails
-	return h.Sum64()
 }

@@ -2,6 +2,7 @@ package scale_test
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -76,9 +77,10 @@ func sign(n int) int { return cmp.Compare(n, 0) }
 func TestRandom_HasNoPreference(t *testing.T) {
 	t.Parallel()
 	all := make([]scale.Machine, 400)
+	random := rand.New(rand.NewPCG(1, 2)) // an API server makes UIDs at random
 	for i := range all {
 		name := string(rune('a'+i/20)) + string(rune('a'+i%20))
-		all[i] = scale.Machine{Name: name, UID: types.UID("uid-of-" + name), Created: time.Unix(int64(i), 0)}
+		all[i] = scale.Machine{Name: name, UID: types.UID(fmt.Sprintf("%016x", random.Uint64())), Created: time.Unix(int64(i), 0)}
 	}
 	low := 0
 	for _, m := range slices.SortedFunc(slices.Values(all), scale.Random.Compare)[:200] {
