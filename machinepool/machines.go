@@ -86,7 +86,7 @@ type machinePlan struct {
 func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(m.states))
-	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: contract.Some(maxRemediating)}}
+	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(maxRemediating)}}
 	for _, one := range m.states {
 		has.Insert(one.Infrastructure.Name)
 		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet

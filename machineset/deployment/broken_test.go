@@ -15,9 +15,9 @@ import (
 // Who replaces a broken Machine of an outdated set: the rollout, its set by itself, or its set together with the current one.
 func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 	const (
-		rollsOut, alone = "outdated", "max-unavailable=0"
-		together        = "max-unavailable=0,elsewhere=1"
-		nobody          = "max-unavailable=0, creates nothing"
+		rollsOut, alone = `{"outdated":true}`, `{}`
+		together        = `{"elsewhere":true}`
+		nobody          = "{}, creates nothing"
 	)
 	// Of each strategy: while it runs, while it is paused, frozen, and cannot create.
 	tests := map[rollout.Type][4]string{

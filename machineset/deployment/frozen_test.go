@@ -80,8 +80,8 @@ func TestASetThatAFrozenDeploymentDoesNotRaiseReplacesNoAvailableMachine(t *test
 	w.run()
 	d := w.deployment(2, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
 	w.rolled(d, "blue", 2)
-	w.limitsAre("blue", "max-unavailable=1")
+	w.limitsAre("blue", `{"maxUnavailable":1}`)
 	w.change(d, fake.WithField("True", "metadata", "labels", safety.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
-	w.limitsAre("blue", "max-unavailable=0")
+	w.limitsAre("blue", `{}`)
 	require.Equal(t, 2, w.images()["blue"])
 }

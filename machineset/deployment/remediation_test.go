@@ -68,23 +68,23 @@ func TestADeploymentSaysWhatItsSetsMayReplace(t *testing.T) {
 	d := w.deployment(3, fake.WithField("34%", "spec", "remediation", "maxInFlight"),
 		fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
 	w.rolled(d, "blue", 3)
-	w.limitsAre("blue", "max-unavailable=1,max-in-flight=2")
+	w.limitsAre("blue", `{"maxInFlight":2,"maxUnavailable":1}`)
 	w.machines.Hold(true)
 	w.change(d, template("green"))
-	w.limitsAre("blue", "outdated")
+	w.limitsAre("blue", `{"outdated":true}`)
 	w.eventually("a new set", func() string {
 		if len(w.setsNow()) < 2 {
 			return "there is none"
 		}
 		return ""
 	})
-	w.limitsAre("green", "max-unavailable=0,max-in-flight=2")
+	w.limitsAre("green", `{"maxInFlight":2}`)
 	w.machines.Hold(false)
 	w.rolled(d, "green", 3)
-	w.limitsAre("green", "max-unavailable=1,max-in-flight=2")
+	w.limitsAre("green", `{"maxInFlight":2,"maxUnavailable":1}`)
 	w.change(d, fake.WithField(int64(0), "spec", "remediation", "maxInFlight"))
-	w.limitsAre("green", "max-unavailable=1,max-in-flight=0")
-	w.limitsAre("blue", "outdated")
+	w.limitsAre("green", `{"maxInFlight":0,"maxUnavailable":1}`)
+	w.limitsAre("blue", `{"outdated":true}`)
 }
 
 func TestTheMachinesOfADeploymentAreReplacedAsManyAtATimeAsItAllows(t *testing.T) {
@@ -93,7 +93,7 @@ func TestTheMachinesOfADeploymentAreReplacedAsManyAtATimeAsItAllows(t *testing.T
 	w.run()
 	d := w.deployment(3, fake.WithField(int64(1), "spec", "remediation", "maxInFlight"))
 	w.rolled(d, "blue", 3)
-	w.limitsAre("blue", "max-unavailable=0,max-in-flight=1")
+	w.limitsAre("blue", `{"maxInFlight":1}`)
 	w.Quiet("others", 300*time.Millisecond) // the stand-in replaces lists of conditions
 	w.machines.Hold(true)
 	before := w.list(w.kinds.Machine.GVK)
@@ -153,7 +153,7 @@ func TestAMarkedMachineOfAnOutdatedSetIsLeftToTheRollout(t *testing.T) {
 		return m.GetUID() != before[0].GetUID() && m.GetUID() != before[1].GetUID()
 	})
 	w.change(d, template("green"))
-	w.limitsAre("blue", "outdated")
+	w.limitsAre("blue", `{"outdated":true}`)
 	w.ail(&before[0], metav1.ConditionFalse)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonCannotBeRemediated, "pending removal due to rollout")
 	require.Nil(t, w.get(&before[0]).GetDeletionTimestamp())

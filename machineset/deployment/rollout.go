@@ -140,15 +140,17 @@ func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 		settled = settled && (whole || one.UID != current && len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
 	}
 	if of != current && s.goesOn() {
-		replaces := s.strategy.Type == rollout.RollingUpdate || s.strategy.Type == rollout.Recreate
-		l.Outdated, l.Elsewhere = replaces, !replaces
+		if s.strategy.Type == rollout.RollingUpdate || s.strategy.Type == rollout.Recreate {
+			return scale.RemediationLimits{Outdated: true}
+		}
+		l.Elsewhere = true
 	}
 	if settled {
 		l.MaxUnavailable = s.strategy.MaxUnavailable
 	}
 	if limit, limited := s.State.RemediationMaxInFlight.Get(); limited {
 		n, _ := intstr.GetScaledValueFromIntOrPercent(&limit, int(s.State.Replicas.Or(1)), true) // 0 for one that has to be corrected
-		l.MaxInFlight = contract.Some(max(n, 0))
+		l.MaxInFlight = new(max(n, 0))
 	}
 	return l
 }

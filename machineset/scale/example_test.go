@@ -51,7 +51,7 @@ func ExampleRemediate() {
 	}
 	decision := scale.Remediate(scale.RemediationFacts{
 		Machines: []scale.Machine{marked("workers-a", 1), marked("workers-b", 2)}, Next: 3, Now: time.Unix(100, 0).UTC(),
-		Limits: scale.RemediationLimits{MaxInFlight: contract.Some(1)},
+		Limits: scale.RemediationLimits{MaxInFlight: new(1)},
 	})
 	fmt.Println("delete", decision.Delete[0].Name)
 	fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)

@@ -1,8 +1,8 @@
 package scale
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -14,53 +14,31 @@ const LimitsAnnotation = "machinist.dev/remediation"
 // RemediationLimits say what a deployment lets one of its sets replace.
 type RemediationLimits struct {
 	// Outdated: the set does not have the template of the deployment, whose rollout removes its Machines. Nothing is replaced.
-	Outdated bool
+	Outdated bool `json:"outdated,omitempty"`
 	// Elsewhere: another set of the deployment makes the Machines in place of those that this one deletes, which may not create any.
-	Elsewhere bool
-	// MaxInFlight is how many Machines may be remediated at once; absent is no limit.
-	MaxInFlight contract.Opt[int]
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// MaxInFlight is how many Machines may be remediated at once; nil is no limit.
+	MaxInFlight *int `json:"maxInFlight,omitempty"`
 	// MaxUnavailable is how many available Machines fewer than desired there may be because of remediations. A deployment allows none while
 	// it rolls out: then others go.
-	MaxUnavailable int
+	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
 // String returns the value of LimitsAnnotation. Equal limits give equal texts.
 func (l RemediationLimits) String() string {
-	if l.Outdated {
-		return "outdated"
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "" // numbers always have a text
 	}
-	text := "max-unavailable=" + strconv.Itoa(l.MaxUnavailable)
-	if n, limited := l.MaxInFlight.Get(); limited {
-		text += ",max-in-flight=" + strconv.Itoa(n)
-	}
-	if l.Elsewhere {
-		text += ",elsewhere=1"
-	}
-	return text
+	return string(text)
 }
 
-// ParseLimits reads what String returns. The error names what cannot be read.
-func ParseLimits(text string) (RemediationLimits, error) {
-	var l RemediationLimits
-	if text == "outdated" {
-		l.Outdated = true
-		return l, nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(part, "=")
-		n, err := strconv.Atoi(value)
-		switch {
-		case err != nil || n < 0:
-			return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %q is no number", text, part)
-		case key == "max-unavailable":
-			l.MaxUnavailable = n
-		case key == "max-in-flight":
-			l.MaxInFlight = contract.Some(n)
-		case key == "elsewhere":
-			l.Elsewhere = n > 0
-		default:
-			return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %q is unknown", text, key)
-		}
+// ParseLimits reads what String returns. A text with anything else cannot be read: limits would be left out.
+func ParseLimits(text string) (l RemediationLimits, err error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&l); err != nil {
+		return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %w", text, err)
 	}
 	return l, nil
 }
@@ -73,7 +51,7 @@ func LimitsOf(set *contract.Metadata, controlled bool) (RemediationLimits, error
 	case !controlled:
 		return RemediationLimits{}, nil
 	case !said:
-		return RemediationLimits{MaxInFlight: contract.Some(1)}, nil
+		return RemediationLimits{MaxInFlight: new(1)}, nil
 	}
 	return ParseLimits(text)
 }

@@ -149,8 +149,8 @@ func (r *remediation) decide(m *Machine) {
 
 // exceeded says which limit the deletion of a Machine would exceed while so many others go, and so many others are available.
 func (r *remediation) exceeded(m *Machine, going, available int) string {
-	if limit, limited := r.Limits.MaxInFlight.Get(); limited && going >= limit {
-		return fmt.Sprintf("Waiting because there are already too many remediations in progress (maxInFlight is %d)", limit)
+	if limit := r.Limits.MaxInFlight; limit != nil && going >= *limit {
+		return fmt.Sprintf("Waiting because there are already too many remediations in progress (maxInFlight is %d)", *limit)
 	}
 	if going >= maxReplacing {
 		return fmt.Sprintf("Waiting because %d other Machines are being replaced", going)

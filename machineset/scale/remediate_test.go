@@ -54,7 +54,7 @@ const tooMany = "RemediationDeferred Waiting because there are already too many 
 
 func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 	t.Parallel()
-	one := scale.RemediationLimits{MaxInFlight: contract.Some(1)}
+	one := scale.RemediationLimits{MaxInFlight: new(1)}
 	twice := scale.Replacements{From: 2, Count: 2, Last: remediationNow().Add(-time.Minute).Unix()}
 	five := scale.Replacements{From: 2, Count: 5, Last: remediationNow().Add(-2 * time.Minute).Unix()}
 	ahead := scale.Replacements{From: 2, Count: 2, Last: remediationNow().Add(5 * time.Hour).Unix()}
@@ -81,7 +81,7 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isSaid), ailing("b", 2)}, Limits: one},
 			want:  "-a; b: " + tooMany},
 		"a maximum of 0 replaces none": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Limits: scale.RemediationLimits{MaxInFlight: contract.Some(0)}},
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Limits: scale.RemediationLimits{MaxInFlight: new(0)}},
 			want:  "a: " + strings.Replace(tooMany, "is 1", "is 0", 1)},
 		"the set is outdated": {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Limits: scale.RemediationLimits{Outdated: true}},
@@ -220,19 +220,19 @@ func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 
 	for _, l := range []scale.RemediationLimits{
-		{}, {Outdated: true}, {MaxInFlight: contract.Some(0)}, {MaxInFlight: contract.Some(2), MaxUnavailable: 3},
+		{}, {Outdated: true}, {MaxInFlight: new(0)}, {MaxInFlight: new(2), MaxUnavailable: 3}, {Elsewhere: true},
 	} {
 		got, err := scale.ParseLimits(l.String())
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
-	for _, broken := range []string{"", "max-in-flight", "max-in-flight=x", "max-in-flight=-1", "max=1"} {
+	for _, broken := range []string{"", "max", `{"maxInFlight":"x"}`, `{"maxInFlight":1.5}`, `{"max":1}`, "[]"} {
 		_, err := scale.ParseLimits(broken)
 		require.Error(t, err, broken)
 	}
 	limits, err := scale.LimitsOf(&contract.Metadata{}, true)
 	require.NoError(t, err)
-	require.Equal(t, scale.RemediationLimits{MaxInFlight: contract.Some(1)}, limits, "what is unknown is not unlimited")
+	require.Equal(t, scale.RemediationLimits{MaxInFlight: new(1)}, limits, "what is unknown is not unlimited")
 	limits, err = scale.LimitsOf(&contract.Metadata{}, false)
 	require.NoError(t, err)
 	require.Equal(t, scale.RemediationLimits{}, limits)

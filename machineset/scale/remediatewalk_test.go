@@ -126,7 +126,7 @@ func TestNoHistoryMakesMoreMachinesGoThanTheLimitsAllow(t *testing.T) {
 	for seed := range uint64(3000) {
 		replicas, most := 1+int(seed%6), int(seed%4)
 		w := newWard(t, seed, replicas)
-		limits := scale.RemediationLimits{MaxInFlight: contract.Some(most), Outdated: seed%50 == 49}
+		limits := scale.RemediationLimits{MaxInFlight: new(most), Outdated: seed%50 == 49}
 		for range 80 {
 			w.happen()
 			w.past = append(w.past, slices.Clone(w.machines))
