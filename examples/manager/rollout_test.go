@@ -71,7 +71,7 @@ func TestTheStatusOfARolloutSaysWhatItWaitsFor(t *testing.T) {
 			"lastTransitionTime": "2026-01-01T00:00:00Z", "message": "Rolling out 2 not up-to-date replicas\n* waiting for workers-1"}}})
 	said, err := run(t, c, "status", "workers")
 	require.NoError(t, err)
-	require.Equal(t, "Waiting for \"workers\" to finish: 1 of 2 new Machines have been created\n"+
+	require.Equal(t, "Waiting for \"workers\" to finish: 1 of 2 new Machines have been created, 2 Machines are available, 2 are old\n"+
 		"  Rolling out 2 not up-to-date replicas\n  * waiting for workers-1\n", said)
 	said, err = run(t, c, "status", "workers", "-o", "json")
 	require.NoError(t, err)

@@ -59,16 +59,19 @@ func (c Commands) History(ctx context.Context, key types.NamespacedName) ([]Revi
 	})
 	all := make([]Revision, 0, len(sets))
 	for _, one := range sets {
-		number := one.revision()
-		if number == 0 {
-			continue
+		if one.revision() > 0 {
+			all = append(all, one.entry())
 		}
-		all = append(all, Revision{
-			Number: number, Set: one.Key.Name, Created: one.Created, Replicas: one.State.Replicas.Or(0), Current: len(one.diff) == 0,
-			Cause: one.Annotations[ChangeCauseAnnotation],
-		})
 	}
 	return all, nil
+}
+
+// entry is that of a set.
+func (m *set) entry() Revision {
+	return Revision{
+		Number: m.revision(), Set: m.Key.Name, Created: m.Created, Replicas: m.State.Replicas.Or(0), Current: len(m.diff) == 0,
+		Cause: m.Annotations[ChangeCauseAnnotation],
+	}
 }
 
 // Pause holds the rollouts of a deployment up, and Resume continues them. A deployment that is paused already is left as it is.
@@ -132,8 +135,7 @@ func (c Commands) undo(ctx context.Context, key types.NamespacedName, revision i
 	if err != nil {
 		return Revision{}, fmt.Errorf("undo %s: %w", key, err)
 	}
-	done := Revision{Number: target.revision(), Set: target.Key.Name, Created: target.Created, Replicas: target.State.Replicas.Or(0)}
-	return done, copyTemplate(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds, obj, target.Object)
+	return target.entry(), copyTemplate(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds, obj, target.Object)
 }
 
 // Progress is how far a rollout is.
@@ -205,16 +207,9 @@ func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Prog
 		p.Failed, p.Message = true, fmt.Sprintf("%q exceeded its progress deadline", name)
 	case d.RolloutPaused && (rolling.Status == metav1.ConditionTrue || !begun):
 		p.Message = fmt.Sprintf("The rollout of %q is paused", name)
-	case !begun:
-		p.Message = fmt.Sprintf("Waiting for the rollout of %q to begin", name)
-	case p.Updated < p.Desired:
-		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created", name, p.Updated, p.Desired)
-	case p.Replicas > p.Updated:
-		p.Message = fmt.Sprintf("Waiting for %q to finish: %d old Machines are pending deletion", name, p.Replicas-p.Updated)
-	case p.Available < p.Updated:
-		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines are available", name, p.Available, p.Updated)
-	case rolling.Status == metav1.ConditionTrue:
-		p.Message = fmt.Sprintf("Waiting for %q to finish", name)
+	case !begun || p.Updated < p.Desired || p.Replicas > p.Updated || p.Available < p.Updated || rolling.Status == metav1.ConditionTrue:
+		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created, %d Machines are available, %d are old",
+			name, p.Updated, p.Desired, p.Available, max(p.Replicas-p.Updated, 0))
 	default:
 		p.Done, p.Message = true, fmt.Sprintf("%q has been rolled out", name)
 	}
