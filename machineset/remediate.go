@@ -16,14 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Reasons of holds that keep a set from replacing Machines only.
-const (
-	// ReasonRemediationUnreadable: scale.LimitsAnnotation or scale.ReplacementsAnnotation cannot be read.
-	ReasonRemediationUnreadable = "RemediationUnreadable"
-	// ReasonCreationRefused: the last attempt to create a Machine has failed.
-	ReasonCreationRefused = "CreationRefused"
-)
-
 // remediateStep replaces Machines that a health check has marked: it deletes them, and StepScale creates others. What is to be deleted is
 // recorded first, on the version of the set that was read, then said in the Machine's condition, and then done, so that a process that is
 // stopped in between, or another one whose caches are behind, replaces no second Machine for the same.
@@ -90,25 +82,26 @@ func (s *Scope) remediationFacts() (facts scale.RemediationFacts, readable bool)
 
 // remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting. elsewhere: another set
 // creates.
-func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) []scale.Hold {
-	holds := slices.DeleteFunc(slices.Clone(s.machines.Holds), func(h scale.Hold) bool {
-		return elsewhere && (h.Reason == ReasonCreationDisabled || h.Reason == engine.ReasonTemplateMissing)
-	})
-	hold := func(reason, message string) { holds = append(holds, scale.Hold{Reason: reason, Message: message}) }
+func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) (holds []string) {
+	for _, h := range s.machines.Holds {
+		if !elsewhere || h.Reason != ReasonCreationDisabled && h.Reason != engine.ReasonTemplateMissing {
+			holds = append(holds, h.Message)
+		}
+	}
 	for _, err := range unreadable {
 		if err != nil {
-			hold(ReasonRemediationUnreadable, fmt.Sprintf("annotations %s and %s: %v: correct them, or remove them",
+			holds = append(holds, fmt.Sprintf("annotations %s and %s: %v: correct them, or remove them",
 				scale.LimitsAnnotation, scale.ReplacementsAnnotation, err))
 		}
 	}
 	if !s.State.Replicas.Found() {
-		holds = append(holds, scale.ReplicasNotSet())
+		holds = append(holds, scale.ReplicasNotSet().Message)
 	}
 	if refused := s.machines.Refused(); refused != "" {
-		hold(ReasonCreationRefused, refusedCreation(refused))
+		holds = append(holds, refusedCreation(refused))
 	}
 	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Deleting.IsZero() && scale.Unreachable(m.State) }) {
-		hold(contract.ReasonConnectionDown, "the workload cluster does not answer, as the condition NodeReady of Machines says")
+		holds = append(holds, "the workload cluster does not answer, as the condition NodeReady of Machines says")
 	}
 	return holds
 }

@@ -193,7 +193,7 @@ func (m *set) facts(marks []string) rollout.Set {
 	replaced := scale.ReplacedBy(m.Metadata)
 	for _, one := range m.machines {
 		is := scale.Of(one.State, m.UID, marks...)
-		is.Available = is.Available && !replaced[is.Name]
+		is.Available = is.Available && !slices.Contains(replaced, is.Name)
 		f.Machines = append(f.Machines, rollout.Machine{
 			Machine: is, Mine: mine(one.State, marks),
 			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],

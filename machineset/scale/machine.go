@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -117,35 +118,26 @@ func Unreachable(state *contract.MachineState) bool {
 
 // readHealth reads what health checks and the owner have said.
 func (m *Machine) readHealth(state *contract.MachineState) {
-	m.Ailing = Ailing(state)
-	m.Recovered = recovered(state)
+	m.Ailing, m.Recovered = Ailing(state), recovered(state)
 	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
-	for i := range state.Conditions {
-		switch c := &state.Conditions[i]; {
-		case c.Type == contract.ConditionOwnerRemediated:
-			m.remediating = c.Status == metav1.ConditionFalse && c.Reason == contract.ReasonMachineDeleting
-		case c.Type == contract.ConditionAvailable && m.Available:
-			m.availableSince = c.LastTransitionTime.Time
-		}
+	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
+	m.remediating = owner != nil && owner.Status == metav1.ConditionFalse && owner.Reason == contract.ReasonMachineDeleting
+	if m.Available {
+		m.availableSince = meta.FindStatusCondition(state.Conditions, contract.ConditionAvailable).LastTransitionTime.Time
 	}
 }
 
 // recovered reports whether the owner has said something of a Machine that its health check does not find unhealthy any more. One without a
 // verdict is not judged, as with the annotation skip-remediation: then only what the owner itself has said is over.
 func recovered(state *contract.MachineState) bool {
-	if !says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
+	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
+	if owner == nil || owner.Status != metav1.ConditionFalse {
 		return false
 	}
-	own, judged := false, false
-	for i := range state.Conditions {
-		switch c := &state.Conditions[i]; c.Type {
-		case contract.ConditionOwnerRemediated:
-			own = c.Reason == contract.ReasonRemediationDeferred || c.Reason == contract.ReasonCannotBeRemediated
-		case contract.ConditionHealthCheckSucceeded:
-			judged = true
-		}
+	if check := meta.FindStatusCondition(state.Conditions, contract.ConditionHealthCheckSucceeded); check != nil {
+		return check.Status == metav1.ConditionTrue
 	}
-	return says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue) || !judged && own
+	return owner.Reason == contract.ReasonRemediationDeferred || owner.Reason == contract.ReasonCannotBeRemediated
 }
 
 // SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
@@ -161,12 +153,7 @@ func SlotOf(m *contract.Metadata, set types.UID) int64 {
 }
 
 func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {
-	for i := range state.Conditions {
-		if state.Conditions[i].Type == kind {
-			return state.Conditions[i].Status == status
-		}
-	}
-	return false
+	return meta.IsStatusConditionPresentAndEqual(state.Conditions, kind, status)
 }
 
 // TrueFirst orders by a property: those that have it go first.

@@ -27,8 +27,8 @@ type RemediationFacts struct {
 	// MinAvailable is how many available Machines must stay; absent is no limit. A Machine that a health check has marked counts while it is
 	// available.
 	MinAvailable contract.Opt[int]
-	// Holds keep the owner from replacing anything.
-	Holds []Hold
+	// Holds are why the owner replaces nothing, as messages for a person.
+	Holds []string
 	Now   time.Time
 }
 
@@ -166,12 +166,7 @@ func (r *remediation) held() string {
 	if len(r.Holds) == 0 {
 		return ""
 	}
-	var text strings.Builder
-	text.WriteString("Waiting because the Machine would not be replaced:")
-	for _, h := range sortedHolds(r.Holds) {
-		text.WriteString("\n* " + h.Message)
-	}
-	return text.String()
+	return "Waiting because the Machine would not be replaced:\n* " + strings.Join(slices.Sorted(slices.Values(r.Holds)), "\n* ")
 }
 
 // early says why a Machine that was made in place of another one is not replaced yet, empty when it may be. A time that is ahead was

@@ -87,7 +87,7 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1)}, Limits: scale.RemediationLimits{Outdated: true}},
 			want:  "a: CannotBeRemediated Machine won't be remediated because it is pending removal due to rollout"},
 		"the set is held": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isSaid)}, Holds: []scale.Hold{{"B", "b"}, {"A", "a"}}},
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isSaid)}, Holds: []string{"b", "a"}},
 			want:  "a: RemediationDeferred Waiting because the Machine would not be replaced: * a * b"},
 		"an available one waits for others": {
 			facts: scale.RemediationFacts{MinAvailable: contract.Some(2),

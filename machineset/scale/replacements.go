@@ -80,17 +80,11 @@ func (p Replacements) Text(set types.UID) string {
 	return string(text)
 }
 
-// ReplacedBy returns the names of the Machines that a set has recorded as to be replaced; some of them may be gone.
-func ReplacedBy(set *contract.Metadata) map[string]bool {
-	record, err := ParseReplacements(set.Annotations[ReplacementsAnnotation], set.UID)
-	if err != nil || len(record.Names) == 0 {
-		return nil // the set replaces nothing until it can be read
-	}
-	names := make(map[string]bool, len(record.Names))
-	for _, name := range record.Names {
-		names[name] = true
-	}
-	return names
+// ReplacedBy returns the names of the Machines that a set has recorded as to be replaced; some of them may be gone. There are none while
+// the record cannot be read: the set replaces nothing until that is corrected.
+func ReplacedBy(set *contract.Metadata) []string {
+	record, _ := ParseReplacements(set.Annotations[ReplacementsAnnotation], set.UID)
+	return record.Names
 }
 
 // last is when a Machine was replaced last.

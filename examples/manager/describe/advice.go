@@ -159,8 +159,6 @@ func adviceOfOwners() map[string]string {
 		children.ReasonClaimFailed:               "read the message; a webhook or missing rights may refuse the write",
 		children.ReasonMachineDeletionFailed:     "read the message; a webhook or missing rights may refuse the deletion",
 		machineset.ReasonDeletionOrderUnreadable: adviceLimit,
-		machineset.ReasonRemediationUnreadable:   adviceLimit,
-		machineset.ReasonCreationRefused:         "read the message; a quota, a webhook or missing rights may refuse the creation",
 		deployment.ReasonStrategyUnreadable:      adviceLimit,
 		deployment.ReasonNotAvailable:            "look at what the Machines wait for",
 	}
