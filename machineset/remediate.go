@@ -95,7 +95,7 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) (holds []s
 		}
 	}
 	if !s.State.Replicas.Found() {
-		holds = append(holds, scale.ReplicasNotSet().Message)
+		holds = append(holds, scale.ReplicasNotSet)
 	}
 	if refused := s.machines.Refused(); refused != "" {
 		holds = append(holds, refusedCreation(refused))

@@ -28,27 +28,29 @@ func (s *Scope) scale(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	facts, orderErr := s.facts(settled)
 	if s.IsOrphaning() {
 		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
-	s.plan(facts, orderErr)
-	next := s.machines.Abandon(settled, s.decision.Abandon)
-	creates, resumes := s.decision.Create > 0, len(next.Pending) > 0 && len(s.machines.Holds) == 0 && facts.Desired.Found()
-	if !creates && !resumes {
-		return s.carryOut(ctx, next, false)
-	}
-	may, err := s.machines.MayCreate(ctx, creates)
-	if err != nil || s.machines.Waiting {
-		return err
-	}
-	if may && creates {
-		var named bool
-		if next, named = s.reserve(next); !named {
-			return nil
+	d := s.plan(settled)
+	next := s.machines.Abandon(settled, d.Abandon)
+	if d.Create > 0 || len(next.Pending) > 0 && s.resumes() {
+		may, err := s.machines.MayCreate(ctx, d.Create > 0)
+		if err != nil || s.machines.Waiting {
+			return err
+		}
+		if may {
+			return s.create(ctx, next, d.Create)
 		}
 	}
-	return s.carryOut(ctx, next, may)
+	if err := s.machines.WriteLedger(ctx, next); err != nil || len(d.Delete) == 0 {
+		return err
+	}
+	return s.remove(ctx, d.Delete)
+}
+
+// resumes reports whether creations whose slots are reserved go on.
+func (s *Scope) resumes() bool {
+	return len(s.machines.Holds) == 0 && (s.State.Replicas.Found() || s.Deleting())
 }
 
 // burnOutdated gives slots up of which part may have been made from another template.
@@ -59,13 +61,24 @@ func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (scale.Le
 	return s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
 }
 
-// plan decides. Without an order nothing is deleted until a person has corrected it.
-func (s *Scope) plan(facts scale.Facts, orderErr error) {
-	s.decision = scale.Plan(facts)
-	if orderErr != nil && len(s.decision.Delete) > 0 {
-		s.decision.Delete = nil
-		s.decision.Held = append(s.decision.Held, scale.Hold{Reason: ReasonDeletionOrderUnreadable, Message: orderErr.Error()})
+// plan decides. Without an order nothing is deleted until a person has corrected it; a set in deletion wants none, and needs no order.
+func (s *Scope) plan(ledger scale.Ledger) scale.Decision {
+	order, err := scale.ParseOrder(s.State.DeletionOrder)
+	facts := scale.Facts{
+		Machines: s.plannable(), Reserved: s.machines.Reserved(ledger), Held: len(s.machines.Holds) > 0, Order: order, Desired: contract.Some(0),
 	}
+	if s.Deleting() {
+		return scale.Plan(facts)
+	}
+	facts.Machines, facts.Desired = scale.ReceivedBy(&s.State.Metadata).Counted(facts.Machines), contract.Opt[int]{}
+	if desired, known := s.State.Replicas.Get(); known {
+		facts.Desired = contract.Some(int(desired))
+	}
+	d := scale.Plan(facts)
+	if err != nil && len(d.Delete) > 0 {
+		d.Delete, s.orderErr = nil, err
+	}
+	return d
 }
 
 // naming names the Machines of the set. The error is about its naming template.
@@ -73,71 +86,46 @@ func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 }
 
-// reserve reserves names for the Machines to create, and reports false, with a hold, when no name is free.
-func (s *Scope) reserve(ledger scale.Ledger) (scale.Ledger, bool) {
-	naming, err := s.naming()
-	if err != nil { // StepHolds holds before this, unless it was removed
-		s.Hold(ReasonNaming, err.Error())
-		return ledger, false
+// create reserves names for more Machines, writes the ledger, and creates the Machines of all reserved slots.
+func (s *Scope) create(ctx context.Context, ledger scale.Ledger, more int) error {
+	if more > 0 {
+		naming, err := s.naming()
+		if err != nil { // StepHolds holds before this, unless it was removed
+			s.Hold(ReasonNaming, err.Error())
+			return nil
+		}
+		var reserved int
+		if ledger, reserved = s.machines.Reserve(ledger, more, naming); reserved == 0 {
+			s.Hold(ReasonNaming, fmt.Sprintf("naming template %q: all names that it makes are taken: give it more random characters",
+				s.State.MachineNaming))
+			return nil
+		}
 	}
-	next, reserved := s.machines.Reserve(ledger, s.decision.Create, naming)
-	if reserved == 0 {
-		s.Hold(ReasonNaming, fmt.Sprintf("naming template %q: all names that it makes are taken: give it more random characters",
-			s.State.MachineNaming))
-	}
-	return next, reserved > 0
-}
-
-// carryOut writes the ledger, and then creates or deletes.
-func (s *Scope) carryOut(ctx context.Context, next scale.Ledger, creates bool) error {
-	if creates {
-		next = next.Of(s.fingerprint())
-	}
-	if err := s.machines.WriteLedger(ctx, next); err != nil {
+	if err := s.machines.WriteLedger(ctx, ledger.Of(s.fingerprint())); err != nil {
 		return err
 	}
-	switch {
-	case creates:
-		return s.machines.Create(ctx, s.createMachine)
-	case len(s.decision.Delete) > 0:
-		keep := int(s.State.Replicas.Or(0)) + s.uncounted
-		if s.Deleting() {
-			keep = 0
-		}
-		return s.machines.DeleteAsRead(ctx, s.decision.Delete, keep, s.unwell())
+	return s.machines.Create(ctx, s.createMachine)
+}
+
+// remove deletes Machines. Those that were moved to the set and are not received yet stay beside those that it wants.
+func (s *Scope) remove(ctx context.Context, victims []scale.Victim) error {
+	all, keep := s.plannable(), 0
+	if !s.Deleting() {
+		keep = int(s.State.Replicas.Or(0)) + len(all) - len(scale.ReceivedBy(&s.State.Metadata).Counted(all))
 	}
-	return nil
+	return s.machines.DeleteAsRead(ctx, victims, keep, s.unwell(all))
 }
 
 // unwell returns the versions in which Machines were read to be unhealthy, not ready or not available. Where some stay, such a Machine may
 // go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
-func (s *Scope) unwell() map[types.UID]string {
+func (s *Scope) unwell(all []scale.Machine) map[types.UID]string {
 	versions := map[types.UID]string{}
-	for i, m := range s.plannable() {
+	for i, m := range all {
 		if m.Unhealthy || !m.Ready || !m.Available {
 			versions[m.UID] = s.machines.Own[i].ResourceVersion
 		}
 	}
 	return versions
-}
-
-// facts are the inputs of the plan. The error means that the order of deletions cannot be read; a set in deletion needs none.
-func (s *Scope) facts(ledger scale.Ledger) (scale.Facts, error) {
-	order, err := scale.ParseOrder(s.State.DeletionOrder)
-	all := s.plannable()
-	facts := scale.Facts{Machines: scale.ReceivedBy(&s.State.Metadata).Counted(all), Order: order}
-	facts.Reserved = s.machines.Reserved(ledger)
-	facts.Holds = s.machines.Holds
-	if desired, known := s.State.Replicas.Get(); known {
-		facts.Desired = contract.Some(int(desired))
-	}
-	s.uncounted = len(all) - len(facts.Machines)
-	if !s.State.Deleting.IsZero() {
-		facts.Machines = all
-		facts.Desired = contract.Some(0)
-		return facts, nil
-	}
-	return facts, err
 }
 
 // removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose

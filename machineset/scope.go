@@ -23,8 +23,8 @@ type Scope struct {
 	// selectorErr says why the selector cannot be read; then no Machine is created or released.
 	selectorErr error
 	templates   templates
-	decision    scale.Decision
-	uncounted   int // Machines that were moved to the set and are not received yet
+	// orderErr says why the order of deletions cannot be read, where it keeps Machines.
+	orderErr error
 }
 
 // templates are what the objects of new Machines are cloned from.

@@ -62,8 +62,8 @@ func (s *Scope) summary() children.Summary {
 	if facts.Kept = texts(s.machines.Undeleted); len(facts.Kept) > 0 {
 		facts.KeptCause = children.ReasonMachineDeletionFailed
 	}
-	if s.decision.Surplus > 0 && len(s.decision.Held) > 0 {
-		facts.Kept, facts.KeptCause = append(blockedBy(s.decision.Held), facts.Kept...), s.decision.Held[0].Reason
+	if s.orderErr != nil {
+		facts.Kept, facts.KeptCause = append([]string{s.orderErr.Error()}, facts.Kept...), ReasonDeletionOrderUnreadable
 	}
 	facts.LeftAs = "reserved names, of which a " + s.env.kinds.Machine.GVK.Kind + " may be made yet"
 	for _, e := range s.machines.Ledger.Pending {

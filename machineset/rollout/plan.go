@@ -20,7 +20,7 @@ func Plan(f Facts) Decision {
 	}
 	switch {
 	case !known:
-		p.block(scale.ReplicasNotSet().Message)
+		p.block(scale.ReplicasNotSet)
 		return p.out
 	case p.receive():
 	case f.Paused:

@@ -1,9 +1,6 @@
 package scale
 
 import (
-	"cmp"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -23,8 +20,8 @@ type Facts struct {
 	Machines []Machine
 	// Reserved is how many slots of the ledger have no observed Machine.
 	Reserved int
-	// Holds keep the set from creating: frozen, switched off, preflight checks, templates that do not exist, Machines to adopt first.
-	Holds []Hold
+	// Held keeps the set from creating: it is frozen, a check failed, a template does not exist, or Machines are to be adopted first.
+	Held bool
 	// Order is the deletion order; empty means Random.
 	Order Order
 }
@@ -49,26 +46,18 @@ type Decision struct {
 	Delete []Victim
 	// Abandon is how many reserved slots are not wanted any more: Ledger.Abandon forgets them.
 	Abandon int
-	// Missing and Surplus are the differences from the desired number, whether or not the plan acts on them: Machines that have no slot
-	// yet, and Machines whose deletion was not requested.
-	Missing, Surplus int
-	// Held is why fewer are created than Missing says, sorted; empty when only the ceiling is in the way.
-	Held []Hold
 }
 
-// ReasonReplicasNotSet is the reason of the Hold when the set has no desired number of Machines.
-const ReasonReplicasNotSet = "ReplicasNotSet"
+// ReplicasNotSet is what a set or a deployment without a desired number waits for.
+const ReplicasNotSet = "the number of replicas is not set"
 
-// ReplicasNotSet is the hold of a set or a deployment without a desired number.
-func ReplicasNotSet() Hold { return Hold{ReasonReplicasNotSet, "the number of replicas is not set"} }
-
-// Plan decides how many Machines to create or which to delete. It is pure.
+// Plan decides how many Machines to create or which to delete: nothing without a desired number. It is pure.
 func Plan(f Facts) Decision { return planWithin(f, ceiling) }
 
 func planWithin(f Facts, ceiling int) Decision {
 	desired, known := f.Desired.Get()
 	if !known {
-		return Decision{Held: []Hold{ReplicasNotSet()}}
+		return Decision{}
 	}
 	desired = max(desired, 0)
 	deleting := 0
@@ -79,15 +68,14 @@ func planWithin(f Facts, ceiling int) Decision {
 	}
 	counted := len(f.Machines) + f.Reserved
 	if missing := desired - counted; missing > 0 {
-		d := Decision{Missing: missing, Create: min(missing, ceiling, max(maxReserved-f.Reserved, 0))}
-		if len(f.Holds) > 0 {
-			d.Create, d.Held = 0, sortedHolds(f.Holds)
+		if f.Held {
+			return Decision{}
 		}
-		return d
+		return Decision{Create: min(missing, ceiling, max(maxReserved-f.Reserved, 0))}
 	}
 	// Reserved slots do not count here: what was not observed is no reason to delete what was.
 	if surplus := len(f.Machines) - deleting - desired; surplus > 0 {
-		return Decision{Surplus: surplus, Delete: f.victims(deleting + min(surplus, ceiling)), Abandon: f.Reserved}
+		return Decision{Delete: f.victims(deleting + min(surplus, ceiling)), Abandon: f.Reserved}
 	}
 	return Decision{Abandon: min(f.Reserved, counted-desired)}
 }
@@ -105,10 +93,4 @@ func (f Facts) victims(n int) []Victim {
 		}
 	}
 	return victims
-}
-
-func sortedHolds(holds []Hold) []Hold {
-	return slices.SortedFunc(slices.Values(holds), func(a, b Hold) int {
-		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
-	})
 }

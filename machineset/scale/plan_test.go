@@ -131,7 +131,7 @@ func breaks(f scale.Facts, desired, ceiling int, d scale.Decision) string {
 		{t.active-len(d.Delete) < min(desired, t.active), "it deletes more than there are too many"},
 		{t.markedStays && t.unmarkedGoes, "an unmarked Machine goes while a marked one stays"},
 		{d.Abandon > 0 && t.counted+f.Reserved-d.Abandon < desired, "it abandons slots that are wanted"},
-		{len(d.Held) == 0 && len(d.Delete) != min(ceiling, max(0, t.active-desired)), "it does not delete what it should"},
+		{len(d.Delete) != min(ceiling, max(0, t.active-desired)), "it does not delete what it should"},
 		{d.Create != min(ceiling, max(0, desired-t.counted-f.Reserved)), "it does not create what it should"},
 	} {
 		if rule.broken {
@@ -158,7 +158,7 @@ func TestPlan_ReachesWhatIsWantedFromEveryFleet(t *testing.T) {
 						next++
 						now = append(now, scale.Machine{Name: fmt.Sprint("n", next), UID: types.UID(fmt.Sprint("n", next)), Priority: scale.DefaultPriority})
 					}
-					if len(d.Delete) == 0 && d.Create == 0 && len(d.Held) == 0 &&
+					if len(d.Delete) == 0 && d.Create == 0 &&
 						!slices.ContainsFunc(now, func(m scale.Machine) bool { return m.Deleting }) {
 						break
 					}
@@ -205,25 +205,21 @@ func TestPlan_TakesTheMachinesThatPeopleExpect(t *testing.T) {
 	}
 }
 
-func TestPlan_SaysWhatHoldsItUp(t *testing.T) {
+func TestPlan_CreatesNothingWhileItIsHeld(t *testing.T) {
 	t.Parallel()
-	frozen := scale.Hold{Reason: "Frozen", Message: "the set is frozen: remove the annotation"}
-	checks := scale.Hold{Reason: "ControlPlaneIsStable", Message: "the control plane is upgrading"}
 	up := scale.Machine{Name: "a", UID: "a", Ready: true, Available: true}
 	for name, c := range map[string]struct {
 		facts scale.Facts
 		want  scale.Decision
 	}{
-		"how many is not said": {scale.Facts{Machines: []scale.Machine{up}},
-			scale.Decision{Held: []scale.Hold{{Reason: "ReplicasNotSet", Message: "the number of replicas is not set"}}}},
-		"frozen": {scale.Facts{Desired: contract.Some(2), Holds: []scale.Hold{frozen, checks}},
-			scale.Decision{Missing: 2, Held: []scale.Hold{checks, frozen}}},
-		"frozen sets shrink": {scale.Facts{Desired: contract.Some(0), Machines: []scale.Machine{up}, Holds: []scale.Hold{frozen}},
-			scale.Decision{Surplus: 1, Delete: []scale.Victim{{Name: "a", UID: "a"}}}},
+		"how many is not said": {scale.Facts{Machines: []scale.Machine{up}}, scale.Decision{}},
+		"frozen":               {scale.Facts{Desired: contract.Some(2), Held: true}, scale.Decision{}},
+		"frozen sets shrink": {scale.Facts{Desired: contract.Some(0), Machines: []scale.Machine{up}, Held: true},
+			scale.Decision{Delete: []scale.Victim{{Name: "a", UID: "a"}}}},
 		"a negative number is none": {scale.Facts{Desired: contract.Some(-3), Machines: []scale.Machine{up}},
-			scale.Decision{Surplus: 1, Delete: []scale.Victim{{Name: "a", UID: "a"}}}},
+			scale.Decision{Delete: []scale.Victim{{Name: "a", UID: "a"}}}},
 		"reserved slots count": {scale.Facts{Desired: contract.Some(5), Machines: []scale.Machine{up}, Reserved: 3},
-			scale.Decision{Missing: 1, Create: 1}},
+			scale.Decision{Create: 1}},
 		"reserved slots are given up before Machines go": {scale.Facts{Desired: contract.Some(1), Machines: []scale.Machine{up}, Reserved: 2},
 			scale.Decision{Abandon: 2}},
 	} {

@@ -1,7 +1,9 @@
 package scale
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -89,7 +91,8 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 			check(kubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
 		}
 	}
-	return sortedHolds(holds), nil
+	slices.SortFunc(holds, func(a, b Hold) int { return cmp.Compare(a.Reason, b.Reason) })
+	return holds, nil
 }
 
 // Skips reports whether a check is left out. CheckAll stands for all of them: then the control plane need not be read.
