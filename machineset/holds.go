@@ -47,40 +47,41 @@ const preflightRetry = 15 * time.Second
 // ReasonControlPlaneUnread is the reason of the hold on a set whose Cluster's control plane could not be read.
 const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
-// preflight returns the failed checks before a creation.
-func (s *Scope) preflight(ctx context.Context) ([]scale.Hold, error) {
+// preflight holds the set where a check before a creation fails, or cannot be made until something is corrected.
+func (s *Scope) preflight(ctx context.Context) error {
 	ref, facts := s.Cluster.State.ControlPlane, s.preflightFacts()
 	if s.Cluster.Presence != external.Present || ref.IsZero() || facts.Skips(scale.CheckAll) {
-		return nil, nil
+		return nil
 	}
 	plane, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err != nil {
-		return nil, err
-	}
-	unread := func(message string) []scale.Hold {
-		return []scale.Hold{{Reason: ReasonControlPlaneUnread, Message: message}}
+		return err
 	}
 	if plane.Presence != external.Present {
-		return unread(cmp.Or(plane.Problem.Message, fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name))), nil
+		unread := fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name)
+		s.Hold(ReasonControlPlaneUnread, cmp.Or(plane.Problem.Message, unread))
+		return nil
 	}
 	var state contract.ControlPlaneState
 	if err := contract.ControlPlane(plane.Contract).Read(plane.Object, &state); err != nil {
-		return nil, err
+		return err
 	}
-	if state.Unreadable != nil { // it has to be corrected
-		return unread(fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable)), nil //nolint:nilerr // a hold says it
+	if state.Unreadable != nil {
+		s.Hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
+		return nil //nolint:nilerr // the hold says it, and it has to be corrected
 	}
 	facts.HasControlPlane, facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion != "", state.DesiredVersion, state.CurrentVersion
-	return failedChecks(facts), nil
+	s.check(facts)
+	return nil
 }
 
-// failedChecks are the checks that fail. A version that cannot be read has to be corrected.
-func failedChecks(facts scale.PreflightFacts) []scale.Hold {
+// check holds the set where a check fails, or a version cannot be read.
+func (s *Scope) check(facts scale.PreflightFacts) {
 	failed, err := scale.Preflight(facts)
 	if err != nil {
-		return []scale.Hold{{Reason: ReasonPreflightFailed, Message: "preflight checks could not be made: " + err.Error()}}
+		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+err.Error())
 	}
-	return failed
+	s.machines.Holds = append(s.machines.Holds, failed...)
 }
 
 // kubeadm is the group and the kind of kubeadm's bootstrap templates.
@@ -117,14 +118,13 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if _, err := s.naming(); err != nil {
 		s.Hold(ReasonNaming, err.Error())
 	}
-	failed, err := s.preflight(ctx)
-	if err != nil {
+	before := len(s.machines.Holds)
+	if err := s.preflight(ctx); err != nil {
 		s.Hold(ReasonPreflightFailed, "preflight checks could not be made: "+engine.SeeLogs)
 		return Result{}, fmt.Errorf("preflight checks: %w", err)
 	}
-	if len(failed) == 0 {
-		return Result{}, nil
+	if len(s.machines.Holds) > before {
+		return Result{RequeueAfter: preflightRetry}, nil
 	}
-	s.machines.Holds = append(s.machines.Holds, failed...)
-	return Result{RequeueAfter: preflightRetry}, nil
+	return Result{}, nil
 }

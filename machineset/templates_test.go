@@ -83,11 +83,14 @@ func TestChecksThatFailKeepASetFromCreating(t *testing.T) {
 	odd.CurrentVersion = "latest"
 	fits := newer
 	fits.Version = "v1.35.0"
-	require.Empty(t, failedChecks(fits))
+	s := &Scope{}
+	s.check(fits)
+	require.Empty(t, s.machines.Holds)
 	for says, facts := range map[string]scale.PreflightFacts{"v1.36.0": newer, "preflight checks could not be made": odd} {
-		failed := failedChecks(facts)
-		require.Len(t, failed, 1)
-		require.Contains(t, failed[0].Message, says)
+		s := &Scope{}
+		s.check(facts)
+		require.Len(t, s.machines.Holds, 1)
+		require.Contains(t, s.machines.Holds[0].Message, says)
 	}
 }
 

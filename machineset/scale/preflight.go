@@ -1,9 +1,7 @@
 package scale
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -86,12 +84,11 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 		if err != nil {
 			return nil, fmt.Errorf("version of the Machines: %w", err)
 		}
-		check(kubernetesVersionSkew, f.skewed(own, desired))
 		if f.Kubeadm && (own.Major() != desired.Major() || own.Minor() != desired.Minor()) {
 			check(kubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
 		}
+		check(kubernetesVersionSkew, f.skewed(own, desired))
 	}
-	slices.SortFunc(holds, func(a, b Hold) int { return cmp.Compare(a.Reason, b.Reason) })
 	return holds, nil
 }
 
