@@ -40,10 +40,8 @@ func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine clien
 
 // seed is what the set decides about the Machine of a slot.
 func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
-	annotations := maps.Clone(s.State.Template.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, s.State.Template.Annotations)
 	maps.Copy(annotations, scale.Stamp(s.State.UID, e.Slot))
 	return contract.MachineSeed{
 		Key: s.key(e.Name), Labels: machineLabels(&s.State), Annotations: annotations,

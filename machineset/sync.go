@@ -63,10 +63,8 @@ func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
 
 // machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.
 func machineLabels(set *contract.MachineSetState) map[string]string {
-	all := maps.Clone(set.Template.Labels)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, set.Template.Labels)
 	all[contract.SetNameLabel] = contract.LabelValue(set.Key.Name)
 	if name, found := set.Labels[contract.DeploymentNameLabel]; found {
 		all[contract.DeploymentNameLabel] = name

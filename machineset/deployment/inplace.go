@@ -15,25 +15,15 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// inPlaceBatch is how many Machines one pass takes a step further; the events of their writes cause the next one.
-const inPlaceBatch = 100
-
-// inPlaceTexts are the values of contract.InPlaceStateAnnotation for each state. Received has none of its own.
-func inPlaceTexts() [6]string {
-	return [...]string{
-		rollout.NotInPlace: "", rollout.Candidate: contract.InPlaceCandidate, rollout.Selected: contract.InPlaceSelected,
-		rollout.Updated: contract.InPlaceUpdated, rollout.Failed: contract.InPlaceFailed, rollout.Moved: contract.InPlaceMoved,
-	}
-}
-
 // inPlaceOf reads how far the update in place of a Machine of the set is. A text that is no state counts as none.
 func (m *set) inPlaceOf(one *contract.MachineState) rollout.InPlaceState {
-	texts := inPlaceTexts()
-	state := rollout.InPlaceState(max(slices.Index(texts[:], one.Annotations[contract.InPlaceStateAnnotation]), 0))
-	if state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name) {
+	switch state := rollout.InPlaceState(one.Annotations[contract.InPlaceStateAnnotation]); {
+	case state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name):
 		return rollout.Received
+	case slices.Contains([]rollout.InPlaceState{rollout.Candidate, rollout.Selected, rollout.Updated, rollout.Failed, rollout.Moved}, state):
+		return state
 	}
-	return state
+	return rollout.NotInPlace
 }
 
 // inPlace says whether the strategy updates Machines in place.
@@ -86,7 +76,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 		return nil
 	}
 	next := map[string]rollout.InPlaceState{}
-	for _, step := range s.plan.InPlace[:min(len(s.plan.InPlace), inPlaceBatch)] {
+	for _, step := range s.plan.InPlace {
 		next[string(step.UID)] = step.To
 	}
 	return s.eachMachine(func(m machine) error {
@@ -94,7 +84,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 		if !found {
 			return nil
 		}
-		text, set := contract.SetTo(inPlaceTexts()[to]), contract.SetTo(s.plan.Current.Name)
+		text, set := contract.SetTo(string(to)), contract.SetTo(s.plan.Current.Name)
 		if to == rollout.NotInPlace {
 			text, set = contract.Cleared[string](), contract.Cleared[string]()
 		}

@@ -97,12 +97,11 @@ func Current(f Facts) (Set, bool) {
 }
 
 func (p *plan) count(s *set) {
-	s.to = s.Replicas
-	s.size = max(s.Replicas, len(s.Machines)+s.Reserved)
+	s.to, s.size = s.Replicas, len(s.Machines)+s.Reserved
 	if s.Deleting {
-		s.to, s.size = s.Replicas, len(s.Machines)+s.Reserved
 		return
 	}
+	s.size = max(s.size, s.Replicas)
 	s.alive = make([]*Machine, 0, len(s.Machines))
 	for i := range s.Machines {
 		if m := &s.Machines[i]; !m.Deleting {

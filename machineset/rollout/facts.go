@@ -25,27 +25,28 @@ type Machine struct {
 	InPlaceSet string
 }
 
-// InPlaceState is how far the update of a Machine in place is. An update hook, which a step or an external controller serves, takes a
-// selected Machine to Updated or Failed. Rule: Gardener's labels candidate-for-update, selected-for-update and update-result.
-type InPlaceState uint8
+// InPlaceState is how far the update of a Machine in place is: the value of contract.InPlaceStateAnnotation, except for Received. An update
+// hook, which a step or an external controller serves, takes a selected Machine to Updated or Failed. Rule: Gardener's labels
+// candidate-for-update, selected-for-update and update-result.
+type InPlaceState string
 
 // Values of InPlaceState.
 const (
 	// NotInPlace: nothing was said about the Machine yet.
-	NotInPlace InPlaceState = iota
+	NotInPlace InPlaceState = ""
 	// Candidate: a user may select it (InPlaceManual). The plan selects others, too (InPlaceAuto).
-	Candidate
+	Candidate InPlaceState = contract.InPlaceCandidate
 	// Selected: it is being updated, and counts as unavailable.
-	Selected
+	Selected InPlaceState = contract.InPlaceSelected
 	// Updated: the update succeeded. The Machine moves to the current set.
-	Updated
+	Updated InPlaceState = contract.InPlaceUpdated
 	// Failed: the update failed. The Machine counts as unavailable and waits for a person, or for remediation.
-	Failed
+	Failed InPlaceState = contract.InPlaceFailed
 	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas. Outdated sets must be kept
 	// from creating while Machines move: their replicas follow in the plan after the move.
-	Moved
+	Moved InPlaceState = contract.InPlaceMoved
 	// Received: it was moved, and its set counts it.
-	Received
+	Received InPlaceState = "received"
 )
 
 // Set is a MachineSet of the deployment.
