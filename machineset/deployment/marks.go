@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,12 @@ func mine(m *contract.MachineState, marks []string) bool {
 // markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
 // chooses is right. In a paused rollout a mark may also say which set shrinks.
 func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
-	if change.To >= change.From || change.To == 0 || (of.alike(s.env.marks) && !s.State.RolloutPaused) {
+	if change.To >= change.From || change.To == 0 {
+		return nil
+	}
+	machines := of.facts(s.env.marks).Machines
+	differs := func(m rollout.Machine) bool { return !m.Deleting && (!m.Available || !m.Ready || m.Marked || m.Paused) }
+	if !s.State.RolloutPaused && !slices.ContainsFunc(machines, differs) {
 		return nil
 	}
 	if err := s.seesMarks(ctx); err != nil {
@@ -40,9 +46,9 @@ func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change)
 	for _, v := range change.Victims {
 		victims[v.UID] = true
 	}
-	for _, m := range of.machines {
-		if scale.Of(m.State, m.State.UID, s.env.marks...).Marked {
-			delete(victims, m.State.UID)
+	for _, m := range machines {
+		if m.Marked {
+			delete(victims, m.UID)
 		}
 	}
 	return s.mark(ctx, victims, contract.SetTo(ownMark+string(s.State.UID)))
@@ -96,15 +102,4 @@ func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.
 		}
 		return nil
 	})
-}
-
-// alike reports whether all Machines of a set that are not in deletion are available, not paused, and have no marks.
-func (m *set) alike(marks []string) bool {
-	for _, one := range m.machines {
-		is := scale.Of(one.State, m.UID, marks...)
-		if !is.Deleting && (!is.Available || !is.Ready || is.Marked || is.Paused) {
-			return false
-		}
-	}
-	return true
 }

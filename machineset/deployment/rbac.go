@@ -6,6 +6,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Wiring says what a Reconciler is connected to, for PolicyRules.
@@ -40,10 +41,8 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
 	sets, machines := w.Kinds.Set.GroupResource(), w.Kinds.Machine.GroupResource()
-	also := []rbacv1.PolicyRule{engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch", "patch")}
-	if w.Kinds.Machine.StatusSubresource {
-		also = append(also, engine.Rule(schema.GroupResource{Group: machines.Group, Resource: machines.Resource + "/status"}, "patch"))
-	}
+	also := append(patch.PolicyRules(machines, w.Kinds.Machine.StatusSubresource),
+		engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch"))
 	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
 		also = append(also, engine.Rule(machines, "delete"),
 			engine.Rule(schema.GroupResource{Group: sets.Group, Resource: sets.Resource + "/finalizers"}, "update"))

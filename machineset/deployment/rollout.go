@@ -219,24 +219,10 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 		return engine.Result{}, err
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
-	if len(s.children.Holds) > 0 {
+	if len(s.children.Holds) > 0 || changes == 0 && !s.plan.Create.Found() {
 		return engine.Result{}, nil
 	}
-	if !s.plan.Create.Found() {
-		if err := s.abandonSet(ctx); err != nil || changes == 0 {
-			return engine.Result{}, err
-		}
-	}
 	return s.carryOut(ctx)
-}
-
-// abandonSet forgets the name of a set whose creation has failed, and that nobody wants any more.
-func (s *Scope) abandonSet(ctx context.Context) error {
-	settled := s.children.Settle()
-	if len(settled.Pending) == 0 {
-		return nil
-	}
-	return s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending)))
 }
 
 // carryOut makes the changes of the plan, once the API server has confirmed what they depend on.
@@ -277,11 +263,8 @@ func (s *Scope) behind() bool {
 
 // createSet reserves a name and creates the set with the current template, or resumes a creation.
 func (s *Scope) createSet(ctx context.Context) error {
-	if err := s.children.AwaitRestored(ctx, 1); err != nil {
+	if err := s.children.AwaitRestored(ctx, 1); err != nil || len(s.children.Holds) > 0 {
 		return err
-	}
-	if len(s.children.Holds) > 0 {
-		return nil
 	}
 	ledger := s.children.Settle()
 	may, err := s.children.MayCreate(ctx, len(ledger.Pending) == 0)
