@@ -24,7 +24,8 @@
 //
 // A [MachineMaker] makes the Machines of sets, and a [MachineSetMaker] the sets of deployments: [UnstructuredMaker] and
 // [UnstructuredSetMaker] from layouts, [NewTypedMaker] and [NewTypedSetMaker] from functions for Go types, which [CheckMaker] and
-// [CheckSetMaker] check in a test.
+// [CheckSetMaker] check in a test. [Kinds] are those of one API group, with their makers: [ClusterAPI], [Kubermatic] and [Gardener]
+// return them for the reconcilers.
 //
 // To create an object from a template, use [FromTemplate]. To build the patch between two versions of an object, use
 // [MergePatch].

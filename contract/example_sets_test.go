@@ -31,25 +31,30 @@ func ExampleMachineDeploymentState() {
 	// v1beta2 40% 0 <nil>
 }
 
-// Write what was counted, and nothing else changes.
+// Write what was counted, and nothing else changes. In v1beta1 the counters by conditions have a place of their own.
 func ExampleMachineSetUpdate() {
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"},
-		contract.MachineSetV1Beta2())
-	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}}
+	for version, layout := range map[string]*contract.MachineSetLayout{
+		"v1beta1": contract.MachineSetV1Beta1(), "v1beta2": contract.MachineSetV1Beta2(),
+	} {
+		kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: version, Kind: "MachineSet"}, layout)
+		set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}}
 
-	var update contract.MachineSetUpdate
-	update.ObservedReplicas, update.ReadyReplicas = contract.SetTo(int32(3)), contract.SetTo(int32(0))
-	err := kind.Adapter.Write(set, update)
-	raw, _ := json.Marshal(set.Object)
-	fmt.Println(err, string(raw))
+		var update contract.MachineSetUpdate
+		update.ObservedReplicas, update.ReadyReplicas = contract.SetTo(int32(3)), contract.SetTo(int32(0))
+		err := kind.Adapter.Write(set, update)
+		raw, _ := json.Marshal(set.Object)
+		fmt.Println(version, err, string(raw))
 
-	var state contract.MachineSetState
-	err = kind.Adapter.Read(set, &state)
-	_, known := state.AvailableReplicas.Get()
-	fmt.Println(err, state.ReadyReplicas.Or(-1), known)
-	// Output:
-	// <nil> {"spec":{"replicas":3},"status":{"readyReplicas":0,"replicas":3}}
-	// <nil> 0 false
+		var state contract.MachineSetState
+		err = kind.Adapter.Read(set, &state)
+		_, known := state.AvailableReplicas.Get()
+		fmt.Println(version, err, state.ReadyReplicas.Or(-1), known)
+	}
+	// Unordered output:
+	// v1beta1 <nil> {"spec":{"replicas":3},"status":{"replicas":3,"v1beta2":{"readyReplicas":0}}}
+	// v1beta1 <nil> 0 false
+	// v1beta2 <nil> {"spec":{"replicas":3},"status":{"readyReplicas":0,"replicas":3}}
+	// v1beta2 <nil> 0 false
 }
 
 // Make a layout for a CRD of your own: copy the nearest one, change places, and put what the schema lacks into annotations.

@@ -13,13 +13,14 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
 // clusterPort has a Cluster looked up by a function of the test.
-func clusterPort(of func(context.Context, types.NamespacedName) (external.ClusterView, error)) func(ctrl.Manager, *machineset.Ports) {
-	return func(_ ctrl.Manager, ports *machineset.Ports) {
+func clusterPort(of func(context.Context, types.NamespacedName) (external.ClusterView, error)) func(ctrl.Manager, *engine.Ports) {
+	return func(_ ctrl.Manager, ports *engine.Ports) {
 		ports.ClusterOf, ports.ClusterEvents = of, (&external.Clusters{}).Source
 	}
 }

@@ -1,7 +1,7 @@
 // Package machineset keeps as many Machines of each set as the set asks for, and creates no second one when answers are lost, caches lag or
 // two processes act.
 //
-//	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+//	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 //	_, err = machine.SetupWithManager(ctx, mgr, kinds.Machine, machine.Options{})
 //	_, err = machineset.SetupWithManager(ctx, mgr, kinds, machineset.Options{})
 //

@@ -19,7 +19,7 @@ func ExampleSetupWithManager() {
 		log.Fatal(err)
 	}
 	ctx := ctrl.SetupSignalHandler()
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	ctx := ctrl.SetupSignalHandler()
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ports := machineset.PortsFromManager(mgr)
+	ports := pass.PortsFromManager(mgr)
 	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	r, err := machineset.New(kinds, ports, machineset.Options{Options: pass.Options{Recorder: mgr.GetEventRecorder("sets")}})
 	if err != nil {

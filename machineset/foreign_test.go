@@ -18,7 +18,7 @@ import (
 // system is a system whose sets are kept: its kinds, what a set of it says beside replicas and a selector, and how one of its Machines is
 // marked to go first.
 type system struct {
-	kinds            machineset.Kinds
+	kinds            contract.Kinds
 	scheme           *runtime.Scheme
 	template         map[string]any
 	mark, markedWith string
@@ -26,7 +26,7 @@ type system struct {
 
 func systems(t *testing.T) map[string]system {
 	t.Helper()
-	v1beta1, err := machineset.ClusterAPI(contract.V1Beta1)
+	v1beta1, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
 	clusterAPI := map[string]any{"version": "v1.36.3", "bootstrap": map[string]any{"dataSecretName": "data"}}
 	typed, scheme := racks()
@@ -35,11 +35,11 @@ func systems(t *testing.T) map[string]system {
 			template: clusterAPI, mark: scale.DeleteAnnotation},
 		"Cluster API v1beta2": {kinds: kindsOf(t),
 			template: clusterAPI, mark: scale.DeleteAnnotation},
-		"Kubermatic": {kinds: machineset.Kubermatic(), mark: scale.DeleteAnnotation, markedWith: "yes", template: map[string]any{
+		"Kubermatic": {kinds: contract.Kubermatic(), mark: scale.DeleteAnnotation, markedWith: "yes", template: map[string]any{
 			"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "aws"}}, "versions": map[string]any{"kubelet": "1.36.3"}}},
-		"Kubermatic with an autoscaler of its group": {kinds: machineset.Kubermatic(), mark: "cluster.k8s.io/delete-machine", markedWith: "now",
+		"Kubermatic with an autoscaler of its group": {kinds: contract.Kubermatic(), mark: "cluster.k8s.io/delete-machine", markedWith: "now",
 			template: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"}}},
-		"Gardener": {kinds: machineset.Gardener(), mark: scale.PriorityAnnotation, markedWith: "1", template: map[string]any{
+		"Gardener": {kinds: contract.Gardener(), mark: scale.PriorityAnnotation, markedWith: "1", template: map[string]any{
 			"class": map[string]any{"kind": "MachineClass", "name": "small"}}},
 		"Go types": {kinds: typed, scheme: scheme, mark: scale.DeleteAnnotation, template: map[string]any{"size": "small"}},
 	}

@@ -16,9 +16,9 @@ import (
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
-	kinds, err := ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	ports := Ports{Ports: engine.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}}
+	ports := engine.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}
 	r, err := New(kinds, ports, Options{Options: engine.Options{WatchFilter: "mine"}})
 	require.NoError(t, err)
 	set := kinds.Set.New()

@@ -43,7 +43,7 @@ func (l *leader) restart() {
 	for _, gvk := range l.w.tracked() {
 		l.cache.at[gvk.Kind] = l.cache.history.length(gvk.Kind) - 1
 	}
-	r, err := machineset.New(l.w.kinds, machineset.Ports{Ports: engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client}},
+	r, err := machineset.New(l.w.kinds, engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client},
 		machineset.Options{Options: engine.Options{Clock: l.clock, StatusDelay: -1}})
 	require.NoError(l.w.t, err)
 	require.NoError(l.w.t, r.IndexMachines(l.w.t.Context()))

@@ -156,15 +156,15 @@ func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
 }
 
 // reconciler is one without a controller, for a look at what a pass returns.
-func (w *world) reconciler(change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
+func (w *world) reconciler(change func(ctrl.Manager, *pass.Ports)) *machineset.Reconciler {
 	w.t.Helper()
 	return w.reconcilerWith(machineset.Options{Options: pass.Options{StatusDelay: -1}}, change)
 }
 
-func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Manager, *machineset.Ports)) *machineset.Reconciler {
+func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Manager, *pass.Ports)) *machineset.Reconciler {
 	w.t.Helper()
 	mgr := w.manager(userAgent)
-	ports := machineset.PortsFromManager(mgr)
+	ports := pass.PortsFromManager(mgr)
 	change(mgr, &ports)
 	r, err := machineset.New(w.kinds, ports, options)
 	require.NoError(w.t, err)
@@ -201,7 +201,7 @@ func TestAProblemWithTheKindOfAPartIsReportedWhenItDelaysTheMachine(t *testing.T
 	crd := fake.CRD(infraGVK(), contract.V1Beta2)
 	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 	w.change(set, fake.WithField("b", "spec", "template", "metadata", "labels", "tier"))
-	w.fails(w.reconciler(func(ctrl.Manager, *machineset.Ports) {}), set, "has no supported contract label")
+	w.fails(w.reconciler(func(ctrl.Manager, *pass.Ports) {}), set, "has no supported contract label")
 }
 
 // Preflight checks are made before a creation, so they are in the way of nothing else.
@@ -229,7 +229,7 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 			mgr := w.manager(userAgent)
 			clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 			require.NoError(t, err)
-			ports := machineset.PortsFromManager(mgr)
+			ports := pass.PortsFromManager(mgr)
 			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 			r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 			require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset"
 )
 
 func TestATemplateThatGoesBeforeItIsOwnedIsNoError(t *testing.T) {
@@ -25,7 +25,7 @@ func TestATemplateThatGoesBeforeItIsOwnedIsNoError(t *testing.T) {
 	set := w.set("workers", 0)
 	w.create(set)
 	tried := 0
-	r := w.reconciler(func(_ ctrl.Manager, ports *machineset.Ports) {
+	r := w.reconciler(func(_ ctrl.Manager, ports *engine.Ports) {
 		ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
 			view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
 			view.State.Key, view.State.UID = client.ObjectKeyFromObject(cluster), cluster.GetUID()

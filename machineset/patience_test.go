@@ -96,7 +96,7 @@ func TestASetThatWaitsAsksForAPassWhenItsTimeHasCome(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := w.reconcilerWith(machineset.Options{
 		Options: pass.Options{StatusDelay: -1, Clock: clock},
-	}, func(ctrl.Manager, *machineset.Ports) {})
+	}, func(ctrl.Manager, *pass.Ports) {})
 	w.store.FailNext(func(r fake.Request) bool {
 		return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
 	}, apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("not today")))

@@ -2,10 +2,7 @@ package machineset
 
 import (
 	"errors"
-	"fmt"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -18,49 +15,8 @@ const Finalizer = "cluster.x-k8s.io/machineset"
 // DisableCreateAnnotation of a set, with the value true, keeps it from creating Machines. Rule: Cluster API's MachineSet.
 const DisableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 
-// Kinds are the kinds of objects that a Reconciler uses. All are required.
-type Kinds struct {
-	Set     contract.MachineSetKind
-	Machine contract.Kind
-	// Maker makes Machines of that kind for sets of that kind.
-	Maker contract.MachineMaker
-}
-
-// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error
-// matches contract.ErrUnknownVersion.
-func ClusterAPI(v contract.Version) (Kinds, error) {
-	set, machine := contract.MachineSetV1Beta2(), contract.MachineV1Beta2()
-	switch v {
-	case contract.V1Beta2:
-	case contract.V1Beta1:
-		set, machine = contract.MachineSetV1Beta1(), contract.MachineV1Beta1()
-	default:
-		return Kinds{}, fmt.Errorf("%w: MachineSets have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
-	}
-	return kindsOf("cluster.x-k8s.io", string(v), set, machine), nil
-}
-
-// Kubermatic returns the kinds of cluster.k8s.io/v1alpha1. The CRD of its Machines has no status subresource.
-func Kubermatic() Kinds {
-	kinds := kindsOf("cluster.k8s.io", "v1alpha1", contract.KubermaticMachineSet(), contract.KubermaticMachine())
-	kinds.Machine.StatusSubresource = false
-	return kinds
-}
-
-// Gardener returns the kinds of machine.sapcloud.io/v1alpha1.
-func Gardener() Kinds {
-	return kindsOf("machine.sapcloud.io", "v1alpha1", contract.GardenerMachineSet(), contract.GardenerMachine())
-}
-
-func kindsOf(group, version string, set *contract.MachineSetLayout, machine *contract.MachineLayout) Kinds {
-	gvk := schema.GroupVersion{Group: group, Version: version}.WithKind
-	return Kinds{
-		Set: contract.Unstructured(gvk("MachineSet"), set), Machine: contract.Unstructured(gvk("Machine"), machine),
-		Maker: contract.UnstructuredMaker(set, gvk("Machine"), machine),
-	}
-}
-
-func (k Kinds) validate() error {
+// validate reports what is missing of the kinds.
+func validate(k contract.Kinds) error {
 	var maker error
 	if k.Maker == nil {
 		maker = errors.New("Kinds.Maker is not set")
@@ -69,11 +25,11 @@ func (k Kinds) validate() error {
 	if err != nil || engine.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
 		return err
 	}
-	return k.keeps()
+	return keeps(k)
 }
 
 // keeps reports which required members the kinds do not store. A kind or a maker that rejects an empty object cannot be checked.
-func (k Kinds) keeps() error {
+func keeps(k contract.Kinds) error {
 	var errs []error
 	if forgotten, err := contract.CheckKind(k.Set); err == nil {
 		errs = append(errs, contract.RefuseForgotten(forgotten))
@@ -90,9 +46,6 @@ func (k Kinds) keeps() error {
 // RestoredAnnotation is children.RestoredAnnotation.
 const RestoredAnnotation = children.RestoredAnnotation
 
-// Ports are the interfaces that a Reconciler uses. Client, Cache and APIReader are required, and AddToManager requires ClusterEvents with
-// ClusterOf.
-type Ports struct{ engine.Ports }
 
 // passLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost its
 // Lease may still create.

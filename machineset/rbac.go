@@ -11,11 +11,11 @@ import (
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
-	Kinds Kinds
+	Kinds contract.Kinds
 	// Templates are the kinds of bootstrap and infrastructure templates that sets may refer to, as resources, and References the kinds
 	// of what is cloned from them; "*" means all of their group.
 	Templates, References []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is that of external.Clusters.
 	Clusters bool
 	// ControlPlanes are the kinds that those Clusters name as their control planes, for preflight checks.
 	ControlPlanes []schema.GroupResource

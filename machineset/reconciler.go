@@ -22,7 +22,7 @@ type Reconciler struct {
 	*reconciler
 
 	frame    *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
-	kinds    Kinds
+	kinds    contract.Kinds
 	options  Options
 	memory   *engine.Memory[children.Memory]
 	highs    *engine.Memory[contract.Opt[int]] // safety.Verdict.Mark of each set, with FreezeStep
@@ -30,12 +30,12 @@ type Reconciler struct {
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
 }
 
-// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
-// SetupWithManager, which fills the ports from a manager.
-func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
+// once and makes no request. Most callers want SetupWithManager.
+func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Set)
-	frame, err := engine.NewFrame(kinds.Set, Finalizer, ports.Ports, options.Options, nil)
-	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
+	frame, err := engine.NewFrame(kinds.Set, Finalizer, ports, options.Options, nil)
+	err = errors.Join(err, validate(kinds), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
 	}

@@ -12,16 +12,12 @@ import (
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
-// use them, fill Ports and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
+// use them, fill the ports of pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights
+// are PolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Set).Name, func() (*Reconciler, error) {
-		return New(kinds, PortsFromManager(mgr), options)
+		return New(kinds, engine.PortsFromManager(mgr), options)
 	})
-}
-
-// PortsFromManager returns the ports of a manager, without Clusters.
-func PortsFromManager(mgr ctrl.Manager) Ports {
-	return Ports{engine.PortsFromManager(mgr)}
 }
 
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is

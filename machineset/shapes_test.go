@@ -24,7 +24,7 @@ import (
 )
 
 // worldOf has the kinds of sets and Machines served that a test brings along.
-func worldOf(t *testing.T, kinds machineset.Kinds) *world {
+func worldOf(t *testing.T, kinds contract.Kinds) *world {
 	t.Helper()
 	w := newWorld(t, fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Set.GVK, Status: kinds.Set.StatusSubresource}, {GVK: kinds.Machine.GVK, Status: kinds.Machine.StatusSubresource},
@@ -35,7 +35,7 @@ func worldOf(t *testing.T, kinds machineset.Kinds) *world {
 
 func TestSetsOfTheOlderVersionRefersAsThatDoes(t *testing.T) {
 	t.Parallel()
-	kinds, err := machineset.ClusterAPI(contract.V1Beta1)
+	kinds, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
 	w := worldOf(t, kinds).live()
 	w.run(machineset.Options{})
@@ -77,7 +77,7 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 	machineGVK := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
 	layout, machine := *contract.MachineSetV1Beta2(), *contract.MachineV1Beta2()
 	layout.ClusterName, machine.ClusterName = contract.Field[string]{}, contract.Field[string]{}
-	kinds := machineset.Kinds{
+	kinds := contract.Kinds{
 		Set: contract.Unstructured(setGVK, &layout), Machine: contract.Unstructured(machineGVK, &machine),
 		Maker: contract.UnstructuredMaker(&layout, machineGVK, &machine),
 	}
@@ -122,10 +122,10 @@ func (f noAnnotations) Write(obj contract.Object, u contract.MachineSetUpdate) e
 
 func TestAKindThatForgetsWhatASetRestsOnIsRefused(t *testing.T) {
 	t.Parallel()
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	kinds.Set.Adapter = noAnnotations{kinds.Set.Adapter}
-	_, err = machineset.New(kinds, machineset.Ports{}, machineset.Options{})
+	_, err = machineset.New(kinds, pass.Ports{}, machineset.Options{})
 	require.ErrorContains(t, err, "Annotations is not kept, so pauses, hooks, excluded drains and what was created are not seen")
 }
 
@@ -175,7 +175,7 @@ func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {
 	mgr := w.manager(userAgent)
 	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
 	require.NoError(t, err)
-	ports := machineset.PortsFromManager(mgr)
+	ports := pass.PortsFromManager(mgr)
 	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestASetWhoseCRDHasNoStatusSubresourceSaysSo(t *testing.T) {
 	w.kinds.Set, w.kinds.Set.StatusSubresource = kinds.Set, true
 	set := w.set("workers", 1)
 	w.create(set)
-	w.fails(w.reconciler(func(ctrl.Manager, *machineset.Ports) {}), set, "has no status subresource")
+	w.fails(w.reconciler(func(ctrl.Manager, *pass.Ports) {}), set, "has no status subresource")
 	w.kinds.Set.StatusSubresource = false
 	w.run(machineset.Options{})
 	w.has(set, 1)

@@ -54,7 +54,7 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := machineset.New(kindsOf(t), machineset.Ports{}, machineset.Options{Steps: tc.steps})
+			_, err := machineset.New(kindsOf(t), engine.Ports{}, machineset.Options{Steps: tc.steps})
 			if tc.want == "" {
 				require.NotContains(t, err.Error(), "step", "the ports alone are missing")
 				return
@@ -71,7 +71,7 @@ func ownStep(t *testing.T, run engine.StepFunc[*machineset.Scope]) machineset.Op
 	return machineset.Options{Steps: steps, Options: engine.Options{StatusDelay: -1}}
 }
 
-func noPorts(ctrl.Manager, *machineset.Ports) {}
+func noPorts(ctrl.Manager, *engine.Ports) {}
 
 func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset"
 )
 
 // Server and Rack are an embedder's own Go types: a Rack keeps a number of Servers.
@@ -88,7 +87,7 @@ func (l *RackList) DeepCopyObject() runtime.Object {
 }
 
 // racks returns the kinds of these types and a scheme that knows them.
-func racks() (machineset.Kinds, *runtime.Scheme) {
+func racks() (contract.Kinds, *runtime.Scheme) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(version, &Server{}, &ServerList{}, &Rack{}, &RackList{})
@@ -105,7 +104,7 @@ func racks() (machineset.Kinds, *runtime.Scheme) {
 		},
 		func(*Rack, *Server, []string) ([]string, error) { return nil, nil },
 	)
-	return machineset.Kinds{Set: sets, Machine: servers, Maker: maker}, scheme
+	return contract.Kinds{Set: sets, Machine: servers, Maker: maker}, scheme
 }
 
 func readServer(s *Server, into *contract.MachineState) error {

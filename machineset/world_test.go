@@ -22,9 +22,9 @@ import (
 
 const userAgent = "machinist-under-test"
 
-func kindsOf(t *testing.T) machineset.Kinds {
+func kindsOf(t *testing.T) contract.Kinds {
 	t.Helper()
-	kinds, err := machineset.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	return kinds
 }
@@ -43,7 +43,7 @@ type world struct {
 	t      *testing.T
 	store  *fake.Store
 	client client.WithWatch
-	kinds  machineset.Kinds
+	kinds  contract.Kinds
 	lives  *fake.Machines
 }
 

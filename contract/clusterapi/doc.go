@@ -9,7 +9,7 @@
 //
 //	clusterapi.AddToScheme(scheme)
 //	machine.SetupWithManager(ctx, mgr, clusterapi.Machine(), machine.Options{})
-//	machineset.SetupWithManager(ctx, mgr, clusterapi.MachineSets(), machineset.Options{})
+//	machineset.SetupWithManager(ctx, mgr, clusterapi.Kinds(), machineset.Options{})
 //
 // [MachineSets], [MachineDeployments], [MachinePools] and [MachineHealthChecks] are the Kinds of the packages that reconcile them, and
 // [Clusters] reads the Clusters that they follow.

@@ -3,6 +3,7 @@ package clusterapi_test
 import (
 	"log"
 
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
@@ -32,16 +33,16 @@ func Example() {
 	if _, err := machine.SetupWithManager(ctx, mgr, clusterapi.Machine(), machine.Options{}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := deployment.SetupWithManager(ctx, mgr, clusterapi.MachineDeployments(), deployment.Options{}); err != nil {
+	if _, err := deployment.SetupWithManager(ctx, mgr, clusterapi.Kinds(), deployment.Options{}); err != nil {
 		log.Fatal(err)
 	}
 	clusters, err := clusterapi.Clusters(mgr)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ports := machineset.PortsFromManager(mgr)
+	ports := pass.PortsFromManager(mgr)
 	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-	sets, err := machineset.New(clusterapi.MachineSets(), ports, machineset.Options{})
+	sets, err := machineset.New(clusterapi.Kinds(), ports, machineset.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -64,12 +64,12 @@ func machines() pair[contract.MachineState, contract.MachineUpdate] {
 }
 
 func machineSets() pair[contract.MachineSetState, contract.MachineSetUpdate] {
-	return pair[contract.MachineSetState, contract.MachineSetUpdate]{clusterapi.MachineSets().Set,
+	return pair[contract.MachineSetState, contract.MachineSetUpdate]{clusterapi.Kinds().Set,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2())}
 }
 
 func machineDeployments() pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate] {
-	return pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{clusterapi.MachineDeployments().Deployment,
+	return pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{clusterapi.Kinds().Deployment,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineDeployment"), contract.MachineDeploymentV1Beta2())}
 }
 

@@ -58,11 +58,11 @@ func startOperator(t *testing.T, env *testenv.Env) {
 	machines.ClusterOf, machines.ClusterEvents = clusters.Of, clusters.Source
 	one, err := machine.New(clusterapi.Machine(), machines, machine.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
-	sets, err := machineset.New(clusterapi.MachineSets(), machineset.Ports{Ports: machines.Ports}, machineset.Options{
+	sets, err := machineset.New(clusterapi.Kinds(), machines.Ports, machineset.Options{
 		Options: pass.Options{StatusDelay: -1},
 	})
 	require.NoError(t, err)
-	deployments, err := deployment.New(clusterapi.MachineDeployments(), deployment.Ports{Ports: machines.Ports},
+	deployments, err := deployment.New(clusterapi.Kinds(), machines.Ports,
 		deployment.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	pools, err := machinepool.New(clusterapi.MachinePools(), machinepool.Ports{Ports: machines.Ports, Workload: machines.Workload},

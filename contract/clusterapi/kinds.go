@@ -7,8 +7,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,14 +49,9 @@ func healthCheckKind() contract.HealthCheckKind {
 		func() runtime.Object { return &clusterv1.MachineHealthCheckList{} }, readHealthCheck, writeHealthCheck)
 }
 
-// MachineSets returns the kinds for machineset.New.
-func MachineSets() machineset.Kinds {
-	return machineset.Kinds{Set: setKind(), Machine: Machine(), Maker: machineMaker()}
-}
-
-// MachineDeployments returns the kinds for deployment.New.
-func MachineDeployments() deployment.Kinds {
-	return deployment.Kinds{Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Maker: setMaker()}
+// Kinds returns the kinds for machineset.New and deployment.New.
+func Kinds() contract.Kinds {
+	return contract.Kinds{Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Maker: machineMaker(), SetMaker: setMaker()}
 }
 
 // MachinePools returns the kinds for machinepool.New.

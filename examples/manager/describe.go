@@ -63,7 +63,7 @@ func (o *describeOptions) reader() (describe.Reader, error) {
 	if err != nil {
 		return describe.Reader{}, err
 	}
-	r := describe.Reader{Client: c, Kind: deploymentKinds(o.group).Machine}
+	r := describe.Reader{Client: c, Kind: kindsOf(o.group).Machine}
 	if o.nodes != "" {
 		r.Nodes, err = clientOf(o.nodes, o.group)
 	}

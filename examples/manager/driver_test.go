@@ -123,7 +123,7 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 	ctx, cancel := context.WithCancel(context.Background()) // ends in Cleanup, after the test's own context
 	require.NoError(t, r.AddToManager(ctx, mgr))
 	if o.Kinds.MachineSets {
-		sets, err := machineset.New(setKinds(o.Kinds.Group), machineset.PortsFromManager(mgr), machineset.Options{Shared: o.shared()})
+		sets, err := machineset.New(kindsOf(o.Kinds.Group), pass.PortsFromManager(mgr), machineset.Options{Shared: o.shared()})
 		require.NoError(t, err)
 		require.NoError(t, sets.AddToManager(ctx, mgr))
 	}
@@ -134,7 +134,7 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 		require.NoError(t, checks.AddToManager(ctx, mgr))
 	}
 	if o.Kinds.MachineDeployments {
-		deployments, err := deployment.New(deploymentKinds(o.Kinds.Group), deployment.PortsFromManager(mgr),
+		deployments, err := deployment.New(kindsOf(o.Kinds.Group), pass.PortsFromManager(mgr),
 			deployment.Options{Shared: o.shared()})
 		require.NoError(t, err)
 		require.NoError(t, deployments.AddToManager(ctx, mgr))

@@ -167,12 +167,12 @@ spec: {selector: {matchLabels: {pool: workers}}}
 func isDescribed(t *testing.T, store *fake.Store, group api.Group) {
 	t.Helper()
 	o := describeOptions{commandFlags: commandFlags{namespace: "default", group: group}, name: "vm1"}
-	r := describe.Reader{Client: store.Client(), Kind: deploymentKinds(group).Machine}
+	r := describe.Reader{Client: store.Client(), Kind: kindsOf(group).Machine}
 	var told bytes.Buffer
 	require.NoError(t, o.describe(t.Context(), r, &told))
 	require.Contains(t, told.String(), "Running")
 	require.Contains(t, told.String(), "vm1-", "its Node")
-	kind := deploymentKinds(group).Deployment
+	kind := kindsOf(group).Deployment
 	eventually(t, "the counts", func(ctx context.Context) string {
 		obj := kind.New()
 		require.NoError(t, store.Client().Get(ctx, client.ObjectKey{Namespace: "default", Name: "workers"}, obj))

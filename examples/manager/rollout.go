@@ -74,7 +74,7 @@ func rolloutCommand(args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		return o.perform(ctx, deployment.Commands{Client: c, Kinds: deploymentKinds(o.group)}, stdout)
+		return o.perform(ctx, deployment.Commands{Client: c, Kinds: kindsOf(o.group)}, stdout)
 	})
 }
 

@@ -31,7 +31,7 @@ import (
 // rolloutWorld is a store with a deployment that is being rolled out.
 func rolloutWorld(t *testing.T) (deployment.Commands, func(status map[string]any)) {
 	t.Helper()
-	kinds := deploymentKinds(api.ClusterAPI)
+	kinds := kindsOf(api.ClusterAPI)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
 	}})

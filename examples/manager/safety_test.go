@@ -86,7 +86,7 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	require.Positive(t, pass.Position(sets, guard.StepGateFreeze, pass.InBoth))
 	machines := freezing(o, safeguards{gate: gate}, machine.Steps(), machine.StepPaused)
 	require.Positive(t, pass.Position(machines, guard.StepGateFreeze, pass.InBoth))
-	_, err = machineset.SetupWithManager(t.Context(), mgr, setKinds(api.ClusterAPI), machineset.Options{
+	_, err = machineset.SetupWithManager(t.Context(), mgr, kindsOf(api.ClusterAPI), machineset.Options{
 		Options: pass.Options{Name: "held"}, Steps: steps,
 	})
 	require.NoError(t, err)

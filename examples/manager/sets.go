@@ -14,13 +14,15 @@ import (
 
 const setResource = "machinesets"
 
-// setKinds are the kinds that sets use. Their Machines have the Go type of the Machine reconciler, so that both share
-// one cache.
-func setKinds(group api.Group) machineset.Kinds {
-	machines := group.Machine()
-	machine, set, _ := group.Layouts()
-	return machineset.Kinds{
-		Set: group.MachineSet(), Machine: machines, Maker: contract.UnstructuredMaker(set, machines.GVK, machine),
+// kindsOf are the kinds that sets and deployments use. Their Machines have the Go type of the Machine reconciler, so that all share one
+// cache.
+func kindsOf(group api.Group) contract.Kinds {
+	machines, sets := group.Machine(), group.MachineSet()
+	machine, set, deployment := group.Layouts()
+	return contract.Kinds{
+		Deployment: group.MachineDeployment(), Set: sets, Machine: machines, AllRevisions: group == api.Gardener,
+		Maker:    contract.UnstructuredMaker(set, machines.GVK, machine),
+		SetMaker: contract.UnstructuredSetMaker(deployment, sets.GVK, set),
 	}
 }
 
@@ -28,7 +30,7 @@ func setKinds(group api.Group) machineset.Kinds {
 // created kind with the suffix Template.
 func setWiring(o settings) machineset.Wiring {
 	w := machineset.Wiring{
-		Kinds: setKinds(o.Kinds.Group), Clusters: o.followsClusters(), Events: true,
+		Kinds: kindsOf(o.Kinds.Group), Clusters: o.followsClusters(), Events: true,
 		References: o.references(), OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 	for _, made := range w.References {
@@ -51,17 +53,17 @@ func addSets(
 	if err != nil {
 		return err
 	}
-	ports := machineset.PortsFromManager(mgr)
-	follow(&ports.Ports, clusters)
+	ports := pass.PortsFromManager(mgr)
+	follow(&ports, clusters)
 	steps := guarded(o, guards, machineset.Steps(), machineset.StepPaused, machineset.StepHolds)
 	if o.Safety.FreezePeriod > 0 {
 		freeze := machineset.FreezeOptions{Limits: o.Safety.Limits, Period: o.Safety.FreezePeriod}
 		if o.Kinds.MachineDeployments {
-			freeze.Deployment = deploymentKinds(o.Kinds.Group).Deployment
+			freeze.Deployment = kindsOf(o.Kinds.Group).Deployment
 		}
 		steps = steps.InsertBefore(machineset.StepHolds, machineset.FreezeStep(freeze))
 	}
-	r, err := machineset.New(setKinds(o.Kinds.Group), ports, machineset.Options{
+	r, err := machineset.New(kindsOf(o.Kinds.Group), ports, machineset.Options{
 		Options: shared, Steps: steps, Shared: o.shared(),
 	})
 	if err != nil {

@@ -44,19 +44,17 @@ func newManager(ctx context.Context, store *fake.Store) (ctrl.Manager, error) {
 // addReconcilers is everything that an operator needs: the reconcilers of Machines, MachineSets and MachineDeployments. That of Machines
 // reads the others, to tell whether a Machine is up to date.
 func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
-	sets, err := machineset.ClusterAPI(contract.V1Beta2)
-	deployments, err2 := deployment.ClusterAPI(contract.V1Beta2)
-	if err := errors.Join(err, err2); err != nil {
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
+	if err != nil {
 		return err
 	}
-	_, err = machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{Options: pass.Options{StatusDelay: statusDelay}})
-	_, err2 = deployment.SetupWithManager(ctx, mgr, deployments, deployment.Options{Options: pass.Options{StatusDelay: statusDelay}})
+	_, err = machineset.SetupWithManager(ctx, mgr, kinds, machineset.Options{Options: pass.Options{StatusDelay: statusDelay}})
+	_, err2 := deployment.SetupWithManager(ctx, mgr, kinds, deployment.Options{Options: pass.Options{StatusDelay: statusDelay}})
 	ports, err3 := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	if err := errors.Join(err, err2, err3); err != nil {
 		return err
 	}
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
-	machines, err := machine.New(kind, ports, machine.Options{
+	machines, err := machine.New(kinds.Machine, ports, machine.Options{
 		Options: pass.Options{StatusDelay: statusDelay, Recorder: mgr.GetEventRecorder("machine")},
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (m *manager) shared(metrics *engine.Metrics) engine.Options {
 }
 
 func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
-	kinds, unknown := machineset.ClusterAPI(contract.V1Beta2)
+	kinds, unknown := contract.ClusterAPI(contract.V1Beta2)
 	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	if gate != nil {
 		of := contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
@@ -96,7 +96,7 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 }
 
 func (m *manager) addDeployments(ctx context.Context, gate *guard.Gate) error {
-	kinds, unknown := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, unknown := contract.ClusterAPI(contract.V1Beta2)
 	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
 	if gate != nil {
 		steps = steps.InsertAfter(deployment.StepSets, deployment.FreezeStep())

@@ -167,7 +167,7 @@ func TestScaleDownsOfEverySystemEndWithTheMachinesThatItsAutoscalerMarks(t *test
 	for name, s := range systems(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, s.kinds, s.sets, fake.Options{Scheme: s.scheme}, fake.AllLoops())
+			w := newWorldWith(t, s.kinds, fake.Options{Scheme: s.scheme}, fake.AllLoops())
 			w.live().run()
 			d := w.deploymentOf(s, 6)
 			w.eventually("six Machines", func() string {

@@ -29,7 +29,7 @@ const ChangeCauseAnnotation = "kubernetes.io/change-cause"
 type Commands struct {
 	// Client reads and writes. Required.
 	Client client.Client
-	Kinds  Kinds
+	Kinds  contract.Kinds
 	// Clock is what Restart writes. Default the real one.
 	Clock clock.PassiveClock
 }
@@ -250,7 +250,7 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 		err := c.Kinds.Set.Adapter.Read(o, one.State)
 		one.Metadata = &one.State.Metadata
 		if err == nil {
-			one.diff, err = c.Kinds.Maker.TemplateDiff(obj, o)
+			one.diff, err = c.Kinds.SetMaker.TemplateDiff(obj, o)
 		}
 		failed = append(failed, err)
 		sets = append(sets, one)

@@ -30,7 +30,7 @@ func TestARestartThatTheControllerHasYetToSeeIsNotDone(t *testing.T) {
 	for name, s := range counting(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, s.kinds, s.sets)
+			w := newWorldOf(t, s.kinds)
 			stop := w.live().run()
 			d := w.deploymentOf(s, 2)
 			key := client.ObjectKeyFromObject(d)
@@ -77,7 +77,7 @@ func TestOldSetsWithoutALimitAreKeptAsTheirSystemKeepsThem(t *testing.T) {
 	for name, s := range counting(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, s.kinds, s.sets)
+			w := newWorldOf(t, s.kinds)
 			w.live().run()
 			d := w.deploymentOf(s, 1)
 			commands := deployment.Commands{Client: w.client, Kinds: s.kinds}

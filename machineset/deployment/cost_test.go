@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -29,11 +28,11 @@ func (m countingMaker) NewSet(d contract.Object, seed contract.MachineSetSeed) (
 
 func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
 	t.Parallel()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	var made atomic.Int32
-	kinds.Maker = countingMaker{kinds.Maker, &made}
-	w := newWorldOf(t, kinds, setKinds(t)).live()
+	kinds.SetMaker = countingMaker{kinds.SetMaker, &made}
+	w := newWorldOf(t, kinds).live()
 	w.run()
 	made.Store(0) // New has made one of an empty deployment
 	w.rolled(w.deployment(3), "blue", 3)

@@ -1,7 +1,7 @@
 // Package deployment reconciles MachineDeployments: it brings the Machines of a deployment from one template to the next, through one
 // MachineSet for each template. [Commands] does what kubectl rollout does for Deployments.
 //
-//	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+//	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 //	_, err = deployment.SetupWithManager(ctx, mgr, kinds, deployment.Options{})
 //
 // A pass reads the MachineSets of a deployment and their Machines, and hands them to rollout.Plan, which decides without a client. The

@@ -21,7 +21,7 @@ func ExampleSetupWithManager() {
 		log.Fatal(err)
 	}
 	ctx := ctrl.SetupSignalHandler()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func ExampleSteps() {
 // Go back to the revision before, as kubectl rollout undo does for Deployments.
 func ExampleCommands_Undo() {
 	var c client.Client // your own
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,14 +11,12 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // system is a system whose deployments are rolled out: what a Machine of it is made of, and what is changed in that.
 type system struct {
-	kinds  deployment.Kinds
-	sets   machineset.Kinds
+	kinds  contract.Kinds
 	spec   map[string]any
 	change []string
 	// scheme knows the Go types of the kinds; nil means that they are unstructured.
@@ -27,20 +25,18 @@ type system struct {
 
 func systems(t *testing.T) map[string]system {
 	t.Helper()
-	v1beta1, err := deployment.ClusterAPI(contract.V1Beta1)
+	v1beta1, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
-	sets, err := machineset.ClusterAPI(contract.V1Beta1)
-	require.NoError(t, err)
-	typed, racks, scheme := fleets()
+	typed, scheme := fleets()
 	return map[string]system{
-		"Go types": {kinds: typed, sets: racks, spec: map[string]any{"size": "small"}, change: []string{"size"}, scheme: scheme},
-		"Cluster API v1beta1": {v1beta1, sets, map[string]any{
+		"Go types": {kinds: typed, spec: map[string]any{"size": "small"}, change: []string{"size"}, scheme: scheme},
+		"Cluster API v1beta1": {v1beta1, map[string]any{
 			"clusterName": "demo", "version": "v1.36.3", "bootstrap": map[string]any{"dataSecretName": "data"},
 		}, []string{"version"}, nil},
-		"Kubermatic": {deployment.Kubermatic(), machineset.Kubermatic(), map[string]any{
+		"Kubermatic": {contract.Kubermatic(), map[string]any{
 			"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "aws"}}, "versions": map[string]any{"kubelet": "1.36.3"},
 		}, []string{"versions", "kubelet"}, nil},
-		"Gardener": {deployment.Gardener(), machineset.Gardener(), map[string]any{
+		"Gardener": {contract.Gardener(), map[string]any{
 			"class": map[string]any{"kind": "MachineClass", "name": "small"},
 		}, []string{"class", "name"}, nil},
 	}
@@ -51,7 +47,7 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 	for name, s := range systems(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, s.kinds, s.sets, fake.Options{Scheme: s.scheme}, fake.AllLoops())
+			w := newWorldWith(t, s.kinds, fake.Options{Scheme: s.scheme}, fake.AllLoops())
 			w.live().run()
 			d := w.deploymentOf(s, 2)
 			before, _, _ := unstructured.NestedString(s.spec, s.change...)

@@ -19,7 +19,7 @@ import (
 
 func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 	t.Parallel()
-	for name, kinds := range map[string]kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
@@ -76,7 +76,7 @@ func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
 		w.machines(set, 6)
 	}
 	remove := w.Store.Inject(fake.Fault{
-		Match: fake.Match("patch", w.kinds.sets.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
+		Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
 		Times: -1,
 	})
 	w.freezer(safety.Limits{})
@@ -151,10 +151,10 @@ func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		kinds kinds
+		kinds contract.Kinds
 		key   string
 	}{
-		"by our key": {clusterAPI(), safety.UnfreezeAnnotation}, "by Gardener's": {gardener(), safety.GardenerUnfreezeAnnotation},
+		"by our key": {clusterAPI(), safety.UnfreezeAnnotation}, "by Gardener's": {contract.Gardener(), safety.GardenerUnfreezeAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +223,7 @@ func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	w.Change(other, func(u *unstructured.Unstructured) {
 		frozen := engine.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
 		frozen.LastTransitionTime = metav1.Now()
-		require.NoError(t, w.kinds.sets.Set.Adapter.Write(u, contract.MachineSetUpdate{
+		require.NoError(t, w.kinds.Set.Adapter.Write(u, contract.MachineSetUpdate{
 			ReplicatedUpdate: contract.ReplicatedUpdate{Conditions: []metav1.Condition{frozen}},
 		}))
 	})

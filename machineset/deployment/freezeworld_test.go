@@ -26,34 +26,25 @@ import (
 
 const freezer = "freezer-under-test"
 
-// kinds are those of sets and of their deployments.
-type kinds struct {
-	sets        machineset.Kinds
-	deployments deployment.Kinds
+func clusterAPI() contract.Kinds {
+	kinds, _ := contract.ClusterAPI(contract.V1Beta2)
+	return kinds
 }
-
-func clusterAPI() kinds {
-	sets, _ := machineset.ClusterAPI(contract.V1Beta2)
-	deployments, _ := deployment.ClusterAPI(contract.V1Beta2)
-	return kinds{sets, deployments}
-}
-
-func gardener() kinds { return kinds{machineset.Gardener(), deployment.Gardener()} }
 
 // setsWorld is a store with sets, whose Machines the tests make themselves.
 type setsWorld struct {
 	*testenv.Env
 
 	t     *testing.T
-	kinds kinds
+	kinds contract.Kinds
 	made  int
 }
 
-func newSetsWorld(t *testing.T, kinds kinds, options ...func(*fake.Options)) *setsWorld {
+func newSetsWorld(t *testing.T, kinds contract.Kinds, options ...func(*fake.Options)) *setsWorld {
 	t.Helper()
 	o := fake.Options{Kinds: []fake.ServedKind{
-		{GVK: kinds.deployments.Deployment.GVK, Status: true}, {GVK: kinds.sets.Set.GVK, Status: true},
-		{GVK: kinds.sets.Machine.GVK, Status: true},
+		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
+		{GVK: kinds.Machine.GVK, Status: true},
 		{GVK: fake.ClusterGVK(), Status: true}, {GVK: fake.MachinePoolGVK(), Status: true},
 	}}
 	for _, option := range options {
@@ -74,22 +65,22 @@ func (w *setsWorld) freezer(limits safety.Limits) (stop func()) {
 	mgr := w.Manager(freezer, ctrl.Options{})
 	sets := machineset.Steps().Replace(machineset.StepScale, nothing[*machineset.Scope](machineset.StepScale, pass.InBoth)).
 		InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{
-			Limits: limits, Deployment: w.kinds.deployments.Deployment, Period: 100 * time.Millisecond,
+			Limits: limits, Deployment: w.kinds.Deployment, Period: 100 * time.Millisecond,
 		}))
-	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds.sets, machineset.Options{Steps: sets})
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{Steps: sets})
 	require.NoError(w.t, err)
 	deployments := deployment.Steps().Remove(deployment.StepRollback).Remove(deployment.StepSync).
 		Remove(deployment.StepHistory).Remove(deployment.StepUpToDate).
 		Replace(deployment.StepRollout, nothing[*deployment.Scope](deployment.StepRollout, pass.InRunning)).
 		InsertAfter(deployment.StepSets, deployment.FreezeStep())
-	_, err = deployment.SetupWithManager(w.t.Context(), mgr, w.kinds.deployments, deployment.Options{Steps: deployments})
+	_, err = deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{Steps: deployments})
 	require.NoError(w.t, err)
 	return w.Run(mgr)
 }
 
 func (w *setsWorld) deployment(name string, replicas int64, options ...fake.Option) *unstructured.Unstructured {
 	w.t.Helper()
-	u := testenv.Object(w.kinds.deployments.Deployment.GVK, name)
+	u := testenv.Object(w.kinds.Deployment.GVK, name)
 	u.Object["spec"] = map[string]any{
 		"replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"pool": name}},
 		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"pool": name}}, "spec": map[string]any{}},
@@ -104,7 +95,7 @@ func (w *setsWorld) deployment(name string, replicas int64, options ...fake.Opti
 // set creates a set, of a deployment where there is one.
 func (w *setsWorld) set(name string, replicas int64, of *unstructured.Unstructured, options ...fake.Option) *unstructured.Unstructured {
 	w.t.Helper()
-	u := testenv.Object(w.kinds.sets.Set.GVK, name)
+	u := testenv.Object(w.kinds.Set.GVK, name)
 	u.Object["spec"] = map[string]any{
 		"replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"set": name}},
 		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"set": name}}, "spec": map[string]any{}},
@@ -131,7 +122,7 @@ func (w *setsWorld) machines(set *unstructured.Unstructured, n int, options ...f
 	w.t.Helper()
 	for range n {
 		w.made++
-		u := testenv.Object(w.kinds.sets.Machine.GVK, fmt.Sprintf("m-%d", w.made))
+		u := testenv.Object(w.kinds.Machine.GVK, fmt.Sprintf("m-%d", w.made))
 		u.SetLabels(map[string]string{"set": set.GetName()})
 		u.SetOwnerReferences([]metav1.OwnerReference{controlledBy(set)})
 		u.Object["spec"] = map[string]any{}
@@ -184,13 +175,13 @@ func (w *setsWorld) thawed(all ...*unstructured.Unstructured) {
 func (w *setsWorld) condition(u *unstructured.Unstructured) metav1.Condition {
 	w.t.Helper()
 	var conditions []metav1.Condition
-	if u.GetKind() == w.kinds.sets.Set.GVK.Kind {
+	if u.GetKind() == w.kinds.Set.GVK.Kind {
 		var s contract.MachineSetState
-		require.NoError(w.t, w.kinds.sets.Set.Adapter.Read(u, &s))
+		require.NoError(w.t, w.kinds.Set.Adapter.Read(u, &s))
 		conditions = s.Conditions
 	} else {
 		var d contract.MachineDeploymentState
-		require.NoError(w.t, w.kinds.deployments.Deployment.Adapter.Read(u, &d))
+		require.NoError(w.t, w.kinds.Deployment.Adapter.Read(u, &d))
 		conditions = d.Conditions
 	}
 	c, _ := engine.Find(conditions, safety.ConditionFrozen)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -40,7 +41,7 @@ func (w *setsWorld) keeps(all ...*unstructured.Unstructured) {
 
 func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
 	t.Parallel()
-	for name, kinds := range map[string]kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
@@ -63,7 +64,7 @@ func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
 
 func TestAnAnnotationOfAFreezeThatIsOverIsRemovedOnce(t *testing.T) {
 	t.Parallel()
-	for name, kinds := range map[string]kinds{"Cluster API": clusterAPI(), "Gardener": gardener()} {
+	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
@@ -95,7 +96,7 @@ func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
 	kinds := clusterAPI()
 	w := newSetsWorld(t, kinds, func(o *fake.Options) {
 		o.CacheLagFunc = func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
-			if kind == kinds.sets.Set.GVK.GroupKind() {
+			if kind == kinds.Set.GVK.GroupKind() {
 				return 3 * time.Second // longer than what is done until the change of the label
 			}
 			return 0

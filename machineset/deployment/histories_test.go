@@ -261,7 +261,7 @@ func TestWithOnDeleteAMachineIsReplacedWhenAUserDeletesIt(t *testing.T) {
 
 func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {
 	t.Parallel()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	flat := map[string][]string{}
 	for _, r := range deployment.PolicyRules(deployment.Wiring{

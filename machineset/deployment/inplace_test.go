@@ -162,9 +162,9 @@ func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *tes
 func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
 	t.Parallel()
 	var lag atomic.Int64
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	w := newWorldWith(t, kinds, setKinds(t), fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+	w := newWorldWith(t, kinds, fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 		return map[bool]time.Duration{true: time.Duration(lag.Load())}[kind.Kind == kinds.Machine.GVK.Kind]
 	}}, fake.AllLoops()).live()
 	w.run()

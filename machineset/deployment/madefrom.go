@@ -21,7 +21,7 @@ const maxChanged = 2
 
 // fingerprint is a digest of what the deployment makes its sets from, empty when it makes none.
 func (s *Scope) fingerprint() string {
-	made, err := s.env.kinds.Maker.NewSet(s.Object, contract.MachineSetSeed{Key: s.State.Key})
+	made, err := s.env.kinds.SetMaker.NewSet(s.Object, contract.MachineSetSeed{Key: s.State.Key})
 	if err != nil {
 		return ""
 	}

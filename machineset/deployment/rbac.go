@@ -6,17 +6,16 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Wiring says what a Reconciler is connected to, for PolicyRules.
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
-	Kinds Kinds
+	Kinds contract.Kinds
 	// Templates are the kinds of bootstrap and infrastructure templates that deployments may refer to, as resources; "*" means all of their
 	// group.
 	Templates []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is that of external.Clusters.
 	Clusters bool
 	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
 	Events bool
@@ -41,7 +40,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
 	sets, machines := w.Kinds.Set.GroupResource(), w.Kinds.Machine.GroupResource()
-	also := append(patch.PolicyRules(machines, w.Kinds.Machine.StatusSubresource),
+	also := append(engine.PatchRules(machines, w.Kinds.Machine.StatusSubresource),
 		engine.Rule(deployments, "get"), engine.Rule(machines, "list", "watch"))
 	if w.OwnerReferencesEnforced { // for Machines that move from one set to another
 		also = append(also, engine.Rule(machines, "delete"),

@@ -30,10 +30,10 @@ func TestRecognition(t *testing.T) {
 	} {
 		t.Run("a set that is stored without "+tc.lacks+" is no reason for another one", func(t *testing.T) {
 			t.Parallel()
-			kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+			kinds, err := contract.ClusterAPI(contract.V1Beta2)
 			require.NoError(t, err)
 			var mended atomic.Bool
-			w := newWorldWith(t, kinds, setKinds(t), fake.Options{Admit: func(u *unstructured.Unstructured) {
+			w := newWorldWith(t, kinds, fake.Options{Admit: func(u *unstructured.Unstructured) {
 				if u.GetKind() == kinds.Set.GVK.Kind && !mended.Load() {
 					tc.strip(u)
 				}
@@ -71,7 +71,7 @@ func TestRecognition(t *testing.T) {
 		t.Run("a set that its maker makes without "+name+" is not created", func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.kinds.Maker = changedMaker{w.kinds.Maker, forget}
+			w.kinds.SetMaker = changedMaker{w.kinds.SetMaker, forget}
 			d := w.deployment(2)
 			mgr := w.Manager("deployments", ctrl.Options{})
 			_, err := deployment.SetupWithManager(t.Context(), mgr, w.kinds, deployment.Options{

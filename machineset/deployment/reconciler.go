@@ -28,18 +28,18 @@ type Reconciler struct {
 	frame    *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 	sets     *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
-	kinds    Kinds
+	kinds    contract.Kinds
 	options  Options
 	memory   *engine.Memory[recollection]
 	marks    []string // see scale.Marks
 }
 
-// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
-// SetupWithManager, which fills the ports from a manager.
-func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
+// once and makes no request. Most callers want SetupWithManager.
+func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Deployment)
-	frame, err := engine.NewFrame(kinds.Deployment, Finalizer, ports.Ports, options.Options, nil)
-	err = errors.Join(err, kinds.validate(), checkSteps(options.Steps))
+	frame, err := engine.NewFrame(kinds.Deployment, Finalizer, ports, options.Options, nil)
+	err = errors.Join(err, validate(kinds), checkSteps(options.Steps))
 	if err != nil {
 		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
 	}
@@ -75,11 +75,11 @@ func flush(ctx context.Context, s *Scope, err error) error {
 	return children.Flush(ctx, &s.Scope, &s.children, unobserved, err)
 }
 
-// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill Ports and call
-// New and AddToManager. The error names what is missing. The required rights are PolicyRules.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, options Options) (*Reconciler, error) {
+// SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill the ports of
+// pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Deployment).Name, func() (*Reconciler, error) {
-		return New(kinds, PortsFromManager(mgr), options)
+		return New(kinds, engine.PortsFromManager(mgr), options)
 	})
 }
 

@@ -118,7 +118,7 @@ func TestAMarkedMachineThatIsAvailableGoesWhenItNoLongerIs(t *testing.T) {
 	require.NoError(t, w.machines.SetupWithManager(mgr))
 	die := w.start(mgr)
 	sets := w.manager("others")
-	_, err := machineset.SetupWithManager(t.Context(), sets, w.sets, machineset.Options{
+	_, err := machineset.SetupWithManager(t.Context(), sets, w.kinds, machineset.Options{
 		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
 	})
 	require.NoError(t, err)

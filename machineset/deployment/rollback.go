@@ -72,9 +72,9 @@ func revisionOf(sets []*set, revision int64) (*set, error) {
 
 // copyTemplate writes the template of a set, and why it was made, to the deployment, on the version of the deployment that was read, and
 // removes the request for a rollback with it.
-func copyTemplate(ctx context.Context, w *patch.Writer, kinds Kinds, deployment, set contract.Object) error {
+func copyTemplate(ctx context.Context, w *patch.Writer, kinds contract.Kinds, deployment, set contract.Object) error {
 	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
-		return kinds.Maker.CopyTemplate(set, obj)
+		return kinds.SetMaker.CopyTemplate(set, obj)
 	})
 	u := contract.MachineDeploymentUpdate{RollbackTo: contract.Cleared[int64]()}
 	cause := contract.Cleared[string]()

@@ -131,7 +131,7 @@ func (s *Scope) readSets(ctx context.Context) error {
 		one := &set{Child: child}
 		err := s.readMachines(ctx, one)
 		if err == nil && !s.Deleting() {
-			one.diff, err = s.env.kinds.Maker.TemplateDiff(s.Object, child.Object)
+			one.diff, err = s.env.kinds.SetMaker.TemplateDiff(s.Object, child.Object)
 			if err == nil && s.selectorErr == nil && !one.selects(&s.State) {
 				one.diff = append(one.diff, "selector")
 			}

@@ -31,11 +31,11 @@ type stale struct {
 
 func newStale(t *testing.T, names ...string) *stale {
 	t.Helper()
-	kinds, err := ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kinds.Machine.GVK, Status: true}, {GVK: kinds.Set.GVK}}}).Client()
 	recorder := events.NewFakeRecorder(10)
-	r, err := New(kinds, Ports{engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}}, Options{
+	r, err := New(kinds, engine.Ports{Client: store, Cache: struct{ cache.Cache }{}, APIReader: store}, Options{
 		Options: engine.Options{Recorder: recorder},
 	})
 	require.NoError(t, err)

@@ -129,7 +129,7 @@ func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.Machi
 	before := children.ReadGiven(child.Metadata, GivenAnnotation)
 	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations, false)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
-		fields, err := s.env.kinds.Maker.SyncSet(s.Object, obj, before.Fields)
+		fields, err := s.env.kinds.SetMaker.SyncSet(s.Object, obj, before.Fields)
 		if err != nil {
 			return err
 		}
@@ -162,11 +162,11 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
 	seed.Annotations[MadeFromAnnotation] = from
 	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()
-	made, err := s.env.kinds.Maker.NewSet(s.Object, seed)
+	made, err := s.env.kinds.SetMaker.NewSet(s.Object, seed)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := s.env.kinds.Maker.SyncSet(s.Object, made, nil)
+	fields, err := s.env.kinds.SetMaker.SyncSet(s.Object, made, nil)
 	if err != nil {
 		return nil, err
 	}

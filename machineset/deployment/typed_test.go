@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // Server, Rack and Fleet are an embedder's own Go types: a Rack keeps a number of Servers, and a Fleet has a Rack for each template.
@@ -94,7 +92,7 @@ func (l *FleetList) DeepCopyObject() runtime.Object {
 }
 
 // fleets returns the kinds of these types, for both reconcilers, and a scheme that knows them.
-func fleets() (deployment.Kinds, machineset.Kinds, *runtime.Scheme) {
+func fleets() (contract.Kinds, *runtime.Scheme) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(version, &Server{}, &ServerList{}, &Rack{}, &RackList{}, &Fleet{}, &FleetList{})
@@ -126,8 +124,7 @@ func fleets() (deployment.Kinds, machineset.Kinds, *runtime.Scheme) {
 			return nil
 		},
 	)
-	return deployment.Kinds{Deployment: deployments, Set: racks, Machine: servers, Maker: makeRacks},
-		machineset.Kinds{Set: racks, Machine: servers, Maker: makeServers}, scheme
+	return contract.Kinds{Deployment: deployments, Set: racks, Machine: servers, Maker: makeServers, SetMaker: makeRacks}, scheme
 }
 
 func newRack(fleet *Fleet, seed contract.MachineSetSeed) (*Rack, error) {

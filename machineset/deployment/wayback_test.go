@@ -166,11 +166,11 @@ func TestAnUndoOfATemplateThatHasNoSetYetReturnsToWhatRuns(t *testing.T) {
 // A backup knows UIDs that no object has any more. Without a garbage collector, which deletes what such UIDs own, the sets come back.
 func TestARestoredDeploymentTakesBackSetsThatADeadOneOwns(t *testing.T) {
 	t.Parallel()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	loops := fake.AllLoops()
 	loops.GarbageCollector = false
-	w := newWorldWith(t, kinds, setKinds(t), fake.Options{}, loops).live()
+	w := newWorldWith(t, kinds, fake.Options{}, loops).live()
 	stop := w.run()
 	d := w.deployment(2)
 	w.rolled(d, "blue", 2)
@@ -239,9 +239,9 @@ func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
 
 func TestARolloutOverCachesThatLagKeepsItsBoundsAndMakesOneSetForATemplate(t *testing.T) {
 	t.Parallel()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	w := newWorldWith(t, kinds, setKinds(t), fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
+	w := newWorldWith(t, kinds, fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 		return map[string]time.Duration{"MachineSet": 300 * time.Millisecond, "Machine": 100 * time.Millisecond}[kind.Kind]
 	}}, fake.AllLoops()).live()
 	w.run()

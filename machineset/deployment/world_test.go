@@ -32,8 +32,7 @@ type world struct {
 	t        *testing.T
 	store    *fake.Store
 	client   client.WithWatch
-	kinds    deployment.Kinds
-	sets     machineset.Kinds
+	kinds    contract.Kinds
 	machines *fake.Machines
 	cached   client.Reader // what the reconciler of sets sees
 	seen     client.Reader // what the reconciler under test sees
@@ -56,24 +55,17 @@ func infraTemplate() schema.GroupVersionKind {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	return newWorldOf(t, kinds, setKinds(t))
+	return newWorldOf(t, kinds)
 }
 
-func setKinds(t *testing.T) machineset.Kinds {
+func newWorldOf(t *testing.T, kinds contract.Kinds) *world {
 	t.Helper()
-	sets, err := machineset.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
-	return sets
+	return newWorldWith(t, kinds, fake.Options{}, fake.AllLoops())
 }
 
-func newWorldOf(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds) *world {
-	t.Helper()
-	return newWorldWith(t, kinds, sets, fake.Options{}, fake.AllLoops())
-}
-
-func newWorldWith(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds, options fake.Options, loops fake.Loops) *world {
+func newWorldWith(t *testing.T, kinds contract.Kinds, options fake.Options, loops fake.Loops) *world {
 	t.Helper()
 	options.Kinds = []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true},
@@ -90,7 +82,7 @@ func newWorldWith(t *testing.T, kinds deployment.Kinds, sets machineset.Kinds, o
 			e.Create(u)
 		}
 	})
-	return &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds, sets: sets}
+	return &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds}
 }
 
 func (w *world) manager(agent string) ctrl.Manager {
@@ -171,7 +163,7 @@ func (w *world) live() *world {
 	mgr := w.manager("others")
 	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, fake.InfraMachineGVK(contract.V1Beta2))
 	require.NoError(w.t, w.machines.SetupWithManager(mgr))
-	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.sets, machineset.Options{Options: w.options("MachineSet")})
+	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{Options: w.options("MachineSet")})
 	require.NoError(w.t, err)
 	w.cached = mgr.GetCache()
 	w.start(mgr)

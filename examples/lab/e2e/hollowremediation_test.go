@@ -88,7 +88,7 @@ func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error 
 	if err != nil {
 		return err
 	}
-	sets, err := machineset.ClusterAPI(contract.V1Beta1)
+	sets, err := contract.ClusterAPI(contract.V1Beta1)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,7 @@ import (
 // otherSystem is a system with kinds of its own: where its CRDs are, and what a Machine of it is made of.
 type otherSystem struct {
 	module, crds string
-	kinds        deployment.Kinds
-	sets         machineset.Kinds
+	kinds        contract.Kinds
 	cluster      string // the member that names the Cluster, with a comma
 	spec         string // the template's
 	change       string // what a rollout changes in it
@@ -36,11 +35,11 @@ type otherSystem struct {
 func otherSystems() map[string]otherSystem {
 	return map[string]otherSystem{
 		"Kubermatic": {
-			"k8c.io/machine-controller@v1.60.0", "examples/machine-controller.yaml", deployment.Kubermatic(), machineset.Kubermatic(), "",
+			"k8c.io/machine-controller@v1.60.0", "examples/machine-controller.yaml", contract.Kubermatic(), "",
 			`{"providerSpec":{"value":{"cloudProvider":"aws"}},"versions":{"kubelet":"1.36.3"}}`, `{"versions":{"kubelet":"1.37.0"}}`,
 		},
 		"Gardener": {
-			"github.com/gardener/machine-controller-manager@v0.60.0", "kubernetes/crds/*.yaml", deployment.Gardener(), machineset.Gardener(), "",
+			"github.com/gardener/machine-controller-manager@v0.60.0", "kubernetes/crds/*.yaml", contract.Gardener(), "",
 			`{"class":{"kind":"MachineClass","name":"small"}}`, `{"class":{"name":"large"}}`,
 		},
 	}
@@ -64,14 +63,12 @@ func TestE2EDeploymentsOfClusterAPIV1Beta1RollOutAndGoBack(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	live, err := client.NewWithWatch(plane.Config(), client.Options{})
 	require.NoError(t, err)
-	kinds, err := deployment.ClusterAPI(contract.V1Beta1)
-	require.NoError(t, err)
-	sets, err := machineset.ClusterAPI(contract.V1Beta1)
+	kinds, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
 	crds, err := cluster.ClusterAPICRDs(t.Context(), "v1beta1", "Machine", "MachineSet", "MachineDeployment")
 	require.NoError(t, err)
 	(&world{t: t, plane: plane, client: live}).rollsAndGoesBack(otherSystem{
-		kinds: kinds, sets: sets, cluster: `"clusterName":"demo",`, change: `{"version":"v1.37.0"}`,
+		kinds: kinds, cluster: `"clusterName":"demo",`, change: `{"version":"v1.37.0"}`,
 		spec: `{"clusterName":"demo","version":"v1.36.3","bootstrap":{"dataSecretName":"data"},"infrastructureRef":{}}`,
 	}, crds...)
 }
@@ -106,7 +103,7 @@ func (w *world) startOther(s otherSystem) {
 	w.t.Helper()
 	cached := ctrl.Options{Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}}}
 	w.inProcess(w.plane.Config(), cached, func(ctx context.Context, mgr ctrl.Manager) error {
-		_, sets := machineset.SetupWithManager(ctx, mgr, s.sets, machineset.Options{})
+		_, sets := machineset.SetupWithManager(ctx, mgr, s.kinds, machineset.Options{})
 		_, deployments := deployment.SetupWithManager(ctx, mgr, s.kinds, deployment.Options{})
 		return errors.Join(fake.NewMachines(mgr.GetClient(), s.kinds.Machine).SetupWithManager(mgr), sets, deployments)
 	})

@@ -19,7 +19,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 // scene has a deployment with one set, a Machine that runs, and one whose drain a budget holds.
@@ -31,7 +30,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	kinds, err := deployment.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{
 		{GVK: kinds.Deployment.GVK, Status: true}, {GVK: kinds.Set.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true},
