@@ -138,10 +138,8 @@ type Frame[S, U any] struct {
 
 	// normalize completes a state that was read; nil changes nothing.
 	normalize func(*S)
-	// statusWrites are when this process wrote the status of each object last.
-	statusWrites Memory[time.Time]
-	// contests are those of the objects whose writes others have undone.
-	contests Memory[contest]
+	// writes are what this process remembers of its writes of each object.
+	writes Memory[writes]
 }
 
 // State and Update are the pointer types of a kind's state and update.

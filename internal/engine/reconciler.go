@@ -45,16 +45,13 @@ type Kind[S, U, P any] struct {
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
-	// End sees the result of each pass in which steps ran; nil does nothing. An object that no longer exists is no error.
-	End func(p P, err error)
 	// Forget removes what the kind remembers about an object.
 	Forget func(types.NamespacedName)
 }
 
 // Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
 type Reconciler[S, U, P any] struct {
-	kind    Kind[S, U, P]
-	metrics *Metrics // nil without Options.Metrics
+	kind Kind[S, U, P]
 }
 
 // NewReconciler returns a Reconciler of a kind.
@@ -62,11 +59,8 @@ func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) {}
 	}
-	if kind.End == nil {
-		kind.End = func(P, error) {}
-	}
 	watch(kind.Frame.Options.Metrics, kind.Steps)
-	return &Reconciler[S, U, P]{kind, kind.Frame.Options.Metrics}
+	return &Reconciler[S, U, P]{kind}
 }
 
 // Reconcile implements controller-runtime's Reconciler.
@@ -79,7 +73,7 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		r.metrics.failed("read", err)
+		r.kind.Frame.Options.Metrics.failed("read", err)
 		return reconcile.Result{}, fmt.Errorf("read %s: %w", f.name(request.NamespacedName), err)
 	}
 	return r.ReconcileObject(ctx, obj)
@@ -89,12 +83,12 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 // instead of Reconcile, call Forget when an object is gone, and register the indexes once before the cache starts. Do not call it for one
 // object from two goroutines at a time.
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
-	r.metrics.works(1)
-	defer r.metrics.works(-1)
+	r.kind.Frame.Options.Metrics.works(1)
+	defer r.kind.Frame.Options.Metrics.works(-1)
 	p, s := r.kind.NewScope()
 	f := r.kind.Frame
 	if err := Begin(s, f, obj); err != nil {
-		r.metrics.failed("read", err)
+		r.kind.Frame.Options.Metrics.failed("read", err)
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	key := s.Common().Key
@@ -113,7 +107,6 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	if s.EndsWith(err) {
 		s.requeue, err = 0, nil
 	}
-	r.kind.End(p, err)
 	if s.released {
 		r.Forget(key)
 	}
@@ -143,7 +136,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing.End()
 	s.remember(unwritten) // the next pass asserts it
 	if !s.EndsWith(unwritten) {
-		r.metrics.failed("write", unwritten)
+		r.kind.Frame.Options.Metrics.failed("write", unwritten)
 	}
 	return join(err, unwritten)
 }
@@ -195,7 +188,6 @@ func join(a, b error) error {
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
-	r.kind.Frame.statusWrites.Forget(key)
-	r.kind.Frame.contests.Forget(key)
+	r.kind.Frame.writes.Forget(key)
 	r.kind.Forget(key)
 }

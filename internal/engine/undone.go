@@ -17,10 +17,11 @@ const undoneGrace = 10 * time.Second
 // undoneByOthers is how long the condition of another process stays: that may be in the fight still.
 const undoneByOthers = 2 * time.Minute
 
-// contest is what other writers undo of the writes of an object's passes.
-type contest struct {
-	message string
-	until   time.Time
+// writes are when the status of an object was written last, and what other writers undo of the writes of its passes, until when.
+type writes struct {
+	status time.Time
+	undone string
+	until  time.Time
 }
 
 // Undone returns the error of a write that other writers have undone too often, nil without one.
@@ -35,8 +36,8 @@ func (s *Scope[S, U]) remember(err error) {
 	if undone == nil {
 		return
 	}
-	m := s.Common()
-	*s.frame.contests.Of(m.Key, m.UID) = contest{undone.Error(), s.Now.Add(undone.After + undoneGrace)}
+	mine := s.writes()
+	mine.undone, mine.until = undone.Error(), s.Now.Add(undone.After+undoneGrace)
 	s.Requeue(undone.After)
 	s.frame.Options.Metrics.contested()
 }
@@ -44,15 +45,15 @@ func (s *Scope[S, U]) remember(err error) {
 // contest sets the condition Contested from the error of this pass, and from those of the passes before it, whose grace is not over.
 func (s *Scope[S, U]) contest(err error) {
 	s.remember(err)
-	have := s.frame.contests.Known(s.Common().Key)
+	have := s.writes()
 	stored, _ := Find(s.Stored, contract.ConditionContested)
 	age := s.Now.Sub(stored.LastTransitionTime.Time)
 	switch {
-	case have != nil && s.Now.Before(have.until):
-		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.message))
+	case s.Now.Before(have.until):
+		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.undone))
 		s.Requeue(have.until.Sub(s.Now))
 	case stored.Status != metav1.ConditionTrue:
-	case (have == nil || have.message != stored.Message) && age >= 0 && age < undoneByOthers: // a clock that was set back keeps nothing
+	case have.undone != stored.Message && age >= 0 && age < undoneByOthers: // a clock that was set back keeps nothing
 		s.Requeue(undoneByOthers - age)
 	default:
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionFalse, contract.ReasonNotContested, ""))

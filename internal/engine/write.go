@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +57,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 // isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
 func (s *Scope[S, U]) isDue() bool {
 	delay := s.frame.Options.StatusDelay
-	left := s.lastWrite().Add(delay).Sub(s.Now)
+	left := s.writes().status.Add(delay).Sub(s.Now)
 	if s.checkpoint || s.changesReadiness() || left <= 0 || left > delay { // a clock that was set back delays nothing
 		return true
 	}
@@ -66,10 +65,8 @@ func (s *Scope[S, U]) isDue() bool {
 	return false
 }
 
-// lastWrite is when this process wrote the status last.
-func (s *Scope[S, U]) lastWrite() *time.Time {
-	return s.frame.statusWrites.Of(s.Common().Key, s.Common().UID)
-}
+// writes are what this process remembers of its writes of the object.
+func (s *Scope[S, U]) writes() *writes { return s.frame.writes.Of(s.Common().Key, s.Common().UID) }
 
 // changesReadiness reports whether the object becomes or ceases to be ready in this pass.
 func (s *Scope[S, U]) changesReadiness() bool {
@@ -146,7 +143,7 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 	_, err := s.send(ctx, current, status, s.frame.Kind.StatusSubresource, true)
 	switch {
 	case err == nil:
-		*s.lastWrite(), s.wroteStatus = s.Now, true
+		s.writes().status, s.wroteStatus = s.Now, true
 		s.Record(ConditionEvents(s.Stored, contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now), w.Problems)...)
 	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
 		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
