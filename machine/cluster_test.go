@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -265,7 +266,7 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	sees := func(what string, check func(external.ClusterView) bool) {
 		w.eventually(what, func() string {
 			if got := seen.of(m); !check(got) {
-				return "it sees " + got.ControlPlane.Presence.String()
+				return fmt.Sprint("it sees ", got.ControlPlane.Presence)
 			}
 			return ""
 		})

@@ -36,11 +36,6 @@ func ExampleNewTracker() {
 	// Output:
 }
 
-func ExamplePresence_String() {
-	fmt.Println(external.Unread, "is not", external.Absent)
-	// Output: Unread is not Absent
-}
-
 // Confirm with the API server that an object is gone before you skip something.
 func ExampleConfirmAbsent() {
 	_ = func(ctx context.Context, mgr ctrl.Manager, found external.Object, key types.NamespacedName) (bool, error) {

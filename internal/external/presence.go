@@ -1,7 +1,6 @@
 package external
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,15 +26,6 @@ const (
 	// Present means that the object was read.
 	Present
 )
-
-// String returns the name of the constant.
-func (p Presence) String() string {
-	names := [...]string{"NotReferenced", "Unread", "KindMissing", "Absent", "Present"}
-	if int(p) < len(names) {
-		return names[p]
-	}
-	return fmt.Sprintf("Presence(%d)", uint8(p))
-}
 
 // Problem tells why a referenced object cannot be used, as the reason and message of a condition.
 type Problem struct{ Reason, Message string }
