@@ -37,8 +37,8 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) error {
 		defer cancel()
 		ctx = limited
 	}
-	done, left := s.Ledger, failedLast(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] })
-	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.unkept[e.Slot] == "" }); len(first) > 0 {
+	done, left := s.Ledger, failedLast(s.Ledger.Pending, s.memory.hasFailed)
+	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] == "" }); len(first) > 0 {
 		left = first // no other one is made before these are recognized
 	}
 	var names []string
@@ -70,7 +70,7 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) error {
 // none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
 // no attempt will follow that succeeds.
 func (s *Scope[CS, CU]) Refused() string {
-	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] }) {
+	if !slices.ContainsFunc(s.Ledger.Pending, s.memory.hasFailed) {
 		return ""
 	}
 	return s.memory.failure
@@ -105,7 +105,7 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		if err := s.Existing(ctx, have, s.frame.kind.GVK.Kind, e.Name); err != nil {
 			return "", false, err
 		}
-		if s.controlled(have) || s.memory.unkept[e.Slot] == have.GetUID() {
+		if s.controlled(have) || s.memory.failedSlots[e.Slot] == have.GetUID() {
 			return have.GetUID(), false, s.notKept(have, e)
 		}
 		return "", false, nil

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
@@ -14,12 +15,10 @@ import (
 type Memory struct {
 	// lag is for how long the cache has not shown all children.
 	lag Lag
-	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did:
-	// the others come first.
+	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did, with
+	// the child that was not stored as it was created, if there is one: the others come first.
 	refused     map[types.UID]bool
-	failedSlots map[int64]bool
-	// unkept are the children that were not stored as they were created, by their slots.
-	unkept map[int64]types.UID
+	failedSlots map[int64]types.UID
 	// synced is what the children are in step with.
 	synced map[types.UID]inStep
 	// failedAt is when the last attempt to create has failed, and failure why; zero and empty when it has not.
@@ -33,18 +32,21 @@ type inStep struct{ resourceVersion, with string }
 // NewMemory returns what is remembered of an owner at first.
 func NewMemory() *Memory {
 	return &Memory{
-		refused: map[types.UID]bool{}, failedSlots: map[int64]bool{}, unkept: map[int64]types.UID{}, synced: map[types.UID]inStep{},
+		refused: map[types.UID]bool{}, failedSlots: map[int64]types.UID{}, synced: map[types.UID]inStep{},
 	}
 }
 
 // created remembers whether the creation of a slot has failed, and of which child, if it exists.
 func (m *Memory) created(slot int64, uid types.UID, err error) {
 	if delete(m.failedSlots, slot); err != nil {
-		m.failedSlots[slot] = true
+		m.failedSlots[slot] = uid
 	}
-	if delete(m.unkept, slot); err != nil && uid != "" {
-		m.unkept[slot] = uid
-	}
+}
+
+// hasFailed reports whether the creation of a slot failed the last time.
+func (m *Memory) hasFailed(e scale.Entry) bool {
+	_, failed := m.failedSlots[e.Slot]
+	return failed
 }
 
 // refuse remembers when and why an attempt to create has failed, if it has.
